@@ -1,3 +1,23 @@
 """Alula: name your services; each gets a REST API, one query syntax, hooks and events."""
 
+from alula.app import App
+from alula.context import HookContext, Params
+from alula.errors import FrameworkError
+from alula.hooks import disallow
+from alula.service import ServiceHandle
+from alula.types import UNSET, Id, Page, Record
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "UNSET",
+    "App",
+    "FrameworkError",
+    "HookContext",
+    "Id",
+    "Page",
+    "Params",
+    "Record",
+    "ServiceHandle",
+    "disallow",
+]

@@ -1,0 +1,86 @@
+"""The onion: functions around functions, composed once, for hooks and middleware alike.
+
+A layer gets what it works on and ``next``; it awaits ``next()`` to go inwards. Rules held here:
+
+- whatever a layer returns that can be awaited is awaited, so that ``return next()`` in a plain
+  function works, and a forgotten ``await`` before a returned coroutine does no harm;
+- a layer that calls ``next()`` and does not wait for it is an error that names the layer, since
+  everything further in would run too late or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias
+
+__all__ = ["Layer", "Next", "compose", "enter", "name_of"]
+
+Layer: TypeAlias = Callable[..., Any]
+Inner: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
+
+
+class Next:
+    """What a layer calls to go on. Calling it twice runs what is further in twice (a retry)."""
+
+    __slots__ = ("_args", "_inner", "pending")
+
+    def __init__(self, inner: Inner, args: tuple[Any, ...]) -> None:
+        self._inner = inner
+        self._args = args
+        self.pending: Coroutine[Any, Any, Any] | None = None
+
+    def __call__(self) -> Coroutine[Any, Any, Any]:
+        """Return the coroutine that runs all that is further in; it has to be awaited."""
+        self.pending = self._inner(*self._args)
+        return self.pending
+
+
+def name_of(function: object) -> str:
+    """Return how to call a function in a message: its qualified name and module."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    module = getattr(function, "__module__", None)
+    return f"{module}.{name}" if module else name
+
+
+async def enter(layer: Layer, args: tuple[Any, ...], following: Next) -> None:
+    """Run one layer and wait for all that it began.
+
+    Args:
+        layer: Called with ``args`` and ``following``.
+        args: What the layer works on: a hook context, or request and response.
+        following: The ``next`` of the layer.
+
+    Raises:
+        RuntimeError: The layer called ``next()`` without awaiting it.
+        Exception: Whatever the layer raises.
+    """
+    result = layer(*args, following)
+    while result is not None and hasattr(result, "__await__"):
+        result = await result
+    pending = following.pending
+    if pending is not None and pending.cr_frame is not None:  # type: ignore[attr-defined]  # Coroutine's ABC leaves out what every native coroutine has
+        pending.close()
+        raise RuntimeError(
+            f"{name_of(layer)} called next() without waiting for it; write `await next()`"
+            " (or `return next()` in a plain function)"
+        )
+
+
+def compose(layers: Sequence[Layer], last: Inner) -> Inner:
+    """Return one function that runs the layers from the first inwards, and at the core ``last``.
+
+    Args:
+        layers: Functions of ``(*args, next)``, the outermost first.
+        last: The core, called with ``args`` alone.
+    """
+    composed = last
+    for layer in reversed(layers):
+        composed = _around(layer, composed)
+    return composed
+
+
+def _around(layer: Layer, inner: Inner) -> Inner:
+    def run(*args: Any) -> Coroutine[Any, Any, Any]:
+        return enter(layer, args, Next(inner, args))
+
+    return run

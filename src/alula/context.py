@@ -1,0 +1,145 @@
+"""What travels through a call: the caller's `Params`, and the `HookContext` around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from alula.types import EVENT_OF_METHOD, UNSET, Id
+
+__all__ = ["HookContext", "Params"]
+
+
+class Params:
+    """The parameters of one call beside id and data.
+
+    Of all of them only ``query`` comes from a client; the others are set by the server, its hooks
+    and its middleware. Further attributes may be added at will: ``params.tenant = "acme"``.
+    Items work like attributes: ``params["tenant"]``.
+
+    Attributes:
+        query: The query, in the common query syntax for adapters. Always a dict of this call.
+        provider: ``"rest"`` for calls that came over HTTP, None for internal ones.
+        headers: Headers of the request, names in lower case.
+        route: Values of the placeholders in the service path.
+        paginate: For this call only: False for no pages, or ``{"default", "max"}``.
+        adapter: Options of an adapter for this call only (``paginate``, ``multi``, ``model``).
+        pipeline: Aggregation stages for the document database.
+        docdb: Options that go to the document database's driver.
+        collation: ``{"locale", "strength"}`` for the document database.
+        authentication: What the caller proved: ``{"strategy", ...}``.
+        user: Who is signed in.
+    """
+
+    query: dict[str, Any]
+    provider: str | None = None
+    headers: Mapping[str, str] = {}
+    route: Mapping[str, str] = {}
+    paginate: Mapping[str, Any] | bool | None = None
+    adapter: Mapping[str, Any] | None = None
+    pipeline: list[Any] | None = None
+    docdb: Mapping[str, Any] | None = None
+    collation: Mapping[str, Any] | None = None
+    authentication: Mapping[str, Any] | None = None
+    user: Any = None
+
+    def __init__(self, params: Params | Mapping[str, Any] | None = None, /, **values: Any) -> None:
+        own = self.__dict__
+        if params is not None:
+            own.update(params.__dict__ if isinstance(params, Params) else params)
+        own.update(values)
+        # A copy: hooks may change the query of a call, never the caller's own mapping.
+        own["query"] = dict(own.get("query") or ())
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"params has no {name!r}; it has {', '.join(sorted(self.__dict__))}."
+            f" Where it may be absent, use params.get({name!r})"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__[name] = value
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.__dict__[name] = value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.__dict__
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dict__)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Params) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, so it can not be a key
+
+    def __repr__(self) -> str:
+        return f"Params({', '.join(f'{k}={v!r}' for k, v in self.__dict__.items())})"
+
+    def keys(self) -> Iterator[str]:
+        """Return the names that were set, so that ``{**params}`` works."""
+        return iter(self.__dict__)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or ``default`` where it was never set."""
+        value = getattr(self, name, default)
+        return default if value is None else value
+
+    def copy(self, **changes: Any) -> Params:
+        """Return new params with the same attributes, and the given ones set."""
+        return Params(self, **changes)
+
+
+class HookContext:
+    """All that is known of one call while it runs; hooks read and change it.
+
+    Attributes:
+        app: The application.
+        service: The handle of the service that is called.
+        path: The path of the service, without slashes at its ends.
+        method: The name of the method.
+        type: ``"around"``, ``"before"``, ``"after"`` or ``"error"``: which kind of hook runs now.
+        id: The id of get, update, patch and remove; None where several records are meant.
+        data: The data of create, update, patch and custom methods.
+        params: The `Params` of the call.
+        result: What the method answered, `UNSET` before that. A hook that sets it before the
+            method ran takes the method's place.
+        dispatch: What clients get in place of ``result``, `UNSET` where it is the same.
+        error: The exception, in error hooks. One that sets ``result`` there recovers the call.
+        event: The event to emit after the call, None for none.
+        http: ``status``, ``headers`` and ``location`` of the HTTP answer.
+    """
+
+    type: str = "around"
+    result: Any = UNSET
+    dispatch: Any = UNSET
+    error: BaseException | None = None
+
+    def __init__(
+        self,
+        app: Any,
+        service: Any,
+        method: str,
+        params: Params,
+        id: Id = None,
+        data: Any = None,
+    ) -> None:
+        self.app = app
+        self.service = service
+        self.path: str = service.path
+        self.method = method
+        self.id = id
+        self.data = data
+        self.params = params
+        self.event: str | None = EVENT_OF_METHOD.get(method)
+        self.http: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"<HookContext {self.type} {self.path}.{self.method} id={self.id!r}>"

@@ -1,0 +1,226 @@
+"""Hooks: tables of around, before, after and error functions, composed into one per method.
+
+Order, from the outside in: around hooks (those for every method first), then error, before and
+after hooks around the method itself; the whole of the application's around the whole of the
+service's. Error hooks see what before hooks, after hooks and the method raise, and everything of
+the service's where they are the application's. A hook that returns an awaitable is waited for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+from alula.compose import compose, name_of
+from alula.context import HookContext
+from alula.errors import MethodNotAllowed
+from alula.types import UNSET
+
+__all__ = ["HOOK_TYPES", "HookTable", "Hookable", "disallow", "run_hooks"]
+
+Hook: TypeAlias = Callable[..., Any]
+HookMap: TypeAlias = Mapping[str, Any]
+Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
+H = TypeVar("H", bound=Hook)
+
+HOOK_TYPES: Final = ("around", "before", "after", "error")
+EVERY_METHOD: Final = "all"
+
+
+class HookTable:
+    """The hooks of one level, the application's or those of one service."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[str, dict[str, list[Hook]]] = {kind: {} for kind in HOOK_TYPES}
+
+    def add(self, hooks: HookMap, methods: Collection[str], where: str) -> None:
+        """Check and register hooks.
+
+        Args:
+            hooks: Type to a list (for every method), or to a mapping of method or ``all`` to one.
+            methods: The methods that exist.
+            where: Whose hooks these are, for messages.
+
+        Raises:
+            ValueError: A type or a method does not exist.
+            TypeError: Something is no function, or takes the wrong number of arguments.
+        """
+        found = [
+            (kind, method, hook)
+            for kind, by_method in hooks.items()
+            for method, hook in _flatten(kind, by_method, where)
+        ]
+        for kind, method, hook in found:
+            if method != EVERY_METHOD and method not in methods:
+                raise ValueError(
+                    f"{kind} hook for `{method}` of {where}: there is no such method;"
+                    f" it has {', '.join(methods)}"
+                )
+            _check_signature(kind, hook, where)
+        for kind, method, hook in found:
+            self._hooks[kind].setdefault(method, []).append(hook)
+
+    def of(self, kind: str, method: str) -> list[Hook]:
+        """Return the hooks of a type for a method, those for every method first."""
+        by_method = self._hooks[kind]
+        return [*by_method.get(EVERY_METHOD, ()), *by_method.get(method, ())]
+
+    def wrap(self, method: str, call: Call) -> Call:
+        """Return ``call`` with the hooks of this level around it, itself where there are none."""
+        before, after, error = (self.of(kind, method) for kind in HOOK_TYPES[1:])
+        wrapped = _with_before_and_after(call, before, after) if before or after else call
+        if error:
+            wrapped = _with_error(wrapped, error)
+        around = self.of("around", method)
+        return compose(around, wrapped) if around else wrapped
+
+
+class Hookable:
+    """Registers hooks by call and by decorator; the application and every service handle are one.
+
+    Subclasses say in ``hook_methods`` which methods exist, and recompose in ``_hooks_changed``.
+    """
+
+    def __init__(self) -> None:
+        self.hook_table = HookTable()
+
+    def hook_methods(self) -> Collection[str]:
+        """Return the names of the methods that hooks may be registered for."""
+        raise NotImplementedError
+
+    def _hooks_changed(self) -> None:
+        raise NotImplementedError
+
+    def hooks(self, hooks: Any = None, /, **kinds: Any) -> None:
+        """Register hooks: ``hooks(before={"create": [check]}, around=[log])``.
+
+        Args:
+            hooks: The same as one mapping, or a list of around hooks for every method.
+            kinds: ``around``, ``before``, ``after``, ``error``; each a list (for every method) or
+                a mapping of method or ``all`` to a list.
+
+        Raises:
+            ValueError: A type or a method does not exist.
+            TypeError: Something is no function, or takes the wrong number of arguments.
+        """
+        given = (
+            dict(hooks or ()) if hooks is None or isinstance(hooks, Mapping) else {"around": hooks}
+        )
+        self.hook_table.add({**given, **kinds}, self.hook_methods(), repr(self))
+        self._hooks_changed()
+
+    def around(self, *methods: str) -> Callable[[H], H]:
+        """Register an around hook ``(context, next)``: ``@service.around("find")``."""
+        return self._decorator("around", methods)
+
+    def before(self, *methods: str) -> Callable[[H], H]:
+        """Register a before hook ``(context)``, for every method where none is named."""
+        return self._decorator("before", methods)
+
+    def after(self, *methods: str) -> Callable[[H], H]:
+        """Register an after hook ``(context)``, for every method where none is named."""
+        return self._decorator("after", methods)
+
+    def error(self, *methods: str) -> Callable[[H], H]:
+        """Register an error hook ``(context)``, for every method where none is named."""
+        return self._decorator("error", methods)
+
+    def _decorator(self, kind: str, methods: tuple[str, ...]) -> Callable[[H], H]:
+        if methods and callable(methods[0]):
+            raise TypeError(f'write @service.{kind}() or @service.{kind}("create"), with brackets')
+
+        def register(hook: H) -> H:
+            self.hooks({kind: {method: [hook] for method in methods or (EVERY_METHOD,)}})
+            return hook
+
+        return register
+
+
+def disallow(*providers: str) -> Callable[[HookContext], None]:
+    """Return a before hook that refuses calls by where they come from.
+
+    Args:
+        providers: ``"external"`` for every call from outside, ``"server"`` for internal calls, or
+            the name of a provider such as ``"rest"``. None at all refuses every call.
+
+    Raises:
+        MethodNotAllowed: By the hook, for a call that it refuses.
+    """
+
+    def refuse(context: HookContext) -> None:
+        provider = context.params.provider
+        origin = "server" if provider is None else "external"
+        if not providers or origin in providers or provider in providers:
+            raise MethodNotAllowed(
+                f"Provider '{provider or 'server'}' can not call '{context.method}'"
+            )
+
+    return refuse
+
+
+async def run_hooks(hooks: Sequence[Hook], context: HookContext) -> None:
+    """Run hooks ``(context)`` one after the other, and wait for what they return."""
+    for hook in hooks:
+        result = hook(context)
+        while result is not None and hasattr(result, "__await__"):
+            result = await result
+
+
+def _with_before_and_after(call: Call, before: list[Hook], after: list[Hook]) -> Call:
+    async def run(context: HookContext) -> None:
+        context.type = "before"
+        await run_hooks(before, context)
+        await call(context)
+        context.type = "after"
+        await run_hooks(after, context)
+        context.type = "around"
+
+    return run
+
+
+def _with_error(call: Call, hooks: list[Hook]) -> Call:
+    async def run(context: HookContext) -> None:
+        try:
+            await call(context)
+        except Exception as error:  # error hooks see every error, and decide
+            context.type, context.error, context.result = "error", error, UNSET
+            await run_hooks(hooks, context)
+            if context.result is UNSET:
+                if context.error is error:
+                    raise
+                if context.error is not None:
+                    raise context.error from error
+                context.result = None
+            context.type = "around"
+
+    return run
+
+
+def _flatten(kind: str, by_method: Any, where: str) -> list[tuple[str, Hook]]:
+    if kind not in HOOK_TYPES:
+        raise ValueError(f"{kind!r} is no type of hook for {where}; use {', '.join(HOOK_TYPES)}")
+    if not isinstance(by_method, Mapping):
+        by_method = {EVERY_METHOD: by_method}
+    return [
+        (method, hook)
+        for method, hooks in by_method.items()
+        for hook in (hooks if isinstance(hooks, list | tuple) else [hooks])
+    ]
+
+
+def _check_signature(kind: str, hook: Any, where: str) -> None:
+    wanted = ("context", "next") if kind == "around" else ("context",)
+    shape = f"a function of ({', '.join(wanted)})"
+    if not callable(hook):
+        raise TypeError(f"{kind} hook of {where}: {hook!r} is no function; expected {shape}")
+    try:
+        signature = inspect.signature(hook)
+    except (ValueError, TypeError):  # built-in functions may have none to look at
+        return
+    try:
+        signature.bind(*wanted)
+    except TypeError:
+        raise TypeError(
+            f"{kind} hook {name_of(hook)} of {where} takes {signature}; expected {shape}"
+        ) from None
