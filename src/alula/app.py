@@ -223,9 +223,9 @@ class App(EventEmitter, Hookable):
         await compose(self._life_hooks[name], each)(context)
 
     async def _call_life(self, name: str, handle: ServiceHandle) -> None:
-        function = getattr(handle.service, name, None)
+        function: Any = getattr(handle.service, name, None)
         if callable(function) and not isinstance(handle.service, ServiceHandle):
-            result = function(self, handle.path)
+            result: Any = function(self, handle.path)
             if hasattr(result, "__await__"):
                 await result
 

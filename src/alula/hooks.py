@@ -104,9 +104,7 @@ class Hookable:
             ValueError: A type or a method does not exist.
             TypeError: Something is no function, or takes the wrong number of arguments.
         """
-        given = (
-            dict(hooks or ()) if hooks is None or isinstance(hooks, Mapping) else {"around": hooks}
-        )
+        given = {"around": hooks} if isinstance(hooks, list | tuple) else dict(hooks or {})
         self.hook_table.add({**given, **kinds}, self.hook_methods(), repr(self))
         self._hooks_changed()
 

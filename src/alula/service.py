@@ -51,8 +51,9 @@ def check_service(path: str, service: object, methods: Collection[str] | None) -
             )
     if not found and not listed:
         raise TypeError(
-            f"the object at {path!r} ({type(service).__name__}) has no service method; define one of"
-            f" {', '.join(STANDARD_METHODS)}, or list custom ones: use(path, service, methods=[...])"
+            f"the object at {path!r} ({type(service).__name__}) has no service method;"
+            f" define one of {', '.join(STANDARD_METHODS)},"
+            " or list custom ones: use(path, service, methods=[...])"
         )
     return found
 
