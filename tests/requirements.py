@@ -1,0 +1,89 @@
+"""What some tests need besides Python packages, and what happens where it is missing.
+
+A developer's machine may lack a browser; the tests that need one are then skipped with a line that
+says so. Where `CI=true` is set nothing may be missing, and the same line is a failure.
+`python -m tests.requirements` prints what is missing here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+NODE_MODULES = Path(__file__).parent / "interop" / "node_modules"
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+NO_NODE = "no Node (20.19 or newer): the tests with JavaScript clients are left out"
+NO_CHROMIUM = "no Chromium on the PATH: the tests in a browser are left out"
+NO_WRK = "no wrk on the PATH: the measurements under load are left out"
+
+
+def absent(reason: str) -> NoReturn:
+    """Leave the running test out, or fail it where nothing may be missing."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{reason}; with CI=true it must be there", pytrace=False)
+    pytest.skip(reason)
+
+
+def require_node() -> str:
+    """Return the path of Node: the one that `make setup` chose, otherwise the one on the PATH."""
+    return find_node() or absent(NO_NODE)
+
+
+def require_node_modules(*packages: str) -> Path:
+    """Return the folder `node_modules` that holds the packages named."""
+    require_node()
+    folder = node_modules()
+    missing = [name for name in packages if not (folder / name / "package.json").is_file()]
+    if missing or not folder.is_dir():
+        absent(f"{folder} lacks {', '.join(missing) or 'everything'}: run `make setup`")
+    return folder
+
+
+def require_chromium() -> str:
+    """Return the path of a Chromium or Chrome."""
+    return find_chromium() or absent(NO_CHROMIUM)
+
+
+def require_wrk() -> str:
+    """Return the path of wrk, which makes load."""
+    return shutil.which("wrk") or absent(NO_WRK)
+
+
+def find_node() -> str | None:
+    """Return the path of Node, if there is one."""
+    of_the_environment = Path(sys.prefix) / "bin" / "node"
+    return str(of_the_environment) if of_the_environment.exists() else shutil.which("node")
+
+
+def find_chromium() -> str | None:
+    """Return the path of a Chromium or Chrome, if there is one."""
+    return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+
+
+def node_modules() -> Path:
+    """Return the folder of the JavaScript packages; ALULA_NODE_MODULES names another one."""
+    return Path(os.environ.get("ALULA_NODE_MODULES") or NODE_MODULES).absolute()
+
+
+def missing() -> list[str]:
+    """Say for each thing that is not here which tests are left out for it."""
+    found = {
+        NO_NODE: find_node(),
+        NO_CHROMIUM: find_chromium(),
+        NO_WRK: shutil.which("wrk"),
+        f"no {node_modules()}: the tests with JavaScript clients are left out": (
+            node_modules().is_dir()
+        ),
+    }
+    return [reason for reason, what in found.items() if not what]
+
+
+if __name__ == "__main__":
+    for line in missing():
+        print(f"setup: {line}")

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from tests import requirements
+
+
+@pytest.fixture(autouse=True)
+def developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine where things may be missing, whatever the one that runs this is."""
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("ALULA_NODE_MODULES", raising=False)
+
+
+@pytest.fixture
+def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder with programs, and an environment without Node in it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    return folder
+
+
+def program(folder: Path, name: str) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def modules(tmp_path: Path, bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two JavaScript packages, on a machine with Node."""
+    program(bin_folder, "node")
+    folder = tmp_path / "modules"
+    for name in ("axios", "@feathersjs/errors"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "package.json").write_text("{}")
+    monkeypatch.setenv("ALULA_NODE_MODULES", str(folder))
+    return folder
+
+
+REQUIREMENTS = [
+    (requirements.require_node, "node", requirements.NO_NODE),
+    (requirements.require_wrk, "wrk", requirements.NO_WRK),
+    (requirements.require_chromium, "chromium", requirements.NO_CHROMIUM),
+    (requirements.require_chromium, "chromium-browser", requirements.NO_CHROMIUM),
+    (requirements.require_chromium, "google-chrome", requirements.NO_CHROMIUM),
+]
+
+
+@pytest.mark.parametrize(("require", "name", "reason"), REQUIREMENTS)
+def test_finds_the_program(bin_folder, require, name, reason):
+    path = program(bin_folder, name)
+    assert require() == path
+
+
+@pytest.mark.parametrize(("require", "name", "reason"), REQUIREMENTS)
+def test_skips_in_one_line_without_it(bin_folder, require, name, reason):
+    program(bin_folder, "something-else")
+    with pytest.raises(pytest.skip.Exception) as caught:
+        require()
+    assert caught.value.msg == reason
+    assert "left out" in reason
+    assert "\n" not in reason
+
+
+@pytest.mark.parametrize(("require", "name", "reason"), REQUIREMENTS)
+def test_fails_without_it_where_nothing_may_be_missing(
+    bin_folder, monkeypatch, require, name, reason
+):
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match=r"with CI=true it must be there$") as caught:
+        require()
+    assert caught.value.msg.startswith(reason)
+
+
+@pytest.mark.parametrize("value", ["", "false", "0"])
+def test_only_true_makes_it_a_failure(bin_folder, monkeypatch, value):
+    monkeypatch.setenv("CI", value)
+    with pytest.raises(pytest.skip.Exception):
+        requirements.require_wrk()
+
+
+def test_node_of_the_environment_comes_before_that_of_the_machine(bin_folder):
+    program(bin_folder, "node")
+    chosen = program(Path(sys.prefix) / "bin", "node")
+    assert requirements.require_node() == chosen
+
+
+def test_node_modules_hold_what_is_asked_for(modules):
+    assert requirements.require_node_modules("axios", "@feathersjs/errors") == modules
+
+
+def test_node_modules_lie_beside_the_interop_tests_unless_told_otherwise(modules, monkeypatch):
+    monkeypatch.delenv("ALULA_NODE_MODULES")
+    folder = Path(__file__).parent / "interop" / "node_modules"
+    assert requirements.node_modules() == folder
+
+
+def test_node_modules_from_the_environment_become_absolute(modules, monkeypatch):
+    monkeypatch.chdir(modules.parent)
+    monkeypatch.setenv("ALULA_NODE_MODULES", modules.name)
+    assert requirements.require_node_modules("axios") == modules
+
+
+def test_a_missing_package_is_named(modules):
+    with pytest.raises(pytest.skip.Exception) as caught:
+        requirements.require_node_modules("axios", "superagent", "qs")
+    assert caught.value.msg == f"{modules} lacks superagent, qs: run `make setup`"
+
+
+def test_a_missing_folder_is_named(modules, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    shutil.rmtree(modules)
+    with pytest.raises(pytest.fail.Exception, match=r"modules lacks everything: run `make setup`"):
+        requirements.require_node_modules()
+
+
+def test_packages_without_node_are_of_no_use(modules, bin_folder):
+    (bin_folder / "node").unlink()
+    with pytest.raises(pytest.skip.Exception, match="no Node"):
+        requirements.require_node_modules("axios")
+
+
+def test_lists_what_is_missing(modules, bin_folder):
+    assert requirements.missing() == [requirements.NO_CHROMIUM, requirements.NO_WRK]
+    program(bin_folder, "google-chrome-stable")
+    program(bin_folder, "wrk")
+    assert requirements.missing() == []
+
+
+def test_lists_missing_javascript(modules, bin_folder):
+    program(bin_folder, "chromium")
+    program(bin_folder, "wrk")
+    (bin_folder / "node").unlink()
+    shutil.rmtree(modules)
+    assert requirements.missing() == [
+        requirements.NO_NODE,
+        f"no {modules}: the tests with JavaScript clients are left out",
+    ]
