@@ -1,0 +1,19 @@
+"""The common query syntax: query strings, the grammar, and what a query means for records."""
+
+from alula.query.grammar import EMPTY_QUERY, And, Grammar, Or, Query, Where
+from alula.query.match import SUPPORTED_OPERATORS, ordered, predicate
+from alula.query.string import parse, stringify
+
+__all__ = [
+    "EMPTY_QUERY",
+    "SUPPORTED_OPERATORS",
+    "And",
+    "Grammar",
+    "Or",
+    "Query",
+    "Where",
+    "ordered",
+    "parse",
+    "predicate",
+    "stringify",
+]
