@@ -1,0 +1,85 @@
+"""What data of create, update and patch must be, whatever adapter stores it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from alula.errors import BadRequest
+
+__all__ = ["ATOMS", "MAX_DEPTH", "check_data", "check_new_id", "is_scalar", "read_data"]
+
+MAX_DEPTH: Final = 100
+"""How many levels of objects and lists data may have (as MongoDB)."""
+
+ATOMS: Final = frozenset({str, int, float, bool, type(None)})
+"""The types of plain JSON values."""
+
+_CONTAINERS: Final = (Mapping, list, tuple, set, frozenset)
+_WORDS: Final = {str: "a string", bool: "true or false", int: "a number", float: "a number"}
+
+
+def is_scalar(id: Any) -> bool:
+    """Say whether this can be an id: neither None nor something that holds other values."""
+    return id is not None and not isinstance(id, _CONTAINERS)
+
+
+def check_new_id(name: str, id: Any) -> None:
+    """Raise unless a new record can have this id.
+
+    Raises:
+        BadRequest: It holds other values, or is true or false.
+    """
+    if type(id) is bool or not is_scalar(id):
+        raise BadRequest(f"'{name}' is {_kind(id)}; an id is a string or a number")
+
+
+def read_data(method: str, data: Any) -> dict[str, Any]:
+    """Return the data as a dict of its own, whose entries may be set and taken out.
+
+    Raises:
+        BadRequest: It is no object.
+    """
+    if not isinstance(data, Mapping):
+        raise BadRequest(f"The data of {method} must be an object, not {_kind(data)}")
+    return dict(data)
+
+
+def check_data(data: Mapping[str, Any], opened: Collection[str] | None) -> None:
+    """Raise unless the data can be stored.
+
+    Args:
+        data: One record, or what changes in one.
+        opened: The keys that may begin with ``$``, None where every key may.
+
+    Raises:
+        BadRequest: A key begins with ``$`` and is not opened, or there are too many levels.
+    """
+    # A loop and no recursion: the depth is what somebody sent.
+    waiting: list[tuple[Any, int]] = [(data, 1)]
+    while waiting:
+        value, depth = waiting.pop()
+        if isinstance(value, Mapping):
+            if opened is not None:
+                _check_keys(value, opened)
+            value = value.values()
+        for inner in value:
+            if type(inner) not in ATOMS and isinstance(inner, _CONTAINERS):
+                if depth == MAX_DEPTH:
+                    raise BadRequest(f"The data has more than {MAX_DEPTH} levels")
+                waiting.append((inner, depth + 1))
+
+
+def _check_keys(value: Mapping[str, Any], opened: Collection[str]) -> None:
+    for key in value:
+        if isinstance(key, str) and key[:1] == "$" and key not in opened:
+            raise BadRequest(f"Invalid key {key} in the data: keys can not begin with '$' here")
+
+
+def _kind(value: Any) -> str:
+    """Return what a value is, in the words of JSON."""
+    if value is None:
+        return "null"
+    if isinstance(value, Mapping):
+        return "an object"
+    return _WORDS.get(type(value), "a list" if isinstance(value, _CONTAINERS) else "a value")

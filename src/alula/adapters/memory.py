@@ -1,0 +1,246 @@
+"""Records in the memory of the process: for tests, prototypes, and data that may be lost.
+
+What holds in this file:
+
+- A stored record is never changed: a write puts a new one in its place, and what goes in or out
+  is a copy. So orders can be kept until the next write, and new records may share what they have
+  in common with old ones.
+- No method waits for anything, so each is one step for all other tasks.
+"""
+# ruff: noqa: ARG002  # the six methods have the same arguments for every adapter
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import islice
+from typing import Any, ClassVar
+from uuid import UUID
+
+from alula.adapters.base import AdapterService, DollarKeys, Pagination
+from alula.adapters.data import ATOMS
+from alula.context import Params
+from alula.errors import BadRequest, Conflict
+from alula.query import SUPPORTED_OPERATORS, Query, ordered, predicate
+from alula.types import Id, Record
+
+__all__ = ["MemoryService"]
+
+_ATOMS = ATOMS | {bytes, complex, date, datetime, time, timedelta, Decimal, UUID}
+_KEPT_ORDERS = 8
+
+
+class MemoryService(AdapterService):
+    """A service whose records live in a dict.
+
+    Ids that it gives count up; one that was given is not given again. A record is found by the
+    text of its id, so that ``5`` and ``"5"``, which is what a URL has, are one id.
+
+    Args:
+        store: Records to begin with, which are copied: a mapping of id to record, or a list.
+        id: Name of the id property.
+        start_id: The first id to give.
+        paginate: ``{"default", "max"}``: `find` answers pages of this size.
+        multi: Whether create takes a list and patch and remove the id None; or the methods that
+            may.
+        operators: Operators that queries may use beside the common ones, out of those that
+            `alula.query.predicate` knows.
+        filters: Names at the top level of a query that are accepted; they select nothing here.
+        events: Names of events that the service emits beside the standard ones.
+
+    Raises:
+        ValueError: An option is not in order, or the key of a record is not its id.
+        BadRequest: A record to begin with is not in order.
+        Conflict: Two records to begin with have the same id.
+    """
+
+    dollar_keys: ClassVar[Mapping[str, DollarKeys]] = {
+        "create": "plain",
+        "update": "never",
+        "patch": "never",
+    }
+
+    def __init__(
+        self,
+        store: Mapping[Any, Mapping[str, Any]] | Iterable[Mapping[str, Any]] | None = None,
+        *,
+        id: str = "id",
+        start_id: int = 0,
+        paginate: Mapping[str, Any] | bool | None = None,
+        multi: bool | Iterable[str] = False,
+        operators: Iterable[str] = (),
+        filters: Mapping[str, Any] | None = None,
+        events: Iterable[str] = (),
+    ) -> None:
+        operators = tuple(operators)
+        for name in operators:
+            if name not in SUPPORTED_OPERATORS:
+                raise ValueError(
+                    f"operators lists {name!r}; records in memory can be tested for"
+                    f" {', '.join(sorted(SUPPORTED_OPERATORS))}"
+                )
+        super().__init__(
+            id=id, paginate=paginate, multi=multi, operators=operators, filters=filters,
+            events=events,
+        )  # fmt: skip
+        self._start_id = self._next_id = start_id
+        self._store: dict[str, Record] = {}
+        self._orders: dict[tuple[tuple[str, int], ...], list[Record]] = {}
+        self.reset(store)
+
+    def reset(
+        self, store: Mapping[Any, Mapping[str, Any]] | Iterable[Mapping[str, Any]] | None = None
+    ) -> None:
+        """Forget all records, give ids from the first on again, and take these records in.
+
+        Args:
+            store: As in the constructor; None leaves the service empty.
+
+        Raises:
+            BadRequest: A record is not in order. Nothing has changed then.
+            Conflict: Two records have the same id. Nothing has changed then.
+            ValueError: A record has another id than its key. Nothing has changed then.
+        """
+        records = list(self._with_keys(store) if isinstance(store, Mapping) else store or ())
+        new = [self._new_record(record, Params()) for record in records]
+        before = self._store, self._next_id
+        self._store, self._next_id = {}, self._start_id
+        try:
+            self._add(new)
+        except Exception:
+            self._store, self._next_id = before
+            raise
+
+    def _with_keys(self, store: Mapping[Any, Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+        for key, record in store.items():
+            if isinstance(record, Mapping) and str(record.get(self.id, key)) != str(key):
+                raise ValueError(
+                    f"store has under {key!r} a record whose {self.id!r} is {record[self.id]!r}"
+                )
+            yield {self.id: key, **record} if isinstance(record, Mapping) else record
+
+    # -- the six methods of the store ----------------------------------------------------------
+
+    async def _find(
+        self, query: Query, params: Params, pagination: Pagination | None
+    ) -> tuple[list[Record], int | None]:
+        records = self._ordered(query)
+        start, limit = query.skip, query.limit
+        end = None if limit is None else start + limit
+        if not query.criteria.parts:
+            total = len(records)
+            chosen = records[start:end]
+        elif pagination is None:  # nobody wants the number, so stop at the last one
+            total = None
+            chosen = list(islice(filter(predicate(query.criteria), records), start, end))
+        else:
+            matching = list(filter(predicate(query.criteria), records))
+            total = len(matching)
+            chosen = matching[start:end]
+        return [record.copy() for record in chosen], total
+
+    async def _get(self, id: Id, query: Query, params: Params) -> Record | None:
+        record = self._match(id, query)
+        return None if record is None else record.copy()
+
+    async def _create(self, records: list[Record], query: Query, params: Params) -> list[Record]:
+        return [record.copy() for record in self._add(records)]
+
+    async def _update(self, id: Id, data: Record, query: Query, params: Params) -> Record | None:
+        record = self._match(id, query)
+        if record is None:
+            return None
+        return self._replace(record, {self.id: record[self.id], **_copied(data)})
+
+    async def _patch(
+        self, id: Id | None, data: Record, query: Query, params: Params
+    ) -> list[Record]:
+        changes = _copied(data)
+        records = self._chosen(id, query)
+        return [self._replace(record, {**record, **changes}) for record in records]
+
+    async def _remove(self, id: Id | None, query: Query, params: Params) -> list[Record]:
+        records = self._chosen(id, query)
+        for record in records:
+            del self._store[str(record[self.id])]
+        self._orders.clear()
+        return [record.copy() for record in records]
+
+    # -- the store -----------------------------------------------------------------------------
+
+    def _match(self, id: Id, query: Query) -> Record | None:
+        """Return the stored record with an id, None where it does not meet the query."""
+        record = self._store.get(str(id))
+        if record is None or not query.criteria.parts or predicate(query.criteria)(record):
+            return record
+        return None
+
+    def _chosen(self, id: Id | None, query: Query) -> list[Record]:
+        """Return the stored records that one id, or with None a query, selects."""
+        if id is None:
+            return list(filter(predicate(query.criteria), self._ordered(query)))
+        record = self._match(id, query)
+        return [] if record is None else [record]
+
+    def _ordered(self, query: Query) -> list[Record]:
+        """Return all stored records in the order of a query, which is kept until the next write."""
+        records = self._orders.get(query.sort)
+        if records is None:
+            if len(self._orders) == _KEPT_ORDERS:
+                self._orders.clear()
+            records = self._orders[query.sort] = ordered(self._store.values(), query.sort)
+        return records
+
+    def _replace(self, old: Record, new: Record) -> Record:
+        """Put a record in the place of an old one, and return a copy of it."""
+        stored = self._store[str(old[self.id])] = _storable(new)
+        self._orders.clear()
+        return stored.copy()
+
+    def _add(self, records: list[Record]) -> list[Record]:
+        """Store all of the new records or none, and return what is stored."""
+        brought = {str(record[self.id]) for record in records if self.id in record}
+        next_id = self._next_id
+        added: dict[str, Record] = {}
+        for record in records:
+            if self.id not in record:
+                while str(next_id) in self._store or str(next_id) in brought:
+                    next_id += 1
+                record[self.id] = next_id
+                next_id += 1
+            elif type(record[self.id]) is float:
+                raise BadRequest(f"'{self.id}' is a fraction; an id is a string or a whole number")
+            key = str(record[self.id])
+            if key in self._store or key in added:
+                raise Conflict(f"There is a record with the {self.id} '{key}' already")
+            added[key] = _storable(_copied(record))
+        self._store.update(added)
+        self._next_id = next_id
+        self._orders.clear()
+        return list(added.values())
+
+
+class _Nested(Record):
+    """A record that holds something which can be changed: its copy copies that, too."""
+
+    def copy(self) -> Record:
+        return {name: _copied(value) for name, value in self.items()}
+
+
+def _storable(record: Record) -> Record:
+    flat = all(type(value) in _ATOMS for value in record.values())
+    return record if flat else _Nested(record)
+
+
+def _copied(value: Any) -> Any:
+    """Return a value that shares nothing that can be changed; mappings become plain dicts."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if isinstance(value, Mapping):
+        return {name: _copied(inner) for name, inner in value.items()}
+    if kind is list:
+        return [_copied(inner) for inner in value]
+    return deepcopy(value)
