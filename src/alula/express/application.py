@@ -1,0 +1,173 @@
+"""`express`: the core application and the web application as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+from alula.app import App
+from alula.express.classify import Kind, kind_of
+from alula.express.routing import Router, flatten
+from alula.express.service_route import ServiceRoute
+from alula.express.web import WebApplication
+from alula.routes import Match, strip_slashes
+from alula.service import ServiceHandle
+
+__all__ = ["ExpressApplication", "express"]
+
+
+class ExpressApplication(WebApplication):
+    """An ASGI application with the interface of the `App` below it.
+
+    Args:
+        app: Holds services, hooks and settings.
+        existing: A Starlette or FastAPI application that goes on answering its own routes.
+
+    Attributes:
+        app: The application below.
+        routes: What surrounds each service, by its path.
+    """
+
+    def __init__(self, app: App, existing: Any = None) -> None:
+        super().__init__(existing)
+        self.app = app
+        self.settings = app.settings
+        self.debug = app.debug
+        self.routes: dict[str, ServiceRoute] = {}
+        if "query parser" in app.settings:
+            self.set("query parser", app.settings["query parser"])
+
+    def __repr__(self) -> str:
+        return f"express({self.app!r})"
+
+    def use(
+        self,
+        *items: Any,
+        methods: Iterable[str] | None = None,
+        events: Iterable[str] | None = None,
+    ) -> Self:
+        """Register a service at a path, or middleware.
+
+        ``use(path, service)``, ``use(path, before..., service, after...)``, ``use(middleware)``,
+        ``use(path, middleware)``, lists of middleware, routers, sub-applications, ASGI
+        applications.
+
+        Args:
+            items: A path where one comes first, and what is to stand there.
+            methods: As in `App.use`.
+            events: As in `App.use`.
+
+        Raises:
+            TypeError: Something is none of these; the message says what was found.
+            ValueError: The path is taken, or a listed method does not exist.
+        """
+        path = items[0] if items and isinstance(items[0], str) else None
+        rest = flatten(items if path is None else items[1:])
+        services = [item for item in rest if _is_service(item)]
+        if not services:
+            if methods is not None or events is not None:
+                raise TypeError("methods and events belong to a service; there is none here")
+            return super().use(*items)
+        if path is None or len(services) > 1:
+            raise TypeError(
+                f"use() takes a path and one service, found {len(services)}"
+                f" ({', '.join(type(item).__name__ for item in services)}): use(path, service)"
+            )
+        at = rest.index(services[0])
+        self.app.use(path, services[0], methods=methods, events=events)
+        if at or len(rest) > 1:
+            self.routes[strip_slashes(path)] = ServiceRoute(rest[:at], rest[at + 1 :])
+        return self
+
+    # -- the interface of the application, delegated one by one ---------------------------------
+
+    @property
+    def services(self) -> dict[str, ServiceHandle]:
+        """Handles by path."""
+        return self.app.services
+
+    def service(self, path: str) -> ServiceHandle:
+        """Return the handle of a service (see `App.service`)."""
+        return self.app.service(path)
+
+    async def unuse(self, path: str) -> Any:
+        """Take a service away (see `App.unuse`)."""
+        service = await self.app.unuse(path)
+        self.routes.pop(strip_slashes(path), None)
+        return service
+
+    def lookup(self, path: str) -> Match[ServiceHandle] | None:
+        """Return where a request path leads (see `App.lookup`)."""
+        return self.app.lookup(path)
+
+    def hooks(self, hooks: Any = None, /, **kinds: Any) -> None:
+        """Register hooks around the methods of all services (see `App.hooks`)."""
+        self.app.hooks(hooks, **kinds)
+
+    def around(self, *methods: str) -> Callable[[Any], Any]:
+        """Register an around hook for all services."""
+        return self.app.around(*methods)
+
+    def before(self, *methods: str) -> Callable[[Any], Any]:
+        """Register a before hook for all services."""
+        return self.app.before(*methods)
+
+    def after(self, *methods: str) -> Callable[[Any], Any]:
+        """Register an after hook for all services."""
+        return self.app.after(*methods)
+
+    def error(self, *methods: str) -> Callable[[Any], Any]:
+        """Register an error hook for all services."""
+        return self.app.error(*methods)
+
+    def configure(self, function: Callable[[Self], Any]) -> Self:
+        """Call a plugin with this application (see `App.configure`)."""
+        App.configure(self, function)  # type: ignore[type-var]  # it only calls the plugin
+        return self
+
+    def on(self, event: str, listener: Any = None) -> Any:
+        """Listen to an event of the application."""
+        return self.app.on(event, listener)
+
+    def off(self, event: str, listener: Callable[..., Any] | None = None) -> None:
+        """Stop listening."""
+        self.app.off(event, listener)
+
+    def emit(self, event: str, *values: Any) -> bool:
+        """Emit an event of the application."""
+        return self.app.emit(event, *values)
+
+    async def setup(self, server: Any = None) -> Self:
+        """Set the services up (see `App.setup`)."""
+        await self.app.setup(server)
+        return self
+
+    async def teardown(self) -> Self:
+        """Tear the services down (see `App.teardown`)."""
+        await self.app.teardown()
+        return self
+
+
+def express(app: App | None = None, existing_app: Any = None) -> Any:
+    """Make an application compatible with the web server, and add its interface.
+
+    Args:
+        app: The application. None gives a plain `WebApplication` without services.
+        existing_app: A Starlette or FastAPI application to extend; its routes come first.
+
+    Raises:
+        TypeError: ``app`` is no `App`, or ``existing_app`` no Starlette application.
+    """
+    if existing_app is not None and not hasattr(existing_app, "routes"):
+        raise TypeError(f"express(app, existing_app): {existing_app!r} is no Starlette application")
+    if app is None:
+        return WebApplication(existing_app)
+    if not isinstance(app, App):
+        raise TypeError(f"express(app): {app!r} is no alula.App; write express(App())")
+    return ExpressApplication(app, existing_app)
+
+
+def _is_service(item: Any) -> bool:
+    if isinstance(item, App):
+        return True
+    return not isinstance(item, Router) and kind_of(item) is Kind.SERVICE

@@ -1,0 +1,78 @@
+"""Request headers as a mapping, read from the ASGI scope when someone asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+__all__ = ["Headers"]
+
+# Node's HTTP parser keeps the first of these and joins all others; so do we.
+_FIRST_ONLY = frozenset(
+    {
+        "age",
+        "authorization",
+        "content-length",
+        "content-type",
+        "etag",
+        "expires",
+        "from",
+        "host",
+        "if-modified-since",
+        "if-unmodified-since",
+        "last-modified",
+        "location",
+        "max-forwards",
+        "proxy-authorization",
+        "referer",
+        "retry-after",
+        "server",
+        "user-agent",
+        "x-service-method",
+    }
+)
+
+
+class Headers(Mapping[str, str]):
+    """Names in lower case to values; look-ups take any case.
+
+    A header that is sent several times is joined by ``", "``, except for those that can only
+    stand once: of these the first counts.
+    """
+
+    __slots__ = ("_raw", "_values")
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+        self._values: dict[str, str] | None = None
+
+    def _all(self) -> dict[str, str]:
+        values = self._values
+        if values is None:
+            values = self._values = {}
+            for raw_name, raw_value in self._raw:
+                name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+                if name not in values:
+                    values[name] = value
+                elif name not in _FIRST_ONLY:
+                    values[name] += ("; " if name == "cookie" else ", ") + value
+        return values
+
+    def __getitem__(self, name: str) -> str:
+        return self._all()[name.lower()]
+
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        """Return a header's value, or ``default``."""
+        return self._all().get(name.lower(), default)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._all()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __repr__(self) -> str:
+        # Header values may be secrets; a repr ends up in logs.
+        return f"<Headers {', '.join(self._all())}>"

@@ -1,0 +1,60 @@
+"""Bodies in JSON."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Any
+
+from alula.errors import BadRequest, UnsupportedMediaType
+from alula.express.body_reader import DEFAULT_LIMIT, content_type_of, parse_size, read_body
+from alula.express.encoding import loads
+from alula.express.request import Request
+from alula.express.response import Response
+from alula.types import UNSET
+
+__all__ = ["json"]
+
+
+def json(*, limit: int | str | None = None, strict: bool = True) -> Any:
+    """Return middleware that parses bodies of the type ``application/json`` into ``req.body``.
+
+    Args:
+        limit: Size in bytes, or such as ``"100kb"``; more is a 413. None takes the setting
+            ``body limit``, 1 MiB where that is not set.
+        strict: Take objects and lists only; else any JSON value.
+
+    Raises:
+        ValueError: ``limit`` is no size.
+        PayloadTooLarge, UnsupportedMediaType, BadRequest: By the middleware, for such a body.
+    """
+    size = None if limit is None else parse_size(limit)
+
+    async def parse(req: Request, next: Any) -> None:
+        content_type = content_type_of(req)
+        if content_type.name == "application/json" and req.body is UNSET:
+            raw = await read_body(req, size or req.app.settings.get("body limit", DEFAULT_LIMIT))
+            req.body = _decode(raw, content_type.charset, strict)
+        await next()
+
+    def middleware(req: Request, _: Response, next: Any) -> Any:
+        return parse(req, next) if req.has_body else next()
+
+    return middleware
+
+
+def _decode(raw: bytes, charset: str, strict: bool) -> Any:
+    if not charset.startswith("utf-"):
+        raise UnsupportedMediaType(f"JSON in the charset {charset} is not supported; send utf-8")
+    try:
+        if charset != "utf-8":
+            raw = codecs.decode(raw, charset).encode()
+        if not raw:
+            return {}
+        value = loads(raw.removeprefix(codecs.BOM_UTF8))
+    except LookupError:
+        raise UnsupportedMediaType(f"The charset {charset} is not known; send utf-8") from None
+    except ValueError as error:
+        raise BadRequest(f"The body is no valid JSON: {error}") from None
+    if strict and not isinstance(value, dict | list):
+        raise BadRequest("The body must be a JSON object or array")
+    return value

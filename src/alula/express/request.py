@@ -1,0 +1,163 @@
+"""The request as middleware sees it. Nothing is parsed before someone reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from alula.context import Params
+from alula.express.headers import Headers
+from alula.express.negotiation import best_match
+from alula.types import UNSET
+
+__all__ = ["Request"]
+
+_NO_PARAMS: dict[str, str] = {}
+
+
+class Request:
+    """One HTTP request; middleware may add attributes of its own.
+
+    Attributes:
+        app: The application that handles it, the sub-application while one does.
+        scope: The ASGI scope.
+        method: In upper case.
+        path: The path as it was sent (percent-encoded); below a mount, what follows its prefix.
+        base_url: The prefix that a mount took away.
+        original_url: Path and query string as they were sent.
+        body: What a body parser made of the body; `UNSET` before that.
+        params: Values of the route's placeholders.
+        authentication: What the caller sent as proof, as authentication middleware reads it.
+        user: Who is signed in.
+    """
+
+    base_url: str = ""
+    body: Any = UNSET
+    params: Mapping[str, str] = _NO_PARAMS
+    authentication: Mapping[str, Any] | None = None
+    user: Any = None
+    match: Any = None  # the service that the path leads to, while its own middleware runs
+    leave: Any = None  # where a router goes on when none of its steps answers
+    _headers: Headers | None = None
+    _framework: Params | None = None
+    _query: dict[str, Any] | None = None
+
+    def __init__(self, app: Any, scope: dict[str, Any], receive: Callable[[], Any]) -> None:
+        self.app = app
+        self.scope = scope
+        self.receive = receive
+        self.method: str = scope["method"]
+        path: str = scope["path"]
+        raw: bytes | None = scope.get("raw_path")
+        if raw is not None and b"%" in raw:
+            path = raw.decode("latin-1")
+        root = scope.get("root_path")
+        if root:
+            path = path.removeprefix(quote(root) if "%" in path else root)
+        self.path = path
+
+    @property
+    def url(self) -> str:
+        """Path and query string; below a mount, what follows its prefix."""
+        query = self.scope["query_string"]
+        return f"{self.path}?{query.decode('latin-1')}" if query else self.path
+
+    @property
+    def original_url(self) -> str:
+        """Path and query string as they were sent."""
+        return self.base_url + self.url
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """The query string as a mapping, by the application's query parser.
+
+        Raises:
+            BadRequest: It is over the limits.
+        """
+        query = self._query
+        if query is None:
+            raw = self.scope["query_string"]
+            query = self._query = self.app.query_parser(raw.decode("latin-1")) if raw else {}
+        return query
+
+    @query.setter
+    def query(self, value: dict[str, Any]) -> None:
+        self._query = value
+
+    @property
+    def headers(self) -> Headers:
+        """The headers; look-ups take any case."""
+        headers = self._headers
+        if headers is None:
+            headers = self._headers = Headers(self.scope["headers"])
+        return headers
+
+    @property
+    def framework(self) -> Params:
+        """Params for the service call: properties set here arrive in its ``params``."""
+        params = self._framework
+        if params is None:
+            params = self._framework = Params(provider="rest", headers=self.headers)
+            del params.__dict__["query"]  # the client's query is read when a service is called
+        return params
+
+    @framework.setter
+    def framework(self, _: object) -> None:
+        raise AttributeError(
+            "req.framework is not replaced as a whole, since other middleware keeps things there;"
+            " set one property: req.framework.tenant = ..."
+        )
+
+    @property
+    def ip(self) -> str | None:
+        """Address of the peer, None where the server does not know it."""
+        client = self.scope.get("client")
+        return client[0] if client else None
+
+    @property
+    def protocol(self) -> str:
+        """``http`` or ``https``."""
+        return str(self.scope.get("scheme", "http"))
+
+    def get(self, name: str) -> str | None:
+        """Return a header's value, None where it was not sent."""
+        return self.headers.get(name)
+
+    def accepts(self, *types: str) -> str | None:
+        """Return the one of these media types that the client likes best, None for none.
+
+        Args:
+            types: ``"application/json"``, or short: ``"json"``, ``"html"``, ``"text"``.
+        """
+        return best_match(self.headers.get("accept"), types)
+
+    async def has_content(self) -> bool:
+        """Tell whether a body has any bytes; what was read stays readable."""
+        body, more = b"", True
+        while more and not body:
+            message = await self.receive()
+            body, more = message.get("body", b""), message.get("more_body", False)
+        self.replay(body, more)
+        return bool(body)
+
+    def replay(self, body: bytes, more: bool = False) -> None:
+        """Let those who read the body later get these bytes first."""
+        receive, parts = self.receive, [body]
+
+        async def again() -> Any:
+            if parts:
+                return {"type": "http.request", "body": parts.pop(), "more_body": more}
+            return await receive()
+
+        self.receive = again
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the request comes with a body."""
+        for name, value in self.scope["headers"]:
+            if name == b"transfer-encoding":
+                return True
+            if name == b"content-length":
+                return bool(value != b"0")
+        return False
