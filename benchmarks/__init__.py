@@ -1,0 +1,1 @@
+"""Alula measured beside its peers, in one run, on one machine."""

@@ -1,0 +1,1 @@
+"""One module per server that is measured; each is an ASGI application named ``app``."""
