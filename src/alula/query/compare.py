@@ -1,18 +1,38 @@
 """How two values compare, as MongoDB does it: first by type, then by value.
 
 `sort_key` turns any value into a pair of Python values that compare the right way, so that order
-and equality of every type come from one place.
+and equality of all types come from one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from enum import IntEnum
+from math import isfinite
 from typing import Any, Final
 
-__all__ = ["ARRAYS", "MISSING", "Rank", "is_nan", "is_number", "sort_key"]
+__all__ = [
+    "ARRAY",
+    "ARRAYS",
+    "DATE",
+    "MISSING",
+    "NOTHING",
+    "NULL",
+    "OBJECT",
+    "OTHER",
+    "element_index",
+    "is_finite",
+    "is_nan",
+    "is_number",
+    "sort_key",
+]
+
+# The types in their order. A missing field counts as null; only an empty list comes before it.
+NOTHING, NULL, NUMBER, STRING, OBJECT, ARRAY, BYTES, OTHER, BOOLEAN, DATE = range(10)
+
+ARRAYS = (list, tuple)
+"""The types of a list in a record."""
 
 
 class _Missing:
@@ -22,27 +42,9 @@ class _Missing:
 MISSING: Final = _Missing()
 """Stands where a record has no such field."""
 
-ARRAYS = (list, tuple)
-"""The types of a list in a record."""
-
-
-class Rank(IntEnum):
-    """The types in their order; a missing field counts as null, an empty list sorts before it."""
-
-    NOTHING = 0
-    NULL = 1
-    NUMBER = 2
-    STRING = 3
-    OBJECT = 4
-    ARRAY = 5
-    BYTES = 6
-    OTHER = 7
-    BOOLEAN = 8
-    DATE = 9
-
 
 class _NotANumber:
-    """NaN as a sort key: below every number and equal to itself only."""
+    """NaN as a sort key: below every number, and equal to itself only."""
 
     def __lt__(self, other: object) -> bool:
         return other is not self
@@ -50,11 +52,15 @@ class _NotANumber:
     def __gt__(self, other: object) -> bool:
         return False
 
+    # Pairs ask for these only where two values are not equal.
+    __le__, __ge__ = __lt__, __gt__
+
 
 class _Own:
     """A value of a type that we do not know (an ObjectId, a UUID), in the order of that type."""
 
     __slots__ = ("value",)
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -65,17 +71,25 @@ class _Own:
     def __lt__(self, other: _Own) -> bool:
         try:
             return bool(self.value < other.value)
-        except TypeError:  # a type without an order: what is not equal stays as it stands
+        except TypeError:  # a type without an order: its values stay as they stand
             return False
 
-    __hash__ = None  # type: ignore[assignment]
+    __le__ = __lt__  # asked for only where two values are not equal
 
 
 _NAN = _NotANumber()
 _EPOCH = datetime(1970, 1, 1)
 _ZERO = timedelta()
 _MAX_DEPTH = 100
-"""MongoDB stores no more levels; what lies deeper counts as equal here."""
+"""MongoDB stores no more levels than this; what lies deeper counts as equal."""
+
+
+def element_index(part: str, items: Sequence[Any]) -> int | None:
+    """Return the index that a part of a dotted name is for a list, None where it is none."""
+    if not part.isdecimal() or not part.isascii() or len(part) > 9:
+        return None
+    index = int(part)
+    return index if index < len(items) and str(index) == part else None
 
 
 def is_number(value: Any) -> bool:
@@ -83,48 +97,57 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
-def is_nan(value: Any) -> bool:
-    """Say whether this is the number that is none."""
-    return value.is_nan() if isinstance(value, Decimal) else bool(value != value)  # noqa: PLR0124
+def is_nan(number: Any) -> bool:
+    """Say whether this number is the one that is none."""
+    if isinstance(number, Decimal):
+        return number.is_nan()
+    return bool(number != number)  # noqa: PLR0124 - NaN alone is not equal to itself
+
+
+def is_finite(number: Any) -> bool:
+    """Say whether this number is neither NaN nor infinite."""
+    if isinstance(number, Decimal):
+        return number.is_finite()
+    return isinstance(number, int) or isfinite(number)
 
 
 def sort_key(value: Any, depth: int = 0) -> tuple[int, Any]:
-    """Return a pair of rank and payload; pairs compare as MongoDB compares the values.
+    """Return a pair of type and payload; pairs compare as MongoDB compares the values.
 
     Args:
         value: Any value, `MISSING` included.
         depth: How many levels this value lies below the first one.
     """
     if isinstance(value, str):
-        return Rank.STRING, value
+        return STRING, value
     if isinstance(value, bool):
-        return Rank.BOOLEAN, value
+        return BOOLEAN, value
     if isinstance(value, (int, float, Decimal)):
-        return Rank.NUMBER, _NAN if is_nan(value) else value
+        return NUMBER, _NAN if is_nan(value) else value
     if value is None or value is MISSING:
-        return Rank.NULL, None
+        return NULL, None
     if isinstance(value, Mapping):
-        return Rank.OBJECT, _object_key(value, depth + 1)
+        return OBJECT, _object_payload(value, depth + 1)
     if isinstance(value, ARRAYS):
         if depth >= _MAX_DEPTH:
-            return Rank.ARRAY, ()
-        return Rank.ARRAY, tuple([sort_key(item, depth + 1) for item in value])
+            return ARRAY, ()
+        return ARRAY, tuple([sort_key(item, depth + 1) for item in value])
     if isinstance(value, (bytes, bytearray)):
-        return Rank.BYTES, (len(value), bytes(value))
+        return BYTES, (len(value), bytes(value))  # the shorter one comes first
     if isinstance(value, date):
-        return Rank.DATE, _instant(value)
+        return DATE, _instant(value)
     kind = type(value)
-    return Rank.OTHER, (f"{kind.__module__}.{kind.__qualname__}", _Own(value))
+    return OTHER, (f"{kind.__module__}.{kind.__qualname__}", _Own(value))
 
 
-def _object_key(value: Mapping[str, Any], depth: int) -> tuple[tuple[int, str, Any], ...]:
-    # MongoDB compares field by field, and of each field the type, then the name, then the value.
+def _object_payload(value: Mapping[str, Any], depth: int) -> tuple[tuple[int, str, Any], ...]:
+    """Return the fields in their order; of each, the type counts first, then name and value."""
     if depth > _MAX_DEPTH:
         return ()
     fields = []
     for name, inner in value.items():
-        rank, payload = sort_key(inner, depth)
-        fields.append((rank, name, payload))
+        kind, payload = sort_key(inner, depth)
+        fields.append((kind, name, payload))
     return tuple(fields)
 
 

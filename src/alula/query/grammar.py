@@ -4,11 +4,9 @@ What holds in this file:
 
 - The grammar is closed: a name that starts with ``$`` is one of those listed here, or one that a
   service opened, or an error that names it. Nothing passes through unread.
-- It is recursive, and the recursion is bounded: `MAX_DEPTH` levels, whatever the input.
-- Values stay as they are (dates, ids, bytes); containers are copied, so that a `Query` shares
-  nothing that can change with the mapping it was read from.
-- All that can go wrong with a query is a `BadRequest` that names the part; its texts for unknown
-  names are part of the wire contract.
+- It is recursive: the same rules hold at every level, through objects and lists alike.
+- All that can go wrong with a query is a `BadRequest`; all that can go wrong with what a service
+  opens is a `ValueError` when the service is made.
 """
 
 from __future__ import annotations
@@ -17,18 +15,28 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from alula.errors import BadRequest
 from alula.query.criteria import EMPTY, EMPTY_QUERY, And, Criterion, Or, Query, Where
+from alula.query.values import (
+    ATOMS,
+    FORBIDDEN,
+    as_list,
+    check_depth,
+    check_name,
+    check_open_name,
+    copy_value,
+    is_mapping,
+    read_list,
+    read_number,
+    read_select,
+    read_sort,
+    refused,
+)
 
 __all__ = [
     "COMMON_FILTERS",
     "COMMON_OPERATORS",
-    "EMPTY",
     "EMPTY_QUERY",
     "FORBIDDEN",
-    "MAX_DEPTH",
-    "MAX_NUMBER",
-    "MAX_SORT_FIELDS",
     "And",
     "Criterion",
     "FilterOption",
@@ -42,25 +50,12 @@ COMMON_FILTERS = frozenset({"$limit", "$skip", "$sort", "$select", "$or", "$and"
 """Names at the top level that every adapter knows."""
 COMMON_OPERATORS = frozenset({"$in", "$nin", "$lt", "$lte", "$gt", "$gte", "$ne"})
 """Names below a field that every adapter knows."""
-FORBIDDEN = frozenset({"$where", "$function", "$accumulator", "$expr"})
-"""Names that run code or arbitrary expressions in a database: they never pass from a query."""
-MAX_DEPTH = 32
-"""How many levels a query may have; also how many parts a dotted name may have."""
-MAX_SORT_FIELDS = 32
-"""How many fields ``$sort`` may name (as MongoDB)."""
-MAX_NUMBER = 2**53 - 1
-"""The greatest ``$limit`` and ``$skip``: the last whole number that JavaScript holds exactly."""
 
 FilterOption = bool | Callable[[Any], Any]
 """True passes a filter's value on, False accepts and drops it, a callable converts it."""
 
-
 Reader = Callable[[str, Any, int], Any]
-"""Reads the value of one operator: its name, the value, the depth."""
-
-_ATOMS = frozenset({str, int, float, bool, type(None)})
-_LISTS = (list, tuple, set, frozenset)
-_DIRECTIONS = {1: 1, -1: -1, "1": 1, "-1": -1}
+"""Reads the value of one operator: its name, the value, the level at which it stands."""
 
 
 class Grammar:
@@ -83,17 +78,18 @@ class Grammar:
         operators: Iterable[str] = (),
         filters: Mapping[str, FilterOption] | None = None,
     ) -> None:
-        readers: dict[str, Reader] = {
+        # Operators whose values have a form of their own; the values of others are free.
+        known: dict[str, Reader] = {
             "$eq": _read_value,
-            "$all": _read_list,
+            "$all": read_list,
             "$not": self._read_not,
             "$elemMatch": self._read_element,
         }
         self._operators: dict[str, Reader] = dict.fromkeys(COMMON_OPERATORS, _read_value)
-        self._operators.update({"$in": _read_list, "$nin": _read_list})
+        self._operators.update({"$in": read_list, "$nin": read_list})
         for name in operators:
             _check_opened(name, "operators")
-            self._operators[name] = readers.get(name, _read_open)
+            self._operators[name] = known.get(name, _read_open)
         self._filters = dict(filters or {})
         for name, option in self._filters.items():
             _check_opened(name, "filters")
@@ -117,8 +113,8 @@ class Grammar:
         """
         if not raw:
             return EMPTY_QUERY
-        if not isinstance(raw, Mapping):
-            raise _refused("Invalid query: expected an object")
+        if not is_mapping(raw):
+            raise refused("Invalid query: expected an object")
         parts: list[Criterion] = []
         limit: int | None = None
         skip = 0
@@ -126,23 +122,22 @@ class Grammar:
         select: tuple[str, ...] | None = None
         filters: Mapping[str, Any] = EMPTY
         for name, value in raw.items():
-            if not isinstance(name, str) or name[:1] != "$":
+            if type(name) is not str or name[:1] != "$":
                 self._read_field(parts, name, value, raw, 1)
             elif name == "$limit":
-                limit = _read_number(name, value)
+                limit = read_number(name, value)
             elif name == "$skip":
-                skip = _read_number(name, value)
+                skip = read_number(name, value)
             elif name == "$sort":
-                sort = _read_sort(value)
+                sort = read_sort(value)
             elif name == "$select":
-                select = _read_select(value)
+                select = read_select(value)
             elif name in ("$or", "$and"):
                 parts.append(self._read_branches(name, value, 1))
             else:
                 filters = self._read_filter(filters, name, value)
-        return Query(
-            And(tuple(parts)) if parts else EMPTY_QUERY.criteria, limit, skip, sort, select, filters
-        )
+        criteria = And(tuple(parts)) if parts else EMPTY_QUERY.criteria
+        return Query(criteria, limit, skip, sort, select, filters)
 
     def read_select(self, raw: Mapping[str, Any]) -> tuple[str, ...] | None:
         """Return the fields that ``$select`` names, None where it is not there.
@@ -152,27 +147,28 @@ class Grammar:
         Raises:
             BadRequest: ``$select`` is not a list of names.
         """
-        return _read_select(raw["$select"]) if raw and "$select" in raw else None
+        return read_select(raw["$select"]) if raw and "$select" in raw else None
 
     def _read_filter(self, filters: Mapping[str, Any], name: str, value: Any) -> Mapping[str, Any]:
+        """Return the filters with the one that this name opens."""
         option = self._filters.get(name)
         if option is None:
-            raise _refused(f"Invalid filter value {name}")
+            raise refused(f"Invalid filter value {name}")
         if option is False:
             return filters
-        value = _copy(value, 1, _check_open_name)
+        value = copy_value(value, 1, check_open_name)
         if option is not True:
             try:
                 value = option(value)
             except (TypeError, ValueError) as error:
-                raise _refused(f"Invalid value for {name}") from error
+                raise refused(f"Invalid value for {name}") from error
         return MappingProxyType({**filters, name: value})
 
     def _read_branches(self, name: str, value: Any, depth: int) -> And | Or:
         """Return what ``$or`` or ``$and`` holds."""
-        entries = _as_list(value)
-        if not entries or not all(isinstance(entry, Mapping) for entry in entries):
-            raise _refused(
+        entries = as_list(value)
+        if not entries or not all(map(is_mapping, entries)):
+            raise refused(
                 f"Invalid value for {name}: expected a list of objects with at least one entry"
             )
         parts = []
@@ -183,7 +179,7 @@ class Grammar:
 
     def _read_criteria(self, raw: Mapping[str, Any], depth: int) -> list[Criterion]:
         """Return the criteria in an object below the top level, where filters have no meaning."""
-        _check_depth(depth)
+        check_depth(depth)
         parts: list[Criterion] = []
         for name, value in raw.items():
             if name in ("$or", "$and"):
@@ -196,50 +192,44 @@ class Grammar:
         self, parts: list[Criterion], name: str, value: Any, holder: Mapping[str, Any], depth: int
     ) -> None:
         """Append what one entry of `holder` asks for; a nested one may ask for several fields."""
-        if type(name) is not str or not name or "$" in name or "." in name or "\0" in name:
-            _check_name(name, holder)
-        if type(value) in _ATOMS:
+        if type(name) is not str or not name.isidentifier():
+            check_name(name, holder)
+        if type(value) in ATOMS:
             parts.append(Where(name, (("$eq", value),)))
-        elif not isinstance(value, Mapping):
-            parts.append(Where(name, (("$eq", _copy(value, depth, _check_name)),)))
+        elif not is_mapping(value):
+            parts.append(Where(name, (("$eq", copy_value(value, depth)),)))
         elif _is_operators(value):
             parts.append(Where(name, self._read_tests(value, depth + 1)))
         elif _holds_operators(value, depth + 1):
             for key, inner in value.items():
-                _check_name(key, value)
+                check_name(key, value)
                 self._read_field(parts, f"{name}.{key}", inner, value, depth + 1)
         else:
-            parts.append(Where(name, (("$eq", _copy(value, depth, _check_name)),)))
+            parts.append(Where(name, (("$eq", copy_value(value, depth)),)))
 
     def _read_tests(self, raw: Mapping[str, Any], depth: int) -> tuple[tuple[str, Any], ...]:
-        _check_depth(depth)
+        """Return the tests in an object of operators."""
+        check_depth(depth)
         tests = []
         for name, value in raw.items():
             reader = self._operators.get(name)
             if reader is None:
-                _check_name(name, raw)
-                raise _refused(f"Invalid query parameter {name}: expected an operator", raw)
+                check_name(name, raw)
+                raise refused(f"Invalid query parameter {name}: expected an operator", raw)
             tests.append((name, reader(name, value, depth)))
         return tuple(tests)
 
     def _read_not(self, name: str, value: Any, depth: int) -> tuple[tuple[str, Any], ...]:
-        if not isinstance(value, Mapping) or not value:
-            raise _refused(f"Invalid value for {name}: expected an object of operators")
+        if not is_mapping(value) or not value:
+            raise refused(f"Invalid value for {name}: expected an object of operators")
         return self._read_tests(value, depth + 1)
 
-    def _read_element(self, name: str, value: Any, depth: int) -> tuple[tuple[str, Any], ...] | And:
-        if not isinstance(value, Mapping):
-            raise _refused(f"Invalid value for {name}: expected an object")
-        if _is_operators(value) and not ("$or" in value or "$and" in value):
+    def _read_element(self, name: str, value: Any, depth: int) -> And | tuple[tuple[str, Any], ...]:
+        if not is_mapping(value):
+            raise refused(f"Invalid value for {name}: expected an object")
+        if _is_operators(value) and "$or" not in value and "$and" not in value:
             return self._read_tests(value, depth + 1)
         return And(tuple(self._read_criteria(value, depth + 1)))
-
-
-def _refused(message: str, data: Mapping[str, Any] | None = None) -> BadRequest:
-    """Return the error; `data` arrives as it is, even with keys that an error would take out."""
-    error = BadRequest(message)
-    error.data = data
-    return error
 
 
 def _check_opened(name: Any, where: str) -> None:
@@ -252,147 +242,26 @@ def _check_opened(name: Any, where: str) -> None:
         raise ValueError(f"{where}: {name!r} is part of the common syntax already; remove it")
 
 
-def _check_depth(depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise _refused(f"The query is nested too deeply: at most {MAX_DEPTH} levels are allowed")
+def _read_value(_name: str, value: Any, depth: int) -> Any:
+    return value if type(value) in ATOMS else copy_value(value, depth)
 
 
-def _check_string(name: Any, holder: Mapping[str, Any]) -> None:
-    # A driver would refuse both with an error of its own.
-    if not isinstance(name, str):
-        raise _refused(f"Invalid query parameter {name!r}: a name must be a string")
-    if "\0" in name:
-        raise _refused(f"Invalid query parameter {name!r}: a name can not hold NUL", holder)
-
-
-def _check_name(name: Any, holder: Mapping[str, Any]) -> None:
-    """Raise unless this can be the name of a field, dotted or not."""
-    _check_string(name, holder)
-    if not name:
-        raise _refused("Invalid query parameter '': a name can not be empty", holder)
-    if name[0] == "$" or ".$" in name:
-        raise _refused(f"Invalid query parameter {name}", holder)
-    if name.count(".") >= MAX_DEPTH:
-        raise _refused(f"A field name has too many parts: at most {MAX_DEPTH} are allowed")
-
-
-def _check_open_name(name: Any, holder: Mapping[str, Any]) -> None:
-    """Raise unless this can be a name in the value of an operator or filter that was opened."""
-    _check_string(name, holder)
-    if name in FORBIDDEN:
-        raise _refused(f"Invalid query parameter {name}", holder)
-
-
-def _copy(value: Any, depth: int, check: Callable[[Any, Mapping[str, Any]], None]) -> Any:
-    """Return the value with copied containers, all of whose names passed the check."""
-    if type(value) in _ATOMS:
-        return value
-    if isinstance(value, Mapping):
-        _check_depth(depth + 1)
-        copied = {}
-        for name, inner in value.items():
-            check(name, value)
-            copied[name] = _copy(inner, depth + 1, check)
-        return copied
-    if isinstance(value, _LISTS):
-        _check_depth(depth + 1)
-        return [_copy(inner, depth + 1, check) for inner in value]
-    return value
+def _read_open(_name: str, value: Any, depth: int) -> Any:
+    return copy_value(value, depth, check_open_name)
 
 
 def _is_operators(value: Mapping[str, Any]) -> bool:
-    return any(isinstance(name, str) and name[:1] == "$" for name in value)
-
-
-def _holds_operators(value: Mapping[str, Any], depth: int) -> bool:
-    """Say whether operators stand somewhere in the objects inside this one."""
-    _check_depth(depth)
-    for inner in value.values():
-        if isinstance(inner, Mapping) and (
-            _is_operators(inner) or _holds_operators(inner, depth + 1)
-        ):
+    """Say whether an object holds operators: one name of them is enough."""
+    for name in value:  # noqa: SIM110 - a generator costs more than the loop
+        if isinstance(name, str) and name[:1] == "$":
             return True
     return False
 
 
-def _as_list(value: Any) -> Iterable[Any] | None:
-    """Return the list that is meant, None where an object that is none stands in its place.
-
-    A query string with more items than the array limit arrives as an object with index keys,
-    and one with a single item as that item.
-    """
-    if isinstance(value, _LISTS):
-        return value
-    if not isinstance(value, Mapping):
-        return (value,)
-    if not value or not all(_is_index(name) for name in value):
-        return None
-    return [value[name] for name in sorted(value, key=lambda name: (len(name), name))]
-
-
-def _is_index(name: Any) -> bool:
-    if not isinstance(name, str) or not name.isascii() or not name.isdigit():
-        return False
-    return name == "0" or name[0] != "0"
-
-
-def _read_value(_name: str, value: Any, depth: int) -> Any:
-    return _copy(value, depth, _check_name)
-
-
-def _read_open(_name: str, value: Any, depth: int) -> Any:
-    return _copy(value, depth, _check_open_name)
-
-
-def _read_list(name: str, value: Any, depth: int) -> list[Any]:
-    items = _as_list(value)
-    if items is None:
-        raise _refused(f"Invalid value for {name}: expected a list")
-    return [_copy(item, depth, _check_name) for item in items]
-
-
-def _read_number(name: str, value: Any) -> int:
-    """Return the value of ``$limit`` or ``$skip``."""
-    number: int | None = None
-    if isinstance(value, str):
-        # The length comes first: Python refuses to convert very long strings of digits.
-        if len(value) <= 16 and value.isascii() and value.isdigit():
-            number = int(value)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0:
-        number = int(value)
-    if number is None or not 0 <= number <= MAX_NUMBER:
-        raise _refused(f"Invalid value for {name}: expected a whole number from 0 to {MAX_NUMBER}")
-    return number
-
-
-def _read_sort(value: Any) -> tuple[tuple[str, int], ...]:
-    if not isinstance(value, Mapping):
-        raise _refused("Invalid value for $sort: expected an object of fields with 1 or -1")
-    if len(value) > MAX_SORT_FIELDS:
-        raise _refused(f"Invalid value for $sort: at most {MAX_SORT_FIELDS} fields are allowed")
-    fields = []
-    for name, given in value.items():
-        _check_path("$sort", name)
-        wanted = isinstance(given, (str, int, float)) and not isinstance(given, bool)
-        direction = _DIRECTIONS.get(given) if wanted else None
-        if direction is None:
-            raise _refused(f"Invalid value for $sort: {name!r} must be 1 or -1")
-        fields.append((name, direction))
-    return tuple(fields)
-
-
-def _read_select(value: Any) -> tuple[str, ...]:
-    names = _as_list(value)
-    if names is None:
-        raise _refused("Invalid value for $select: expected a list of field names")
-    chosen = tuple(names)
-    for name in chosen:
-        _check_path("$select", name)
-    return chosen
-
-
-def _check_path(where: str, name: Any) -> None:
-    """Raise unless this names a field in ``$sort`` or ``$select``, where no part may be empty."""
-    parts = name.split(".") if isinstance(name, str) and "\0" not in name else [""]
-    if len(parts) > MAX_DEPTH or not all(part and part[0] != "$" for part in parts):
-        raise _refused(f"Invalid value for {where}: {name!r} is no name of a field")
+def _holds_operators(value: Mapping[str, Any], depth: int) -> bool:
+    """Say whether operators stand somewhere in the objects inside this one."""
+    check_depth(depth)
+    for inner in value.values():
+        if is_mapping(inner) and (_is_operators(inner) or _holds_operators(inner, depth + 1)):
+            return True
+    return False

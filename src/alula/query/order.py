@@ -1,0 +1,143 @@
+"""The order of records: `ordered` sorts them as MongoDB does.
+
+A list counts by its smallest element, or by its largest where the order is descending. Where
+several sort fields lead into one list (``a.b`` and ``a.c``), each of its elements offers one row
+of keys, and the row that comes first counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from alula.query.compare import ARRAYS, MISSING, NOTHING, NULL, element_index, is_nan, sort_key
+
+__all__ = ["ordered"]
+
+Record = Mapping[str, Any]
+Key = tuple[int, Any]
+Path = tuple[str, ...] | None
+"""The parts of a dotted name that are still to go; None where a value counts as it stands."""
+Row = dict[int, Key]
+"""Keys of one record, by the position of their field in the sort."""
+
+
+def ordered(records: Iterable[Record], sort: Sequence[tuple[str, int]]) -> list[Any]:
+    """Return the records in the order that MongoDB gives them.
+
+    Records that are equal in all fields stay in the order in which they came, also where the
+    order is descending.
+
+    Args:
+        records: The records; they are not changed.
+        sort: Pairs of field and 1 or -1, the first counts most.
+    """
+    result = list(records)
+    if len({field.partition(".")[0] for field, _ in sort}) < len(sort):
+        return _ordered_by_rows(result, sort)
+    # The sort is stable: done by the last field first, the first field counts most in the end.
+    for field, direction in reversed(sort):
+        key = _plain_key(result, field) or _field_key(field, direction)
+        result.sort(key=key, reverse=direction < 0)
+    return result
+
+
+def _plain_key(records: list[Record], field: str) -> Callable[[Record], Any] | None:
+    """Return what gives the value itself, where all values are strings or all are numbers."""
+    value_of = itemgetter(field)
+    try:
+        kinds = set(map(type, map(value_of, records)))
+    except KeyError:
+        return None
+    if kinds in ({int}, {str}):
+        return value_of
+    if kinds <= {int, float} and not any(map(is_nan, map(value_of, records))):
+        return value_of
+    return None
+
+
+def _field_key(field: str, direction: int) -> Callable[[Record], Key]:
+    """Return what gives the key of one field, whatever its values are."""
+    path = tuple(field.split("."))
+    directions = [direction]
+
+    def key(record: Record) -> Key:
+        value, rest = _follow(record, path)
+        if isinstance(value, ARRAYS):
+            return _row({0: (value, rest)}, directions)[0]
+        return sort_key(value)
+
+    return key
+
+
+def _ordered_by_rows(records: list[Record], sort: Sequence[tuple[str, int]]) -> list[Any]:
+    """Do it with the keys of all fields found together, because some depend on each other."""
+    paths = [tuple(field.split(".")) for field, _ in sort]
+    directions = [direction for _, direction in sort]
+    rows = [
+        (_row({at: (record, path) for at, path in enumerate(paths)}, directions), record)
+        for record in records
+    ]
+    for at in reversed(range(len(sort))):
+        rows.sort(key=lambda pair, at=at: pair[0][at], reverse=directions[at] < 0)  # type: ignore[misc]
+    return [record for _, record in rows]
+
+
+def _follow(value: Any, path: Path) -> tuple[Any, Path]:
+    """Go along a path until its end, or until a list of which all elements count."""
+    while path:
+        if isinstance(value, Mapping):
+            value = value.get(path[0], MISSING)
+            path = path[1:]
+        elif isinstance(value, ARRAYS):
+            index = element_index(path[0], value)
+            if index is None:
+                return value, path
+            value = value[index]
+            # A list named by its index counts as it stands; MongoDB excepts an empty one.
+            path = path[1:] or (None if value else ())
+        else:
+            return MISSING, None
+    return value, path
+
+
+def _row(ends: dict[int, tuple[Any, Path]], directions: list[int]) -> Row:
+    """Return the keys of several fields.
+
+    Args:
+        ends: Where each field has come to: a value, and the path from there on.
+        directions: 1 or -1 for each field.
+    """
+    row: Row = {}
+    lists: dict[int, tuple[Sequence[Any], dict[int, Path]]] = {}
+    for at, end in ends.items():
+        value, path = _follow(*end)
+        if path is None or not isinstance(value, ARRAYS):
+            row[at] = sort_key(value)
+        else:
+            lists.setdefault(id(value), (value, {}))[1][at] = path
+    for items, paths in lists.values():
+        rows = [
+            _row({at: _element_end(item, path) for at, path in paths.items()}, directions)
+            for item in items
+        ]
+        empty = {at: (NULL if path else NOTHING, None) for at, path in paths.items()}
+        row |= _first(rows, directions) if rows else empty
+    return row
+
+
+def _element_end(item: Any, path: Path) -> tuple[Any, Path]:
+    """Return where a field goes on in one element of a list."""
+    if not path:
+        return item, None
+    return (item, path) if isinstance(item, Mapping) else (MISSING, None)
+
+
+def _first(rows: list[Row], directions: list[int]) -> Row:
+    """Return the row that comes first in the order."""
+    for at in sorted(rows[0]):
+        choose = min if directions[at] > 0 else max
+        best = choose(row[at] for row in rows)
+        rows = [row for row in rows if row[at] == best]
+    return rows[0]
