@@ -1,0 +1,74 @@
+"""The reference app as a process of its own, on ports that are free."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.conformance.replay import Bases, bases_of
+
+import alula
+
+ROOT = Path(__file__).parents[2]
+SECONDS_TO_END = 10
+
+
+@contextmanager
+def reference_server() -> Iterator[Bases]:
+    """Serve the reference app while the context lasts, and yield its addresses.
+
+    Raises:
+        RuntimeError: It did not start.
+        AssertionError: It did not end as asked, or has logged a stack.
+    """
+    port = free_ports()
+    command = [sys.executable, "-m", "tests.conformance.reference_app", "--port", str(port)]
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=log, text=True
+        )
+        try:
+            ready = process.stdout.readline()
+            if not ready:
+                raise RuntimeError(f"the reference app did not start: {logged(log)}")
+            yield bases_of(f"http://127.0.0.1:{port}")
+            process.send_signal(signal.SIGTERM)
+            status = process.wait(SECONDS_TO_END)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        assert status == 0, f"the reference app ended with {status}: {logged(log)}"
+        assert "Traceback" not in logged(log), logged(log)
+
+
+def logged(log) -> str:
+    """Return what a process has written to its log."""
+    log.seek(0)
+    return log.read()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for a process that imports the very Alula that is tested."""
+    source = str(Path(alula.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])}
+
+
+def free_ports() -> int:
+    """Return a port that is free, as is the one that follows."""
+    while True:
+        with ExitStack() as stack:
+            first = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port = first.getsockname()[1]
+            try:
+                stack.enter_context(socket.create_server(("127.0.0.1", port + 1)))
+            except (OSError, OverflowError):
+                continue
+            return port
