@@ -1,0 +1,54 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench bench-smoke docs fuzz dist clean
+python := .venv/bin/python
+export PYTHON
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: ## prepare .venv for everything below (quick when nothing changed)
+	@scripts/setup
+	@$(python) -m tests.requirements
+
+demo: ## start the example chat
+	@scripts/setup demo
+	@$(python) -m examples.chat
+
+test: setup ## lint, then all tests with coverage
+	@scripts/lint
+	@echo "test: pytest"
+	@$(python) -m pytest -q -rs --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
+
+lint: ## ruff, mypy, pyright
+	@scripts/setup test lint
+	@scripts/lint
+
+format: ## let ruff format and mend what it can
+	@scripts/setup test lint
+	@$(python) -m ruff check --quiet --fix .
+	@$(python) -m ruff format --quiet .
+
+bench: ## measure against other frameworks, print a table, write a plot
+	@scripts/setup bench
+	@$(python) -m benchmarks.run
+
+bench-smoke: ## the same with a second per figure: does it run at all?
+	@scripts/setup bench
+	@$(python) -m benchmarks.run --smoke
+
+docs: ## build the documentation into site/
+	@scripts/setup docs
+	@$(python) -m mkdocs build --strict --quiet
+	@echo "docs: site/index.html"
+
+fuzz: ## search longer for counterexamples with Hypothesis
+	@scripts/setup test
+	@HYPOTHESIS_PROFILE=fuzz $(python) -m pytest -q -m hypothesis
+
+dist: ## build what a release uploads into dist/
+	@scripts/setup test
+	@rm -rf dist
+	@$(python) -m build --no-isolation --outdir dist
+
+clean: ## remove all that these commands have made
+	rm -rf .venv site dist tests/interop/node_modules benchmarks/node_modules
