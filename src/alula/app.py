@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, Self
 
-from alula.compose import compose
+from alula.compose import compose, name_of
 from alula.events import EventEmitter
-from alula.hooks import Hookable
+from alula.hooks import Hookable, check_hook
 from alula.routes import Match, RouteTable, strip_slashes
 from alula.service import ServiceHandle
 from alula.types import STANDARD_METHODS
@@ -47,7 +48,10 @@ class App(EventEmitter, Hookable):
         self.debug = debug
         self._routes: RouteTable[ServiceHandle] = RouteTable()
         self._life_hooks: dict[str, list[Callable[..., Any]]] = {name: [] for name in _LIFE}
-        self._setup: asyncio.Future[None] | None = None
+        self._is_set_up = False
+        self._up: dict[ServiceHandle, None] = {}  # in the order of their set-up
+        self._life = asyncio.Lock()  # for one setup or teardown at a time
+        self._life_task: asyncio.Task[Any] | None = None
 
     def __repr__(self) -> str:
         return f"the application ({len(self.services)} services)"
@@ -74,7 +78,7 @@ class App(EventEmitter, Hookable):
             if asyncio.iscoroutine(result):
                 result.close()
             raise TypeError(
-                f"configure({function!r}): plugins are plain functions; do asynchronous"
+                f"configure({name_of(function)}): plugins are plain functions; do asynchronous"
                 " work in a `setup` hook"
             )
         return self
@@ -91,6 +95,9 @@ class App(EventEmitter, Hookable):
     ) -> Self:
         """Register a service, or all services of another application below a path.
 
+        The hooks of both applications run around a service of another application, this one's
+        outside; the other is set up and torn down by a call of its own.
+
         Args:
             path: Its name; a segment ``:name`` is a placeholder, and arrives in ``params.route``.
             service: An object with service methods, or an `App`.
@@ -102,10 +109,17 @@ class App(EventEmitter, Hookable):
             TypeError: The object can not be a service.
             ValueError: The path is taken, or a listed method does not exist.
         """
+        if not isinstance(path, str):
+            raise TypeError(f"use(path, service) takes a path first, not {path!r}")
         path = strip_slashes(path)
         if isinstance(service, App):
-            for below, handle in service.services.items():
-                self.use(f"{path}/{below}", handle, methods=handle.methods)
+            if methods is not None or events is not None:
+                raise TypeError(
+                    f"the services of the application at {path!r} have methods and events of their"
+                    " own; give these where the services are registered"
+                )
+            for below, handle in list(service.services.items()):
+                self.use(f"{path}/{below}", handle)
             return self
         handle = ServiceHandle(
             self, path, service, methods=methods, events=events, app_hooks=self.hook_table
@@ -115,9 +129,10 @@ class App(EventEmitter, Hookable):
         except ValueError as error:
             raise ValueError(f"can not register a service at {path!r}: {error}") from None
         self.services[path] = handle
-        if self._setup is not None and callable(getattr(service, "setup", None)):
-            handle.start_late(lambda: self._call_life("setup", handle))
-            self._start_now(handle)
+        if self._is_set_up and callable(getattr(service, "setup", None)):
+            handle.start_late(lambda: self._set_up(handle))
+        elif self._is_set_up:
+            self._up[handle] = None
         return self
 
     def service(self, path: str) -> ServiceHandle:
@@ -148,26 +163,25 @@ class App(EventEmitter, Hookable):
         handle = self.service(path)
         del self.services[handle.path]
         self._routes.remove(handle.path)
-        if self._setup is not None:
-            await self._call_life("teardown", handle)
         await handle.drain()
+        if handle in self._up:
+            del self._up[handle]
+            await _call_life("teardown", self, handle)
+            await handle.drain()
         return handle.service
 
     # -- hooks ---------------------------------------------------------------------------------
 
-    def hooks(self, hooks: Any = None, /, **kinds: Any) -> None:
-        """Register hooks around the methods of all services, or around start and stop.
-
-        As `Hookable.hooks`, and beside it ``setup=[...]`` and ``teardown=[...]``: functions of
-        ``(context, next)`` whose context has ``app`` and ``server``.
-        """
-        given = {**hooks, **kinds} if isinstance(hooks, Mapping) else dict(kinds)
-        if isinstance(hooks, list | tuple):
-            given["around"] = [*hooks, *given.get("around", ())]
-        for name in _LIFE:
-            life = given.pop(name, [])
-            self._life_hooks[name].extend(life if isinstance(life, list | tuple) else [life])
-        super().hooks(given)
+    def _add_hooks(self, hooks: dict[str, Any]) -> None:
+        """Register hooks; ``setup`` and ``teardown`` are functions of ``(context, next)``."""
+        life = {name: hooks.pop(name) for name in _LIFE if name in hooks}
+        life = {k: list(v) if isinstance(v, list | tuple) else [v] for k, v in life.items()}
+        for name, functions in life.items():
+            for function in functions:
+                check_hook(name, function, repr(self))
+        super()._add_hooks(hooks)
+        for name, functions in life.items():
+            self._life_hooks[name].extend(functions)
 
     def hook_methods(self) -> Collection[str]:
         """Return the standard methods, and the custom ones of the services registered so far."""
@@ -184,64 +198,111 @@ class App(EventEmitter, Hookable):
         """Call ``setup(app, path)`` of every service, in the order of their registration.
 
         A second call waits for the first and does nothing more. Services that are registered
-        later are set up then; calls to them wait for that.
+        later are set up then; calls to them wait for that. Where a set-up fails, those that
+        succeeded are torn down again, so that nothing stays open; ``setup`` can be called again.
 
         Args:
             server: The server that is running, for `setup` hooks.
+
+        Raises:
+            Exception: Whatever a service or a `setup` hook raises.
+            RuntimeError: A `setup` hook did not await ``next()``, or this is called from within.
         """
-        if self._setup is not None:
-            await asyncio.shield(self._setup)
-            return self
-        self._setup = asyncio.get_running_loop().create_future()
-        try:
-            await self._run_life("setup", list(self.services.values()), server)
-        except BaseException as error:
-            waiting, self._setup = self._setup, None
-            waiting.set_exception(error)
-            waiting.exception()  # marked as seen: this very call raises it
-            raise
-        self._setup.set_result(None)
+        async with self._one_at_a_time():
+            if not self._is_set_up:
+                self._is_set_up = True  # what is registered from here on is late
+                try:
+                    await self._run_life("setup", self._set_up_all, server)
+                except BaseException:
+                    await self._abandon()
+                    raise
         return self
 
     async def teardown(self) -> Self:
-        """Call ``teardown(app, path)`` of every service in reverse order; wait for listeners."""
-        if self._setup is None:
-            return self
-        self._setup = None
-        await self._run_life("teardown", list(reversed(self.services.values())), None)
-        for handle in self.services.values():
-            await handle.drain()
-        await self.drain()
+        """Wait for listeners, then call ``teardown(app, path)`` of services in reverse order.
+
+        A service that fails does not keep the others from being torn down.
+
+        Raises:
+            Exception: Whatever a service or a `teardown` hook raises, in an `ExceptionGroup` where
+                several fail.
+            RuntimeError: A `teardown` hook did not await ``next()``, or this is called from within.
+        """
+        async with self._one_at_a_time():
+            was_up, self._is_set_up = self._is_set_up or bool(self._up), False
+            await self._drain_all()
+            if was_up:
+                await self._run_life("teardown", self._tear_down_all, None)
+                await self._drain_all()
         return self
 
-    async def _run_life(self, name: str, handles: list[ServiceHandle], server: Any) -> None:
-        async def each(_: Any) -> None:
-            for handle in handles:
-                await self._call_life(name, handle)
+    @asynccontextmanager
+    async def _one_at_a_time(self) -> AsyncIterator[None]:
+        task = asyncio.current_task()
+        if self._life_task is task:
+            raise RuntimeError("setup() and teardown() of an application can not call each other")
+        async with self._life:
+            self._life_task = task
+            try:
+                yield
+            finally:
+                self._life_task = None
+
+    async def _run_life(self, name: str, core: Callable[[], Any], server: Any) -> None:
+        reached = False
+
+        async def last(_: Any) -> None:
+            nonlocal reached
+            reached = True
+            await core()
 
         context = SimpleNamespace(app=self, server=server, method=name)
-        await compose(self._life_hooks[name], each)(context)
+        await compose(self._life_hooks[name], last)(context)
+        if not reached:
+            raise RuntimeError(f"a {name} hook of {self!r} did not await next()")
 
-    async def _call_life(self, name: str, handle: ServiceHandle) -> None:
-        function: Any = getattr(handle.service, name, None)
-        if callable(function) and not isinstance(handle.service, ServiceHandle):
-            result: Any = function(self, handle.path)
-            if hasattr(result, "__await__"):
-                await result
+    async def _set_up_all(self) -> None:
+        for path, handle in list(self.services.items()):
+            if handle not in self._up and self.services.get(path) is handle:
+                await self._set_up(handle)
+        for handle in list(self.services.values()):
+            await handle.started()  # those that the set-up of others registered
 
-    def _start_now(self, handle: ServiceHandle) -> None:
-        """Begin the set-up of a late service at once where a loop is running."""
+    async def _set_up(self, handle: ServiceHandle) -> None:
+        await _call_life("setup", self, handle)
+        self._up[handle] = None
+
+    async def _tear_down_all(self) -> None:
+        failed: list[Exception] = []
+        while self._up:
+            try:
+                await _call_life("teardown", self, self._up.popitem()[0])
+            except Exception as error:  # noqa: BLE001  # raised below, after the others
+                failed.append(error)
+        if len(failed) == 1:
+            raise failed[0]
+        if failed:
+            raise ExceptionGroup("several services failed to tear down", failed)
+
+    async def _abandon(self) -> None:
+        """Take back a set-up that failed half-way; its error is the one to raise."""
+        self._is_set_up = False
+        await self._drain_all()
         try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return  # the first call will begin it
-        task = asyncio.ensure_future(handle.started())
-        self._running.add(task)
-        task.add_done_callback(self._report_start)
+            await self._tear_down_all()
+        except Exception:  # noqa: BLE001  # it is in the log, and must not hide the first
+            _log.exception("teardown failed too, after setup had failed")
 
-    def _report_start(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _log.error(
-                "a service that was registered late failed to set up", exc_info=task.exception()
-            )
+    async def _drain_all(self) -> None:
+        for handle in list(self.services.values()):
+            await handle.drain()
+            handle.forget_start()
+        await self.drain()
+
+
+async def _call_life(name: str, app: App, handle: ServiceHandle) -> None:
+    function: Any = getattr(handle.service, name, None)
+    if callable(function):
+        result: Any = function(app, handle.path)
+        if hasattr(result, "__await__"):
+            await result

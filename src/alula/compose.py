@@ -10,7 +10,9 @@ A layer gets what it works on and ``next``; it awaits ``next()`` to go inwards. 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 __all__ = ["Layer", "Next", "compose", "enter", "name_of"]
@@ -20,7 +22,11 @@ Inner: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class Next:
-    """What a layer calls to go on. Calling it twice runs what is further in twice (a retry)."""
+    """What a layer calls to go on. Calling it twice runs what is further in twice (a retry).
+
+    Attributes:
+        pending: What the last call began, None while the layer has not called it.
+    """
 
     __slots__ = ("_args", "_inner", "pending")
 
@@ -34,9 +40,27 @@ class Next:
         self.pending = self._inner(*self._args)
         return self.pending
 
+    def check(self, layer: Layer) -> None:
+        """Check what a layer did with its ``next``, once the layer has ended.
+
+        Raises:
+            RuntimeError: It called ``next()`` without waiting for it.
+        """
+        pending = self.pending
+        if pending is None or pending.cr_frame is None:  # type: ignore[attr-defined]  # Coroutine's ABC leaves out what every native coroutine has
+            return
+        if inspect.getcoroutinestate(pending) == inspect.CORO_CREATED:
+            pending.close()  # else it runs in a task, which owns it
+        raise RuntimeError(
+            f"{name_of(layer)} called next() without waiting for it; write `await next()`"
+            " (or `return next()` in a plain function)"
+        )
+
 
 def name_of(function: object) -> str:
     """Return how to call a function in a message: its qualified name and module."""
+    while isinstance(function, partial):
+        function = function.func
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     module = getattr(function, "__module__", None)
     return f"{module}.{name}" if module else name
@@ -57,30 +81,25 @@ async def enter(layer: Layer, args: tuple[Any, ...], following: Next) -> None:
     result = layer(*args, following)
     while result is not None and hasattr(result, "__await__"):
         result = await result
-    pending = following.pending
-    if pending is not None and pending.cr_frame is not None:  # type: ignore[attr-defined]  # Coroutine's ABC leaves out what every native coroutine has
-        pending.close()
-        raise RuntimeError(
-            f"{name_of(layer)} called next() without waiting for it; write `await next()`"
-            " (or `return next()` in a plain function)"
-        )
+    following.check(layer)
 
 
-def compose(layers: Sequence[Layer], last: Inner) -> Inner:
+def compose(layers: Sequence[Layer], last: Inner, following: type[Next] = Next) -> Inner:
     """Return one function that runs the layers from the first inwards, and at the core ``last``.
 
     Args:
         layers: Functions of ``(*args, next)``, the outermost first.
         last: The core, called with ``args`` alone.
+        following: What every layer gets as ``next``.
     """
     composed = last
     for layer in reversed(layers):
-        composed = _around(layer, composed)
+        composed = _around(layer, composed, following)
     return composed
 
 
-def _around(layer: Layer, inner: Inner) -> Inner:
+def _around(layer: Layer, inner: Inner, following: type[Next]) -> Inner:
     def run(*args: Any) -> Coroutine[Any, Any, Any]:
-        return enter(layer, args, Next(inner, args))
+        return enter(layer, args, following(inner, args))
 
     return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alula.types import EVENT_OF_METHOD, UNSET, Id
 
@@ -17,6 +17,10 @@ class Params:
     and its middleware. Further attributes may be added at will: ``params.tenant = "acme"``.
     Items work like attributes: ``params["tenant"]``.
 
+    Args:
+        params: Params or a mapping to begin with; it stays as it is.
+        values: Attributes by name, in place of those in ``params``.
+
     Attributes:
         query: The query, in the common query syntax for adapters. Always a dict of this call.
         provider: ``"rest"`` for calls that came over HTTP, None for internal ones.
@@ -29,12 +33,15 @@ class Params:
         collation: ``{"locale", "strength"}`` for the document database.
         authentication: What the caller proved: ``{"strategy", ...}``.
         user: Who is signed in.
+
+    Raises:
+        TypeError: ``params`` or the query is no mapping.
     """
 
     query: dict[str, Any]
     provider: str | None = None
-    headers: Mapping[str, str] = {}
-    route: Mapping[str, str] = {}
+    headers: Mapping[str, str]
+    route: Mapping[str, str]
     paginate: Mapping[str, Any] | bool | None = None
     adapter: Mapping[str, Any] | None = None
     pipeline: list[Any] | None = None
@@ -46,25 +53,45 @@ class Params:
     def __init__(self, params: Params | Mapping[str, Any] | None = None, /, **values: Any) -> None:
         own = self.__dict__
         if params is not None:
-            own.update(params.__dict__ if isinstance(params, Params) else params)
-        own.update(values)
-        # A copy: hooks may change the query of a call, never the caller's own mapping.
-        own["query"] = dict(own.get("query") or ())
+            own.update(_attributes(params))
+        if values:
+            own.update(values)
+        query = own.get("query")
+        try:
+            # A copy: hooks may change the query of a call, never the caller's own mapping.
+            own["query"] = {} if query is None else dict(query)
+        except (TypeError, ValueError):
+            raise TypeError(f"params.query has to be a mapping, not {query!r}") from None
+
+    @classmethod
+    def adopt(cls, values: dict[str, Any]) -> Params:
+        """Return params that live in ``values`` itself; the quick way for transports.
+
+        Args:
+            values: Attributes by name. The dict and its ``query``, which it must have, were made
+                for this call, and nobody else keeps them.
+        """
+        params = cls.__new__(cls)
+        params.__dict__ = values
+        return params
 
     def __getattr__(self, name: str) -> Any:
+        if name in {"headers", "route"}:  # made when read, since hooks may write into it
+            empty = self.__dict__[name] = {}
+            return empty
         raise AttributeError(
             f"params has no {name!r}; it has {', '.join(sorted(self.__dict__))}."
             f" Where it may be absent, use params.get({name!r})"
         )
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.__dict__[name] = value
+    if TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def __getitem__(self, name: str) -> Any:
-        try:
-            return getattr(self, name)
-        except AttributeError:
-            raise KeyError(name) from None
+        if name not in self.__dict__ and name not in _WELL_KNOWN:
+            raise KeyError(name)
+        return getattr(self, name)
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.__dict__[name] = value
@@ -76,25 +103,41 @@ class Params:
         return iter(self.__dict__)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Params) and self.__dict__ == other.__dict__
+        return self.__dict__ == other.__dict__ if isinstance(other, Params) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # mutable, so it can not be a key
 
     def __repr__(self) -> str:
-        return f"Params({', '.join(f'{k}={v!r}' for k, v in self.__dict__.items())})"
+        # Headers and proofs carry tokens, which must not get into a log with the params.
+        shown = (
+            f"{name}={'...' if name in {'headers', 'authentication'} else repr(value)}"
+            for name, value in self.__dict__.items()
+        )
+        return f"Params({', '.join(shown)})"
 
     def keys(self) -> Iterator[str]:
         """Return the names that were set, so that ``{**params}`` works."""
         return iter(self.__dict__)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or ``default`` where it was never set."""
-        value = getattr(self, name, default)
+        """Return an attribute, or ``default`` where it is None or was never set."""
+        value = self.__dict__.get(name)
         return default if value is None else value
 
     def copy(self, **changes: Any) -> Params:
         """Return new params with the same attributes, and the given ones set."""
         return Params(self, **changes)
+
+
+_WELL_KNOWN = frozenset(Params.__annotations__)
+
+
+def _attributes(params: Params | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(params, Params):
+        return params.__dict__
+    if not isinstance(params, Mapping):
+        raise TypeError(f"params has to be a mapping or Params, not {params!r}")
+    return params
 
 
 class HookContext:

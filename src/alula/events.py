@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, overload
 
 from alula.compose import name_of
 
-__all__ = ["EventEmitter"]
+__all__ = ["EventEmitter", "loop_is_running"]
 
 Listener = TypeVar("Listener", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _log = logging.getLogger("alula.events")
+_PATIENCE = 5.0  # seconds of waiting in silence for what does not end
 
 
 class EventEmitter:
@@ -53,7 +55,11 @@ class EventEmitter:
         return event in self._listeners
 
     def emit(self, event: str, *values: Any) -> bool:
-        """Call the listeners of an event with ``values``; tell whether there were any."""
+        """Call the listeners of an event with ``values``; tell whether there were any.
+
+        Raises:
+            RuntimeError: A listener is asynchronous and no event loop is running.
+        """
         listeners = self._listeners.get(event, ())
         for listener in tuple(listeners):
             try:
@@ -66,17 +72,44 @@ class EventEmitter:
         return bool(listeners)
 
     async def drain(self) -> None:
-        """Wait until all listeners that are under way have ended."""
-        while self._running:
-            await asyncio.gather(*self._running)
+        """Wait until all that was begun has ended; it may be called by a listener itself.
+
+        What takes long is named in the log, so that a listener that never ends can be found.
+        """
+        while begun := self._running - {asyncio.current_task()}:
+            _, late = await asyncio.wait(begun, timeout=_PATIENCE)
+            for task in late:
+                _log.warning("still waiting for %s", task.get_name())
 
     def _start(self, awaitable: Any, listener: Callable[..., Any], event: str) -> None:
+        if not loop_is_running():
+            if asyncio.iscoroutine(awaitable):
+                awaitable.close()
+            raise RuntimeError(
+                f"the listener {name_of(listener)} is asynchronous; emit {event!r} where an event"
+                " loop is running"
+            )
+
         async def run() -> None:
             try:
                 await awaitable
             except Exception:  # noqa: BLE001  # as above
                 _log.exception("the listener %s for %r failed", name_of(listener), event)
 
-        task = asyncio.ensure_future(run())
+        self._run_beside(run(), f"the listener {name_of(listener)} for {event!r}")
+
+    def _run_beside(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Begin a task that `drain` waits for."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+        return task
+
+
+def loop_is_running() -> bool:
+    """Tell whether tasks can be begun here."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

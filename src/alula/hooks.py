@@ -3,21 +3,22 @@
 Order, from the outside in: around hooks (those for every method first), then error, before and
 after hooks around the method itself; the whole of the application's around the whole of the
 service's. Error hooks see what before hooks, after hooks and the method raise, and everything of
-the service's where they are the application's. A hook that returns an awaitable is waited for.
+the service's where they are the application's; a cancelled call is no error to them. A hook that
+returns an awaitable is waited for.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
-from alula.compose import compose, name_of
+from alula.compose import Layer, Next, compose, name_of
 from alula.context import HookContext
 from alula.errors import MethodNotAllowed
 from alula.types import UNSET
 
-__all__ = ["HOOK_TYPES", "HookTable", "Hookable", "disallow", "run_hooks"]
+__all__ = ["HOOK_TYPES", "HookTable", "Hookable", "check_hook", "disallow"]
 
 Hook: TypeAlias = Callable[..., Any]
 HookMap: TypeAlias = Mapping[str, Any]
@@ -54,10 +55,10 @@ class HookTable:
         for kind, method, hook in found:
             if method != EVERY_METHOD and method not in methods:
                 raise ValueError(
-                    f"{kind} hook for `{method}` of {where}: there is no such method;"
-                    f" it has {', '.join(methods)}"
+                    f"{kind} hook for `{method}` of {where}: there is no such method; it has"
+                    f" {', '.join(methods)} (a custom method is there once `use` has listed it)"
                 )
-            _check_signature(kind, hook, where)
+            check_hook(kind, hook, where)
         for kind, method, hook in found:
             self._hooks[kind].setdefault(method, []).append(hook)
 
@@ -73,7 +74,31 @@ class HookTable:
         if error:
             wrapped = _with_error(wrapped, error)
         around = self.of("around", method)
-        return compose(around, wrapped) if around else wrapped
+        return compose(around, wrapped, _HookNext) if around else wrapped
+
+
+class _HookNext(Next):
+    """The ``next`` of an around hook: it keeps what a retry has to begin with."""
+
+    __slots__ = ("_dispatch", "_result")
+
+    def __call__(self) -> Coroutine[Any, Any, None]:
+        context: HookContext = self._args[0]
+        if self.pending is None:
+            self._result, self._dispatch = context.result, context.dispatch
+        else:  # a result of the first time would take the method's place
+            context.result, context.dispatch = self._result, self._dispatch
+            context.error = None
+        return super().__call__()
+
+    def check(self, layer: Layer) -> None:
+        super().check(layer)
+        context: HookContext = self._args[0]
+        if self.pending is None and context.result is UNSET:
+            raise RuntimeError(
+                f"around hook {name_of(layer)} neither awaited next() nor set context.result,"
+                f" in `{context.method}` of {context.service!r}"
+            )
 
 
 class Hookable:
@@ -92,20 +117,25 @@ class Hookable:
     def _hooks_changed(self) -> None:
         raise NotImplementedError
 
-    def hooks(self, hooks: Any = None, /, **kinds: Any) -> None:
+    def hooks(self, hooks: Any = None, /, **kinds: Any) -> Self:
         """Register hooks: ``hooks(before={"create": [check]}, around=[log])``.
 
         Args:
             hooks: The same as one mapping, or a list of around hooks for every method.
             kinds: ``around``, ``before``, ``after``, ``error``; each a list (for every method) or
-                a mapping of method or ``all`` to a list.
+                a mapping of method or ``all`` to a list. On the application also ``setup`` and
+                ``teardown``, lists of functions of ``(context, next)`` around start and stop;
+                their context has ``app`` and ``server``.
 
         Raises:
             ValueError: A type or a method does not exist.
             TypeError: Something is no function, or takes the wrong number of arguments.
         """
-        given = {"around": hooks} if isinstance(hooks, list | tuple) else dict(hooks or {})
-        self.hook_table.add({**given, **kinds}, self.hook_methods(), repr(self))
+        self._add_hooks(_by_kind(hooks, kinds))
+        return self
+
+    def _add_hooks(self, hooks: dict[str, Any]) -> None:
+        self.hook_table.add(hooks, self.hook_methods(), repr(self))
         self._hooks_changed()
 
     def around(self, *methods: str) -> Callable[[H], H]:
@@ -157,22 +187,40 @@ def disallow(*providers: str) -> Callable[[HookContext], None]:
     return refuse
 
 
-async def run_hooks(hooks: Sequence[Hook], context: HookContext) -> None:
-    """Run hooks ``(context)`` one after the other, and wait for what they return."""
-    for hook in hooks:
-        result = hook(context)
-        while result is not None and hasattr(result, "__await__"):
-            result = await result
+def check_hook(kind: str, hook: Any, where: str) -> None:
+    """Check that something can be a hook of a type.
+
+    Raises:
+        TypeError: It is no function, or takes the wrong number of arguments.
+    """
+    wanted = ("context",) if kind in {"before", "after", "error"} else ("context", "next")
+    shape = f"a function of ({', '.join(wanted)})"
+    if not callable(hook):
+        raise TypeError(f"{kind} hook of {where}: {hook!r} is no function; expected {shape}")
+    if isinstance(hook, type):
+        raise TypeError(
+            f"{kind} hook of {where}: {hook.__name__} is a class; register an instance,"
+            f" {hook.__name__}(...), that can be called as {shape}"
+        )
+    try:
+        signature = inspect.signature(hook)
+    except (ValueError, TypeError):  # built-in functions may have none to look at
+        return
+    try:
+        signature.bind(*wanted)
+    except TypeError:
+        raise TypeError(
+            f"{kind} hook {name_of(hook)} of {where} takes {signature}; expected {shape}"
+        ) from None
 
 
 def _with_before_and_after(call: Call, before: list[Hook], after: list[Hook]) -> Call:
     async def run(context: HookContext) -> None:
-        context.type = "before"
-        await run_hooks(before, context)
+        if before:
+            await _run_hooks("before", before, context)
         await call(context)
-        context.type = "after"
-        await run_hooks(after, context)
-        context.type = "around"
+        if after:
+            await _run_hooks("after", after, context)
 
     return run
 
@@ -182,17 +230,49 @@ def _with_error(call: Call, hooks: list[Hook]) -> Call:
         try:
             await call(context)
         except Exception as error:  # error hooks see every error, and decide
-            context.type, context.error, context.result = "error", error, UNSET
-            await run_hooks(hooks, context)
+            context.error, context.result, context.dispatch = error, UNSET, UNSET
+            await _run_hooks("error", hooks, context)
             if context.result is UNSET:
                 if context.error is error:
                     raise
                 if context.error is not None:
                     raise context.error from error
                 context.result = None
-            context.type = "around"
+            context.error = None
 
     return run
+
+
+async def _run_hooks(kind: str, hooks: Sequence[Hook], context: HookContext) -> None:
+    """Run hooks ``(context)`` one after the other, and wait for what they return."""
+    context.type = kind
+    try:
+        for hook in hooks:
+            result = hook(context)
+            while result is not None and hasattr(result, "__await__"):
+                result = await result
+            if result is not None and inspect.isfunction(result):
+                raise TypeError(
+                    f"{kind} hook {name_of(hook)} returned a function; if it makes hooks, call"
+                    f" it where it is registered: {name_of(hook)}(...)"
+                )
+    finally:
+        context.type = "around"
+
+
+def _by_kind(hooks: Any, kinds: dict[str, Any]) -> dict[str, Any]:
+    """Return hooks by type, however they were given."""
+    if hooks is None:
+        return dict(kinds)
+    if kinds:
+        raise TypeError("hooks come as one mapping or as keywords, not as both")
+    if isinstance(hooks, list | tuple):
+        return {"around": hooks}
+    if isinstance(hooks, Mapping):
+        return dict(hooks)
+    raise TypeError(
+        f"hooks takes around=, before=, after= and error=, or one mapping of these, not {hooks!r}"
+    )
 
 
 def _flatten(kind: str, by_method: Any, where: str) -> list[tuple[str, Hook]]:
@@ -205,20 +285,3 @@ def _flatten(kind: str, by_method: Any, where: str) -> list[tuple[str, Hook]]:
         for method, hooks in by_method.items()
         for hook in (hooks if isinstance(hooks, list | tuple) else [hooks])
     ]
-
-
-def _check_signature(kind: str, hook: Any, where: str) -> None:
-    wanted = ("context", "next") if kind == "around" else ("context",)
-    shape = f"a function of ({', '.join(wanted)})"
-    if not callable(hook):
-        raise TypeError(f"{kind} hook of {where}: {hook!r} is no function; expected {shape}")
-    try:
-        signature = inspect.signature(hook)
-    except (ValueError, TypeError):  # built-in functions may have none to look at
-        return
-    try:
-        signature.bind(*wanted)
-    except TypeError:
-        raise TypeError(
-            f"{kind} hook {name_of(hook)} of {where} takes {signature}; expected {shape}"
-        ) from None

@@ -6,6 +6,7 @@ are those of the interface, and of FeathersJS 5 where the interface is silent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -31,6 +32,9 @@ _MEMBER: Final[Mapping[str, str]] = {**_COLLECTION, "GET": "get", "HEAD": "get"}
 
 # What encodeURI leaves alone, and "%" so that what is encoded already stays so.
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
+_BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+
+_WITHOUT_BODY: Final = frozenset({204, 304})
 
 # Falsy values of these types are answered by a 204; an empty list or object is content.
 _SCALARS: Final = (type(None), bool, int, float, str)
@@ -66,7 +70,9 @@ def allowed_verbs(methods: Collection[str], has_id: bool) -> list[str]:
     return verbs
 
 
-def not_allowed(method: str | None, verb: str, methods: Collection[str], has_id: bool) -> Exception:
+def not_allowed(
+    method: str | None, verb: str, methods: Collection[str], has_id: bool
+) -> MethodNotAllowed:
     """Return the 405 for a method that a service does not offer, with its ``Allow``."""
     error = MethodNotAllowed(
         f"Method {verb} not allowed"
@@ -92,13 +98,14 @@ def answer_for(context: HookContext) -> Answer:
     headers = dict(http.get("headers") or {})
     location = http.get("location")
     if location is not None:
-        headers["Location"] = quote(str(location), safe=_LOCATION_SAFE)
+        headers = {name: value for name, value in headers.items() if name.lower() != "location"}
+        headers["Location"] = quote(_BARE_PERCENT.sub("%25", str(location)), safe=_LOCATION_SAFE)
     status = http.get("status")
     if status is None:
         if any(name.lower() == "location" for name in headers):
             status = 303
         elif not body and isinstance(body, _SCALARS):
-            status, body = 204, None
+            status = 204
         else:
             status = 201 if context.method == "create" else 200
-    return Answer(status, headers, body)
+    return Answer(status, headers, None if status in _WITHOUT_BODY else body)

@@ -12,7 +12,6 @@ from urllib.parse import unquote_to_bytes
 __all__ = ["Match", "RouteTable", "decode_segment", "strip_slashes"]
 
 T = TypeVar("T")
-_NO_VALUES: dict[str, str] = {}
 
 
 class Match(NamedTuple, Generic[T]):
@@ -21,7 +20,7 @@ class Match(NamedTuple, Generic[T]):
     Attributes:
         value: What was registered there.
         id: The last segment, decoded, where it is a record's; None for the collection.
-        route: The placeholders' values, decoded.
+        route: The placeholders' values, decoded; a dict of this match alone.
     """
 
     value: T
@@ -48,8 +47,17 @@ def decode_segment(segment: str) -> str:
         return segment
     try:
         return unquote_to_bytes(segment).decode()
-    except UnicodeDecodeError:
+    except UnicodeError:
         return segment
+
+
+def _placeholders(path: str) -> tuple[str, ...]:
+    names = tuple(segment[1:] for segment in path.split("/") if segment.startswith(":"))
+    if "" in names:
+        raise ValueError(f"the path {path!r} has a placeholder without a name")
+    if len(set(names)) < len(names):
+        raise ValueError(f"the path {path!r} has two placeholders of one name")
+    return names
 
 
 class RouteTable(Generic[T]):
@@ -64,7 +72,8 @@ class RouteTable(Generic[T]):
         """Register a path; a segment ``:name`` stands for any value.
 
         Raises:
-            ValueError: A path with the same shape is there already, or a placeholder is unnamed.
+            ValueError: A path with the same shape is there already, or a placeholder has no name
+                or that of another one.
         """
         node, names = self._node(strip_slashes(path))
         if node.value is not None:
@@ -77,9 +86,9 @@ class RouteTable(Generic[T]):
 
     def remove(self, path: str) -> None:
         """Forget a path that was registered."""
-        node, _ = self._node(strip_slashes(path))
-        node.value = None
-        self._plain.pop(strip_slashes(path), None)
+        path = strip_slashes(path)
+        self._plain.pop(path, None)
+        self._prune(self._tree, path.split("/") if path else [], 0)
 
     def find(self, path: str) -> Match[T] | None:
         """Return where a request path leads, None for nowhere.
@@ -90,27 +99,37 @@ class RouteTable(Generic[T]):
         path = path.strip("/")
         value = self._plain.get(path)
         if value is not None:
-            return Match(value, None, _NO_VALUES)
+            return Match(value, None, {})
         head, _, last = path.rpartition("/")
         value = self._plain.get(head)
         if value is not None and last:
-            return Match(value, decode_segment(last), _NO_VALUES)
+            return Match(value, decode_segment(last), {})
         if self._has_placeholders or "%" in path:
             return self._search([decode_segment(segment) for segment in path.split("/")])
         return None
 
     def _node(self, path: str) -> tuple[_Node[T], tuple[str, ...]]:
-        node, names = self._tree, []
+        node, names = self._tree, _placeholders(path)
         for segment in path.split("/") if path else ():
             if segment.startswith(":"):
-                if len(segment) == 1:
-                    raise ValueError(f"the path {path!r} has a placeholder without a name")
-                names.append(segment[1:])
                 node.placeholder = node.placeholder or _Node()
                 node = node.placeholder
             else:
                 node = node.children.setdefault(segment, _Node())
-        return node, tuple(names)
+        return node, names
+
+    def _prune(self, node: _Node[T], segments: list[str], at: int) -> bool:
+        """Take away the value at a path and the nodes that lead nowhere then; tell if this does."""
+        if at == len(segments):
+            node.value = None
+        elif segments[at].startswith(":"):
+            if node.placeholder and self._prune(node.placeholder, segments, at + 1):
+                node.placeholder = None
+        else:
+            child = node.children.get(segments[at])
+            if child and self._prune(child, segments, at + 1):
+                del node.children[segments[at]]
+        return node.value is None and node.placeholder is None and not node.children
 
     def _search(self, segments: list[str]) -> Match[T] | None:
         whole = self._walk(self._tree, segments, 0, [])

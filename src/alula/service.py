@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
+from typing import Any, Final, TypeAlias
 
 from alula.context import HookContext, Params
 from alula.errors import MethodNotAllowed
-from alula.events import EventEmitter
+from alula.events import EventEmitter, loop_is_running
 from alula.hooks import Hookable, HookTable
+from alula.late_start import LateStart
 from alula.types import EVENT_OF_METHOD, ID_METHODS, STANDARD_METHODS, UNSET, Id
 
 __all__ = ["ServiceHandle", "check_service"]
 
 Given: TypeAlias = Params | Mapping[str, Any] | None
 Run: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
+
+# Names that no custom method can have, beside those of the handle's own methods.
+_TAKEN: Final = frozenset(
+    {"all", "app", "events", "hook_table", "methods", "path", "service", "setup", "teardown"}
+)
 
 
 def check_service(path: str, service: object, methods: Collection[str] | None) -> tuple[str, ...]:
@@ -31,25 +36,22 @@ def check_service(path: str, service: object, methods: Collection[str] | None) -
             f"the service at {path!r} is the class {service.__name__}; register an instance:"
             f" {service.__name__}()"
         )
-    if isinstance(service, Mapping) or service is None:
+    if service is None or isinstance(service, Mapping | Sequence | Set):
         raise TypeError(
             f"the service at {path!r} is {service!r}; a service is an object with methods"
         )
-    found = tuple(name for name in STANDARD_METHODS if callable(getattr(service, name, None)))
-    listed = methods or ()
-    if isinstance(listed, str):
-        raise TypeError(
-            f"methods of the service at {path!r} is a string; give a list: [{listed!r}]"
-        )
-    for name in listed:
-        if name not in STANDARD_METHODS and (name.startswith("_") or hasattr(ServiceHandle, name)):
+    found = tuple(name for name in STANDARD_METHODS if _has(service, name))
+    for name in methods or ():
+        if name not in STANDARD_METHODS and (
+            name.startswith("_") or name in _TAKEN or hasattr(ServiceHandle, name)
+        ):
             raise ValueError(f"the service at {path!r} lists `{name}`; that name is Alula's own")
-        if not callable(getattr(service, name, None)):
+        if not _has(service, name):
             raise ValueError(
                 f"the service at {path!r} lists the method `{name}`, but {type(service).__name__}"
                 " has none of that name"
             )
-    if not found and not listed:
+    if not found and not methods:
         raise TypeError(
             f"the object at {path!r} ({type(service).__name__}) has no service method;"
             f" define one of {', '.join(STANDARD_METHODS)},"
@@ -87,58 +89,60 @@ class ServiceHandle(EventEmitter, Hookable):
         self.app = app
         self.path = path
         self.service = service
-        listed = None if methods is None else tuple(methods)
+        listed = _names("methods", path, methods)
+        if listed is None and isinstance(service, ServiceHandle):
+            listed = service.methods
         standard = check_service(path, service, listed)
         self.methods: tuple[str, ...] = standard if listed is None else listed
-        self.events = (
-            *EVENT_OF_METHOD.values(),
-            *(events or getattr(service, "events", None) or ()),
-        )
+        custom = _names("events", path, events) if events is not None else _events_of(service)
+        self.events = tuple(dict.fromkeys((*EVENT_OF_METHOD.values(), *(custom or ()))))
         self._callable = tuple(dict.fromkeys((*standard, *self.methods)))
         self._app_hooks = app_hooks or HookTable()
         self._runs: dict[str, Run] = {}
-        self._starting: Callable[[], Awaitable[None]] | None = None
+        self._late: LateStart | None = None
         for name in self._callable:
             if name not in STANDARD_METHODS:
-                setattr(self, name, _CustomMethod(self, name))
+                setattr(self, name, self._custom_method(name))
         self._hooks_changed()
 
     def __repr__(self) -> str:
         return f"service {self.path!r}"
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         raise AttributeError(
             f"{self!r} has no method `{name}`; it has {', '.join(self._callable)}."
             " Custom methods are listed: use(path, service, methods=[...])."
             " The object itself is at `.service`"
         )
 
-    async def find(self, params: Given = None, /, **given: Any) -> Any:
+    async def find(self, params: Given = None, **given: Any) -> Any:
         """Return the records that the query selects: a list, or a page."""
-        return await self.call("find", params=Params(params, **given))
+        return await self._call("find", None, None, params, given)
 
-    async def get(self, id: Id, params: Given = None, /, **given: Any) -> Any:
+    async def get(self, id: Id, params: Given = None, **given: Any) -> Any:
         """Return one record. Raises `NotFound` where there is none."""
-        return await self.call("get", id, params=Params(params, **given))
+        return await self._call("get", id, None, params, given)
 
-    async def create(self, data: Any, params: Given = None, /, **given: Any) -> Any:
+    async def create(self, data: Any, params: Given = None, **given: Any) -> Any:
         """Create one record from a mapping, or several from a list of them; return them."""
-        return await self.call("create", None, data, Params(params, **given))
+        return await self._call("create", None, data, params, given)
 
-    async def update(self, id: Id, data: Any, params: Given = None, /, **given: Any) -> Any:
+    async def update(self, id: Id, data: Any, params: Given = None, **given: Any) -> Any:
         """Replace a record by ``data``; return it."""
-        return await self.call("update", id, data, Params(params, **given))
+        return await self._call("update", id, data, params, given)
 
-    async def patch(self, id: Id, data: Any, params: Given = None, /, **given: Any) -> Any:
+    async def patch(self, id: Id, data: Any, params: Given = None, **given: Any) -> Any:
         """Merge ``data`` into a record, or with id None into all that the query selects."""
-        return await self.call("patch", id, data, Params(params, **given))
+        return await self._call("patch", id, data, params, given)
 
-    async def remove(self, id: Id, params: Given = None, /, **given: Any) -> Any:
+    async def remove(self, id: Id, params: Given = None, **given: Any) -> Any:
         """Remove a record, or with id None all that the query selects; return what was removed."""
-        return await self.call("remove", id, params=Params(params, **given))
+        return await self._call("remove", id, None, params, given)
 
     async def call(
-        self, method: str, id: Id = None, data: Any = None, params: Params | None = None
+        self, method: str, id: Id = None, data: Any = None, params: Given = None, **given: Any
     ) -> Any:
         """Call any method by its name and return its result.
 
@@ -146,9 +150,7 @@ class ServiceHandle(EventEmitter, Hookable):
             MethodNotAllowed: The service has no such method.
             Exception: Whatever hooks and the service raise.
         """
-        context = HookContext(self.app, self, method, params or Params(), id, data)
-        await self.run(context)
-        return context.result
+        return await self._call(method, id, data, params, given)
 
     async def run(self, context: HookContext) -> None:
         """Run a call whose context is made: hooks, method, event. ``context.result`` is set then.
@@ -158,41 +160,58 @@ class ServiceHandle(EventEmitter, Hookable):
             RuntimeError: An around hook neither called ``next`` nor set a result.
             Exception: Whatever hooks and the service raise.
         """
-        await self.started()
+        if self._late is not None:
+            await self._late.wait()
         composed = self._runs.get(context.method)
         if composed is None:
             raise MethodNotAllowed(f"{self!r} has no method `{context.method}`")
         await composed(context)
         if context.result is UNSET:
             raise RuntimeError(
-                f"{self!r}, `{context.method}`: an around hook neither awaited next() nor set"
-                " context.result"
+                f"{self!r}, `{context.method}`: context.result is UNSET after the call; set it to"
+                " None where there is nothing to answer"
             )
-        if context.event is not None and context.event in self._listeners:
-            several = isinstance(context.result, list)
-            for item in context.result if several else (context.result,):
-                self.emit(context.event, item, context)
-
-    async def started(self) -> None:
-        """Wait for the set-up of a service that was registered late."""
-        if self._starting is not None:
-            await self._starting()
+        event = context.event
+        if event is not None and event in self._listeners:
+            result = context.result
+            for item in tuple(result) if isinstance(result, list) else (result,):
+                self.emit(event, item, context)
 
     def start_late(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Have calls wait for ``start``, the set-up of a service that was registered late."""
-        running: list[asyncio.Task[None]] = []
+        """Begin ``start``, the set-up of a service that was registered late; calls wait for it.
 
-        async def once() -> None:
-            if not running:
-                running.append(asyncio.ensure_future(start()))
-            await asyncio.shield(running[0])
-            self._starting = None
+        Where no event loop is running, the first call begins it. Where it fails, that is logged,
+        the calls that wait for it fail too, and the next one tries again.
+        """
 
-        self._starting = once
+        async def begin() -> None:
+            await start()
+            self._late = None
+
+        self._late = LateStart(repr(self), begin, self._run_beside)
+        if loop_is_running():
+            self._late.begin()
+
+    async def started(self) -> None:
+        """Wait for the set-up of a service that was registered late.
+
+        Raises:
+            Exception: Whatever the set-up raises.
+        """
+        if self._late is not None:
+            await self._late.wait()
+
+    def forget_start(self) -> None:
+        """Have no call wait for the set-up any longer."""
+        self._late = None
 
     def hook_methods(self) -> Collection[str]:
         """Return the methods that hooks may be registered for."""
         return self._callable
+
+    def app_hooks_changed(self) -> None:
+        """Compose again after the application's hooks changed."""
+        self._hooks_changed()
 
     def _hooks_changed(self) -> None:
         self._runs = {
@@ -202,24 +221,47 @@ class ServiceHandle(EventEmitter, Hookable):
             for name in self._callable
         }
 
-    def app_hooks_changed(self) -> None:
-        """Compose again after the application's hooks changed."""
-        self._hooks_changed()
+    async def _call(
+        self, method: str, id: Id, data: Any, params: Given, given: dict[str, Any]
+    ) -> Any:
+        if type(params) is dict and any(str(name).startswith("$") for name in params):
+            raise TypeError(f"the params of {self!r} are {params!r}; give a query as query={{...}}")
+        context = HookContext(self.app, self, method, Params(params, **given), id, data)
+        await self.run(context)
+        return context.result
+
+    def _custom_method(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def method(data: Any = None, params: Given = None, **given: Any) -> Any:
+            return await self._call(name, None, data, params, given)
+
+        method.__name__, method.__qualname__ = name, f"ServiceHandle.{name}"
+        method.__doc__ = f"Call the custom method `{name}` with ``(data, params)``."
+        return method
 
 
-class _CustomMethod:
-    """A custom method of a handle: ``await messages.archive(data, params)``."""
+def _has(service: object, name: str) -> bool:
+    if isinstance(service, ServiceHandle):
+        return name in service.hook_methods()
+    return callable(getattr(service, name, None))
 
-    def __init__(self, handle: ServiceHandle, name: str) -> None:
-        self._handle = handle
-        self._name = name
 
-    async def __call__(self, data: Any = None, params: Given = None, /, **given: Any) -> Any:
-        return await self._handle.call(self._name, None, data, Params(params, **given))
+def _names(kind: str, path: str, names: Iterable[str] | None) -> tuple[str, ...] | None:
+    if isinstance(names, str):
+        raise TypeError(f"{kind} of the service at {path!r} is a string; give a list: [{names!r}]")
+    return None if names is None else tuple(names)
+
+
+def _events_of(service: object) -> tuple[str, ...]:
+    """Return the custom events that a service names itself; ``events`` may be anything else too."""
+    events = getattr(service, "events", None)
+    names = events if isinstance(events, list | tuple) else ()
+    return tuple(name for name in names if isinstance(name, str))
 
 
 def _caller(service: Any, name: str) -> Run:
     """Return the core of a call: the method itself, unless a hook has set the result before."""
+    if isinstance(service, ServiceHandle):
+        return _forwarder(service, name)
     method = getattr(service, name)
     has_id = name in ID_METHODS
     has_data = name not in {"find", "get", "remove"}
@@ -239,5 +281,25 @@ def _caller(service: Any, name: str) -> Run:
         if is_coroutine or hasattr(result, "__await__"):
             result = await result
         context.result = result
+
+    return call
+
+
+def _forwarder(handle: ServiceHandle, name: str) -> Run:
+    """Return the core of a call to another application's service: a call there.
+
+    What its hooks decide about answer and event counts here too. Without that, a hook there that
+    sets ``dispatch`` to keep a password inside would be passed by.
+    """
+
+    async def call(context: HookContext) -> None:
+        if context.result is not UNSET:
+            return
+        params = Params(context.params)
+        there = HookContext(handle.app, handle, name, params, context.id, context.data)
+        there.http, there.event = context.http, context.event
+        await handle.run(there)
+        context.http, context.event = there.http, there.event
+        context.result, context.dispatch = there.result, there.dispatch
 
     return call
