@@ -40,21 +40,8 @@ class Next:
         self.pending = self._inner(*self._args)
         return self.pending
 
-    def check(self, layer: Layer) -> None:
-        """Check what a layer did with its ``next``, once the layer has ended.
-
-        Raises:
-            RuntimeError: It called ``next()`` without waiting for it.
-        """
-        pending = self.pending
-        if pending is None or pending.cr_frame is None:  # type: ignore[attr-defined]  # Coroutine's ABC leaves out what every native coroutine has
-            return
-        if inspect.getcoroutinestate(pending) == inspect.CORO_CREATED:
-            pending.close()  # else it runs in a task, which owns it
-        raise RuntimeError(
-            f"{name_of(layer)} called next() without waiting for it; write `await next()`"
-            " (or `return next()` in a plain function)"
-        )
+    def unused(self, layer: Layer) -> None:
+        """Take note that ``layer`` has ended and did not call its ``next``; here it need not."""
 
 
 def name_of(function: object) -> str:
@@ -81,7 +68,16 @@ async def enter(layer: Layer, args: tuple[Any, ...], following: Next) -> None:
     result = layer(*args, following)
     while result is not None and hasattr(result, "__await__"):
         result = await result
-    following.check(layer)
+    pending = following.pending
+    if pending is None:
+        following.unused(layer)
+    elif pending.cr_frame is not None:  # type: ignore[attr-defined]  # Coroutine's ABC leaves out what every native coroutine has
+        if inspect.getcoroutinestate(pending) == inspect.CORO_CREATED:
+            pending.close()  # else it runs in a task, which owns it
+        raise RuntimeError(
+            f"{name_of(layer)} called next() without waiting for it; write `await next()`"
+            " (or `return next()` in a plain function)"
+        )
 
 
 def compose(layers: Sequence[Layer], last: Inner, following: type[Next] = Next) -> Inner:

@@ -80,21 +80,20 @@ class HookTable:
 class _HookNext(Next):
     """The ``next`` of an around hook: it keeps what a retry has to begin with."""
 
-    __slots__ = ("_dispatch", "_result")
+    __slots__ = ("_result",)
 
     def __call__(self) -> Coroutine[Any, Any, None]:
         context: HookContext = self._args[0]
         if self.pending is None:
-            self._result, self._dispatch = context.result, context.dispatch
-        else:  # a result of the first time would take the method's place
-            context.result, context.dispatch = self._result, self._dispatch
-            context.error = None
-        return super().__call__()
+            self._result = context.result
+        else:  # what the first time set would take the method's place
+            context.result, context.dispatch, context.error = self._result, UNSET, None
+        self.pending = self._inner(context)
+        return self.pending
 
-    def check(self, layer: Layer) -> None:
-        super().check(layer)
+    def unused(self, layer: Layer) -> None:
         context: HookContext = self._args[0]
-        if self.pending is None and context.result is UNSET:
+        if context.result is UNSET:
             raise RuntimeError(
                 f"around hook {name_of(layer)} neither awaited next() nor set context.result,"
                 f" in `{context.method}` of {context.service!r}"
