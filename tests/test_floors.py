@@ -18,9 +18,9 @@ import pytest
 SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {
-    **dict.fromkeys(["errors", "types", "compose"], 1),
+    **dict.fromkeys(["errors", "types", "compose", "routes", "late_start"], 1),
     **dict.fromkeys(["query", "context"], 2),
-    **dict.fromkeys(["http", "hooks", "events", "routes", "late_start"], 3),
+    **dict.fromkeys(["http", "hooks", "events"], 3),
     "service": 4,
     "app": 5,
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication"], 6),
