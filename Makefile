@@ -1,6 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format bench bench-smoke docs fuzz dist clean
-python := .venv/bin/python
+# With the environment's own folder in front, so that everything finds the Node chosen by the setup.
+python := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
 export PYTHON
 
 help: ## show this list
