@@ -18,7 +18,7 @@ from typing import Any
 from tests.conformance import services
 from tests.conformance.services.answers import Conflicting
 from tests.conformance.services.echo import Echo
-from tests.conformance.services.javascript import as_list, in_property_order
+from tests.conformance.services.javascript import as_list, in_property_order, text_of
 
 from alula import App
 from alula.adapters.memory import MemoryService
@@ -131,8 +131,7 @@ def short_errors(error, _, res, next):
 
 def csv_row(row: Any) -> str:
     """Return the values of a record, joined by commas."""
-    values = row.values() if isinstance(row, dict) else as_list(row)
-    return ",".join(value if isinstance(value, str) else compact(value) for value in values)
+    return text_of(list(row.values()) if isinstance(row, dict) else row)
 
 
 compact = partial(standard_json.dumps, ensure_ascii=False, separators=(",", ":"))

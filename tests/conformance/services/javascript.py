@@ -40,6 +40,17 @@ def spread(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, dict) else {}
 
 
+def text_of(value: Any) -> str:
+    """Return what ``[value].join()`` makes of a value."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(text_of, value))
+    return "[object Object]" if isinstance(value, dict) else str(value)
+
+
 def as_list(value: Any) -> list[Any]:
     """Return ``[].concat(value)``."""
     return value if isinstance(value, list) else [value]
