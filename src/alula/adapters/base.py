@@ -284,7 +284,9 @@ class AdapterService(ABC):
                     f"params.adapter has {name!r}; {type(self).__name__} reads {known} from it"
                 )
         pagination, multi, _ = self.options
-        paginate = own.get("paginate", params.paginate)
+        paginate = own.get("paginate")
+        if paginate is None:
+            paginate = params.paginate
         if paginate is not None:
             pagination = read_pagination(paginate, self.paginate_options)
         if own.get("multi") is not None:

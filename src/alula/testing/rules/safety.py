@@ -70,7 +70,7 @@ class SafetyRules(Rules):
         for change in (None, people.update, people.patch):
             if change is not None:
                 await change(id, data)
-            stored = await people.get(id)
+            stored = deepcopy(await people.get(id))
             data["list"][0]["a"] += 1
             data["home"]["zip"] = "1"
             data["name"] += "!"
@@ -89,7 +89,7 @@ class SafetyRules(Rules):
         else:
             arguments = [] if method == "get" else [data]
             record = await people.bare(method, id, *arguments)
-        before = await people.get(record[people.id])
+        before = deepcopy(await people.get(record[people.id]))
         record["list"][0]["a"] = 99
         record["list"].append(1)
         record["home"]["town"] = "Bonn"

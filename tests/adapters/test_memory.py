@@ -1,0 +1,421 @@
+"""What is particular to records in memory; what all adapters share is in the suite."""
+
+# ruff: noqa: A001  # `id` is the word of the interface
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from types import MappingProxyType
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from alula.adapters.memory import MemoryService
+from alula.errors import BadRequest, Conflict, NotFound
+
+PEOPLE = [{"name": "Ada", "age": 36}, {"name": "Bela", "age": 25}, {"name": "Cleo", "age": 19}]
+
+
+def ids(records):
+    return [record["id"] for record in records]
+
+
+class TestIds:
+    async def test_they_count_up_from_the_first(self):
+        service = MemoryService(start_id=7)
+        assert [(await service.create({}))["id"] for _ in range(3)] == [7, 8, 9]
+
+    async def test_an_id_that_was_given_is_not_given_again(self):
+        service = MemoryService(PEOPLE, multi=True)
+        await service.remove(None)
+        assert (await service.create({}))["id"] == 3
+
+    async def test_ids_that_were_brought_are_stepped_over(self):
+        service = MemoryService(multi=True)
+        await service.create([{"id": 1}, {"id": "2"}])
+        assert ids(await service.create([{}, {}, {}])) == [0, 3, 4]
+
+    async def test_also_those_that_come_later_in_the_same_list(self):
+        service = MemoryService(multi=True)
+        assert ids(await service.create([{}, {"id": 0}, {}, {"id": "1"}])) == [2, 0, 3, "1"]
+
+    async def test_a_list_that_fails_uses_up_no_id(self):
+        service = MemoryService([{"id": "x"}], multi=True)
+        with pytest.raises(Conflict):
+            await service.create([{}, {}, {"id": "x"}])
+        assert (await service.create({}))["id"] == 0
+
+    async def test_zero_is_an_id(self):
+        service = MemoryService(start_id=5)
+        assert (await service.create({"id": 0}))["id"] == 0
+        assert await service.get(0) == {"id": 0}
+
+    @pytest.mark.parametrize(
+        ("stored", "same", "others"),
+        [
+            (5, [5, "5"], ["5.0", 5.0, "05", " 5", "+5", "५", True, "0x5", "5e0"]),
+            ("5", [5, "5"], [5.0]),
+            ("a", ["a"], ["A", "a ", "a\0", "\0a"]),
+            (-1, [-1, "-1"], [1, "\u22121"]),
+            (
+                UUID(int=1),
+                [UUID(int=1), "00000000-0000-0000-0000-000000000001"],
+                [1, "1"],
+            ),
+            ("ü", ["ü"], ["u\u0308", "%C3%BC"]),
+        ],
+    )
+    async def test_the_text_of_an_id_counts(self, stored, same, others):
+        service = MemoryService([{"id": stored}])
+        for id in same:
+            assert await service.get(id) == {"id": stored}
+            with pytest.raises(Conflict):
+                await service.create({"id": id})
+        for id in others:
+            with pytest.raises(NotFound):
+                await service.get(id)
+
+    async def test_a_conflict_names_the_id(self):
+        service = MemoryService([{"key": 5}], id="key")
+        with pytest.raises(Conflict) as caught:
+            await service.create({"key": "5"})
+        assert caught.value.message == "There is a record with the key '5' already"
+        assert caught.value.code == 409
+
+    @pytest.mark.parametrize("id", [1.5, 2.0, float("nan"), float("inf"), True, False, [], {}])
+    async def test_what_is_no_id(self, id):
+        service = MemoryService(multi=True)
+        with pytest.raises(BadRequest, match="'id' is"):
+            await service.create([{}, {"id": id}])
+        assert await service.find() == []
+
+    async def test_an_update_leaves_id_and_place(self):
+        service = MemoryService(PEOPLE)
+        assert await service.update("1", {"name": "Eve"}) == {"id": 1, "name": "Eve"}
+        assert (await service.patch("1", {"id": "9", "age": 1}))["id"] == 1
+        assert ids(await service.find()) == [0, 1, 2]
+
+
+class TestStore:
+    def test_a_mapping_or_a_list(self):
+        for store in (
+            {5: {"a": 1}, "x": {"a": 2}},
+            {"5": {"id": 5, "a": 1}, "x": {"id": "x", "a": 2}},
+            [{"id": 5, "a": 1}, {"id": "x", "a": 2}],
+            ({"id": id, "a": n} for n, id in ((1, 5), (2, "x"))),
+            MappingProxyType({5: MappingProxyType({"a": 1}), "x": {"a": 2}}),
+        ):
+            service = MemoryService(store)
+            assert list(service._store.values()) == [{"id": 5, "a": 1}, {"id": "x", "a": 2}]
+
+    @pytest.mark.parametrize("store", [None, [], {}, ()])
+    async def test_an_empty_one(self, store):
+        assert await MemoryService(store).find() == []
+
+    async def test_ids_that_are_missing_are_given(self):
+        service = MemoryService([{"n": 1}, {"n": 2, "id": 5}, {"n": 3}], start_id=5)
+        assert ids(await service.find()) == [6, 5, 7]
+        assert (await service.create({}))["id"] == 8
+
+    async def test_it_is_copied(self):
+        record = {"id": 1, "list": [1]}
+        store = {1: record}
+        service = MemoryService(store)
+        await service.patch(1, {"a": 1})
+        await service.create({})
+        record["list"].append(2)
+        assert store == {1: {"id": 1, "list": [1, 2]}}
+        assert await service.get(1) == {"id": 1, "list": [1], "a": 1}
+
+    @pytest.mark.parametrize(
+        ("store", "error", "text"),
+        [
+            ({1: {"id": 2}}, ValueError, "store has under 1 a record whose 'id' is 2"),
+            ({1: "Ada"}, BadRequest, "must be an object, not a string"),
+            ([None], BadRequest, "must be an object, not null"),
+            ([{"id": 1}, {"id": "1"}], Conflict, "the id '1' already"),
+            ([{"id": [1]}], BadRequest, "'id' is a list"),
+            ([{"id": 1.5}], BadRequest, "'id' is a fraction"),
+        ],
+    )
+    async def test_one_that_is_not_in_order(self, store, error, text):
+        with pytest.raises(error, match=text):
+            MemoryService(store)
+        service = MemoryService(PEOPLE)
+        before = await service.find()
+        with pytest.raises(error, match=text):
+            service.reset(store)
+        assert await service.find() == before
+        assert (await service.create({}))["id"] == 3
+
+    async def test_reset_begins_again(self):
+        service = MemoryService(PEOPLE, start_id=1)
+        await service.find({"query": {"$sort": {"age": 1}}})
+        service.reset([{"age": 2}, {"age": 1}])
+        assert ids(await service.find({"query": {"$sort": {"age": 1}}})) == [2, 1]
+        assert ids(await service.find()) == [1, 2]
+        service.reset()
+        assert await service.find() == []
+        assert (await service.create({}))["id"] == 1
+        service.reset({"x": {}})
+        assert await service.find() == [{"id": "x"}]
+
+    async def test_records_stay_in_the_order_in_which_they_came(self):
+        service = MemoryService([{"id": "b"}, {"id": "10"}, {"id": "a"}, {"id": 2}])
+        await service.patch("10", {"n": 1})
+        await service.update("b", {"n": 2})
+        assert ids(await service.find()) == ["b", "10", "a", 2]
+
+
+class TestCopies:
+    VALUES = (
+        [1, [2]],
+        {"a": {"b": 1}},
+        ({"a": 1}, [1]),
+        {1, 2},
+        bytearray(b"x"),
+    )
+
+    @pytest.mark.parametrize("value", VALUES)
+    async def test_nothing_that_can_change_is_shared(self, value):
+        data = {"value": value}
+        service = MemoryService(multi=True)
+        created = await service.create(data)
+        await service.create([data])
+        stored = service._store["0"]["value"]
+        answers = [
+            created,
+            await service.get(0),
+            (await service.find())[0],
+            await service.patch(0, data),
+            await service.update(0, data),
+            (await service.patch(None, {"n": 1}))[0],
+            (await service.remove(None))[0],
+        ]
+        seen = [value, stored, *(answer["value"] for answer in answers)]
+        assert all(one == value for one in seen)
+        assert len({id(one) for one in seen}) == len(seen)
+
+    async def test_nested_values_are_not_shared_either(self):
+        service = MemoryService([{"a": {"b": [{"c": 1}]}, "t": ({"d": []},)}])
+        record = await service.get(0)
+        record["a"]["b"][0]["c"] = 2
+        record["t"][0]["d"].append(1)
+        assert await service.get(0) == {"id": 0, "a": {"b": [{"c": 1}]}, "t": ({"d": []},)}
+
+    async def test_records_that_change_their_shape(self):
+        service = MemoryService([{"a": 1}])
+        await service.patch(0, {"a": [1]})
+        (await service.get(0))["a"].append(2)
+        assert await service.get(0) == {"id": 0, "a": [1]}
+        await service.patch(0, {"a": 5})
+        assert await service.get(0) == {"id": 0, "a": 5}
+
+    async def test_answers_are_plain_dicts(self):
+        inner = MappingProxyType({"b": MappingProxyType({})})
+        service = MemoryService([MappingProxyType({"a": inner})])
+        for record in (await service.get(0), (await service.find())[0], await service.patch(0, {})):
+            assert type(record) is dict
+            assert type(record["a"]) is dict
+            assert type(record["a"]["b"]) is dict
+
+    @pytest.mark.parametrize(
+        "value",
+        [b"x", date(2026, 1, 2), datetime(2026, 1, 2, tzinfo=UTC), Decimal("1.5"), UUID(int=5), 1j],
+    )
+    async def test_values_of_other_types_stay(self, value):
+        service = MemoryService([{"v": value}])
+        assert (await service.get(0))["v"] is value
+        assert len(await service.find({"query": {"v": value}})) == 1
+
+    async def test_several_records_share_nothing_that_shows(self):
+        service = MemoryService(PEOPLE, multi=True)
+        first, second, _ = await service.patch(None, {"tags": ["x"]})
+        first["tags"].append("y")
+        assert second["tags"] == ["x"]
+        await service.patch(0, {"tags": ["z"]})
+        assert (await service.get(1))["tags"] == ["x"]
+
+
+class TestDollarKeys:
+    @pytest.mark.parametrize("params", [None, {"provider": "rest"}])
+    async def test_create_keeps_them_as_data(self, params):
+        service = MemoryService()
+        data = {"$set": {"x": 1}, "a.b": 1}
+        assert await service.create(data, params) == {"id": 0, **data}
+
+    @pytest.mark.parametrize("params", [None, {"provider": "rest"}])
+    @pytest.mark.parametrize("method", ["update", "patch"])
+    async def test_changes_have_none(self, method, params):
+        service = MemoryService(PEOPLE)
+        with pytest.raises(BadRequest, match="\\$inc"):
+            await getattr(service, method)(0, {"$inc": {"age": 1}}, params)
+        assert await service.get(0) == {"id": 0, **PEOPLE[0]}
+
+    async def test_keys_with_dots_are_plain_data(self):
+        service = MemoryService([{"a": {"b": 1}}])
+        assert await service.patch(0, {"a.b": 2}) == {"id": 0, "a": {"b": 1}, "a.b": 2}
+
+
+class TestOperators:
+    async def test_what_is_open(self):
+        service = MemoryService(
+            [{"a": [1, 2]}, {"a": [1]}, {}], operators=iter(["$size", "$exists"])
+        )
+        assert ids(await service.find({"query": {"a": {"$size": 2}}})) == [0]
+        assert ids(await service.find({"query": {"a": {"$exists": False}}})) == [2]
+
+    def test_what_is_not_known(self):
+        with pytest.raises(ValueError, match=r"operators lists '\$near'; .* for \$all, .*\$size"):
+            MemoryService(operators=["$size", "$near"])
+
+    async def test_filters_select_nothing(self):
+        service = MemoryService(PEOPLE, filters={"$dropped": False, "$kept": True})
+        assert len(await service.find({"query": {"$dropped": 1, "$kept": 2}})) == 3
+
+    async def test_a_pattern_that_is_none(self):
+        service = MemoryService(PEOPLE, operators=["$regex"], multi=True)
+        params = {"query": {"name": {"$regex": "("}}}
+        for call in (service.find(params), service.get(0, params), service.remove(None, params)):
+            with pytest.raises(BadRequest, match="regex"):
+                await call
+
+
+class TestOrders:
+    async def test_more_orders_than_are_kept(self):
+        service = MemoryService([{f"f{n}": -i for n in range(20)} for i in range(3)])
+        for _ in range(2):
+            for n in range(20):
+                for way, expected in ((1, [2, 1, 0]), (-1, [0, 1, 2])):
+                    query = {"$sort": {f"f{n}": way}}
+                    assert ids(await service.find({"query": query})) == expected
+                    assert len(service._orders) <= 8
+
+    async def test_the_answer_is_not_the_order_that_is_kept(self):
+        service = MemoryService(PEOPLE)
+        for query in ({}, {"$sort": {"age": 1}}):
+            (await service.find({"query": query})).clear()
+            assert len(await service.find({"query": query})) == 3
+
+    async def test_a_removal_while_an_order_is_read(self):
+        service = MemoryService(PEOPLE, multi=True)
+        assert ids(await service.remove(None, {"query": {"$sort": {"age": 1}}})) == [2, 1, 0]
+        assert await service.find({"query": {"$sort": {"age": 1}}}) == []
+
+    async def test_a_page_far_away(self):
+        service = MemoryService(PEOPLE, paginate={"default": 2})
+        query = {"$skip": 2**53 - 1, "$limit": 2**53 - 1}
+        assert (await service.find({"query": query}))["data"] == []
+        assert await service.find({"query": query, "paginate": False}) == []
+        assert await service.find({"query": {**query, "age": 25}, "paginate": False}) == []
+
+    async def test_without_a_number_it_stops_at_the_last_one(self, monkeypatch):
+        looked_at = []
+
+        def predicate(criteria):
+            return lambda record: looked_at.append(record["id"]) or True
+
+        module = sys.modules[MemoryService.__module__]
+        monkeypatch.setattr(module, "predicate", predicate)
+        service = MemoryService([{}] * 100)
+        found = await service.find({"query": {"a": 1, "$skip": 1, "$limit": 2}})
+        assert ids(found) == [1, 2]
+        assert looked_at == [0, 1, 2]
+        await service.find({"query": {"a": 1, "$limit": 2}, "paginate": {"max": 5}})
+        assert len(looked_at) == 103
+
+
+NAMES = st.sampled_from("abc")
+DATA = st.dictionaries(NAMES, st.integers(0, 3) | st.lists(st.integers(0, 3), max_size=2))
+
+
+class Model(RuleBasedStateMachine):
+    """The service does what a plain dict does, whatever comes after what."""
+
+    @initialize()
+    def begin(self):
+        self.service = MemoryService(multi=True)
+        self.model = {}
+        self.next_id = 0
+
+    def run(self, call):
+        """Run a call of the service, which never waits for anything."""
+        try:
+            call.send(None)
+        except StopIteration as done:
+            return done.value
+        raise AssertionError("it waited")
+
+    def some_id(self, pick):
+        return list(self.model)[pick % len(self.model)] if self.model else None
+
+    @rule(data=DATA)
+    def create(self, data):
+        record = self.run(self.service.create(data))
+        assert record == {"id": self.next_id, **data}
+        self.model[self.next_id] = record
+        self.next_id += 1
+
+    @rule(pick=st.integers(0, 9), data=DATA)
+    def patch(self, pick, data):
+        id = self.some_id(pick)
+        if id is not None:
+            self.model[id] = {**self.model[id], **data}
+            assert self.run(self.service.patch(str(id), data)) == self.model[id]
+
+    @rule(pick=st.integers(0, 9), data=DATA)
+    def update(self, pick, data):
+        id = self.some_id(pick)
+        if id is not None:
+            self.model[id] = {"id": id, **data}
+            assert self.run(self.service.update(id, data)) == self.model[id]
+
+    @rule(pick=st.integers(0, 9))
+    def remove(self, pick):
+        id = self.some_id(pick)
+        if id is not None:
+            assert self.run(self.service.remove(id)) == self.model.pop(id)
+
+    @rule(name=NAMES, value=st.integers(0, 3), data=DATA)
+    def patch_several(self, name, value, data):
+        chosen = [id for id, record in self.model.items() if record.get(name) == value]
+        lists = [r for r in self.model.values() if isinstance(r.get(name), list)]
+        if not lists:
+            for id in chosen:
+                self.model[id] = {**self.model[id], **data}
+            patched = self.run(self.service.patch(None, data, {"query": {name: value}}))
+            assert patched == [self.model[id] for id in chosen]
+
+    @invariant()
+    def all_records_are_there(self):
+        assert self.run(self.service.find()) == list(self.model.values())
+
+    @invariant()
+    def orders_are_right(self):
+        found = self.run(self.service.find({"query": {"$sort": {"id": -1}, "$limit": 2}}))
+        assert ids(found) == sorted(self.model, reverse=True)[:2]
+
+
+TestModel = Model.TestCase
+
+
+@given(
+    st.lists(st.fixed_dictionaries({"a": st.integers(0, 5), "b": st.integers(0, 5)}), max_size=12),
+    st.integers(0, 14), st.integers(0, 14), st.integers(0, 5), st.sampled_from([1, -1]),
+)  # fmt: skip
+def test_pages_are_slices_of_what_matches(records, skip, limit, least, way):
+    service = MemoryService(records, paginate={"default": 5})
+    query = {"a": {"$gte": least}, "$sort": {"b": way}, "$skip": skip, "$limit": limit}
+    try:
+        service.find({"query": query}).send(None)
+    except StopIteration as done:
+        page = done.value
+    matching = [{"id": n, **record} for n, record in enumerate(records) if record["a"] >= least]
+    matching.sort(key=lambda record: record["b"] * way)
+    assert page["total"] == len(matching)
+    assert page["data"] == matching[skip : skip + limit]

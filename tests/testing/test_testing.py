@@ -1,0 +1,32 @@
+"""`alula.testing` loads nothing before it is asked for, and says what is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import alula.testing
+
+
+def test_the_suite_is_the_only_name():
+    assert alula.testing.__all__ == ["AdapterSuite"]
+    assert alula.testing.AdapterSuite.__module__ == "alula.testing.adapter_suite"
+    with pytest.raises(AttributeError, match="no attribute 'Adapter'"):
+        _ = alula.testing.Adapter
+
+
+def test_without_pytest_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    with pytest.raises(ImportError, match="pip install pytest anyio"):
+        _ = alula.testing.AdapterSuite
+
+
+def test_importing_it_does_not_load_pytest():
+    code = "import sys, alula.testing; print('pytest' in sys.modules, 'alula.app' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
+    assert done.stdout.split()[0] == "False"
