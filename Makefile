@@ -16,9 +16,11 @@ demo: ## start the example chat
 	@$(python) -m examples.chat
 
 test: setup ## lint, then all tests with coverage
-	@scripts/lint
-	@echo "test: pytest"
-	@$(python) -m pytest -q -rs --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
+	@scripts/lint; lint=$$?; \
+	echo "test: pytest"; \
+	$(python) -m pytest -q -rs --cov --cov-report=term-missing:skip-covered --cov-fail-under=100 || exit $$?; \
+	[ $$lint -eq 0 ] || echo "test: the checkers failed, see above" >&2; \
+	exit $$lint
 
 lint: ## ruff, mypy, pyright
 	@scripts/setup test lint
