@@ -195,7 +195,16 @@ def _on_path(field: str, name: str, wanted: Any) -> Test:
     test = _on_value(name, wanted)
     path = field.split(".")
     expand = name not in _WHOLE_LIST
-    return lambda record: any(map(test, _reach(record, path, 0, expand=expand)))
+
+    def on_path(record: Record) -> bool:
+        value: Any = record
+        for at, part in enumerate(path):
+            if value.__class__ is not dict:  # a list on the way, or the end of the way
+                return any(map(test, _reach(value, path, at, expand=expand)))
+            value = value.get(part, MISSING)
+        return test(value) or (expand and isinstance(value, ARRAYS) and any(map(test, value)))
+
+    return on_path
 
 
 def _reach(value: Any, path: list[str], at: int, *, expand: bool) -> list[Any]:

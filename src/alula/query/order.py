@@ -64,9 +64,9 @@ def _field_key(field: str, direction: int) -> Callable[[Record], Key]:
 
     def key(record: Record) -> Key:
         value, rest = _follow(record, path)
-        if isinstance(value, ARRAYS):
-            return _row({0: (value, rest)}, directions)[0]
-        return sort_key(value)
+        if rest is None or not isinstance(value, ARRAYS):
+            return sort_key(value)
+        return _row({0: (value, rest)}, directions)[0]
 
     return key
 
