@@ -14,7 +14,11 @@ __all__ = ["DEFAULT_LIMIT", "ContentType", "content_type_of", "parse_size", "rea
 DEFAULT_LIMIT: Final = 1024 * 1024
 """Bytes that a body may have, where neither the parser nor the setting ``body limit`` says."""
 
-_UNITS: Final = {"": 1, "b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3}
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?b)?", re.ASCII | re.IGNORECASE)
+_UNITS: Final = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3}
+_LONGEST_LENGTH: Final = 18  # digits; more would be no size of this world
+
+_CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)")
 
 # What zlib calls its formats: gzip has a header of its own, "deflate" is a zlib stream.
 _WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -33,62 +37,70 @@ def parse_size(size: int | str) -> int:
     Raises:
         ValueError: It is neither.
     """
-    if isinstance(size, int):
+    if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
         return size
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?b)?", size.strip().lower())
+    found = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
     if found is None:
         raise ValueError(f"{size!r} is no size; write a number of bytes, or such as '100kb'")
-    return int(float(found[1]) * _UNITS[found[2] or ""])
+    return int(float(found[1]) * _UNITS[(found[2] or "b").lower()])
 
 
-def content_type_of(req: Request, default_charset: str = "utf-8") -> ContentType:
-    """Return the content type of a request, empty where it names none."""
-    name, _, parameters = (req.headers.get("content-type") or "").lower().partition(";")
-    found = re.search(r"charset\s*=\s*\"?([^\s;\"]+)", parameters)
-    return ContentType(name.strip(), found[1] if found else default_charset)
+def content_type_of(req: Request) -> ContentType:
+    """Return the content type of a request, without a name where it says none."""
+    text = (req.headers.get("content-type") or "").lower()
+    found = _CHARSET.search(text)
+    return ContentType(text.partition(";")[0].strip(), found[1] if found else "utf-8")
 
 
-async def read_body(req: Request, limit: int) -> bytes:
+async def read_body(req: Request, limit: int | None) -> bytes:
     """Read the whole body, and keep it readable for an ASGI application behind.
 
+    Args:
+        req: The request.
+        limit: Most bytes it may have. None takes the setting ``body limit`` of the application,
+            `DEFAULT_LIMIT` where that is not set.
+
     Raises:
-        PayloadTooLarge: It has more than ``limit`` bytes, packed or unpacked.
+        PayloadTooLarge: It has more bytes, packed or unpacked.
         UnsupportedMediaType: It is packed in a way that is not known.
         BadRequest: It ends too early, or can not be unpacked.
+        ValueError: The setting is no size.
     """
+    if limit is None:
+        limit = parse_size(req.app.settings.get("body limit", DEFAULT_LIMIT))
     length = req.headers.get("content-length") or ""
-    if length.isdecimal() and int(length) > limit:
+    if length.isdecimal() and (len(length) > _LONGEST_LENGTH or int(length) > limit):
         raise _too_large(limit)
-    body = bytearray()
-    more = True
+    body, more = bytearray(), True
     while more:
-        message = await req.receive()
-        if message["type"] == "http.disconnect":
-            raise BadRequest("The connection was closed before the body had arrived")
-        body += message.get("body", b"")
+        part, more = await req.receive_part()
+        body += part
         if len(body) > limit:
             raise _too_large(limit)
-        more = message.get("more_body", False)
     raw = bytes(body)
     req.replay(raw)
-    encoding = (req.headers.get("content-encoding") or "identity").lower()
-    return raw if encoding == "identity" else _unpack(raw, encoding, limit)
+    encoding = (req.headers.get("content-encoding") or "identity").strip().lower()
+    return raw if encoding == "identity" or not raw else _unpack(raw, encoding, limit)
 
 
 def _unpack(raw: bytes, encoding: str, limit: int) -> bytes:
     bits = _WINDOW_BITS.get(encoding)
     if bits is None:
-        raise UnsupportedMediaType(f"The content encoding {encoding} is not supported; use gzip")
+        error = UnsupportedMediaType(f"The content encoding {encoding} is not supported; use gzip")
+        error.headers = {"Accept-Encoding": "gzip, deflate"}
+        raise error
     unpacker = zlib.decompressobj(bits)
     try:
         # One byte over the limit tells that there is more, and never unpacks a bomb.
         body = unpacker.decompress(raw, limit + 1)
-    except zlib.error as error:
-        raise BadRequest(f"The body is no valid {encoding}") from error
+    except zlib.error:
+        raise BadRequest(f"The body is no valid {encoding}") from None
     if len(body) > limit:
         raise _too_large(limit)
     if not unpacker.eof:
         raise BadRequest(f"The body is no valid {encoding}: it ends too early")
+    if unpacker.unused_data:
+        raise BadRequest(f"The body is no valid {encoding}: something follows its end")
     return body
 
 

@@ -1,43 +1,81 @@
-"""Values -> the bytes of a JSON body, the same for results and errors.
+"""Values -> the bytes of a JSON body, and back; the same for results and errors.
 
-orjson does the work. Two things it refuses are sent all the same: integers beyond 64 bits and
-keys that are no strings. Dates are written as JavaScript writes them (UTC, milliseconds, ``Z``),
-since front ends compare them as text.
+orjson does the work. What it would refuse or change without a word is done by the standard
+library: integers beyond 64 bits, keys that are no strings, lone surrogates. Dates are written as
+JavaScript writes them (UTC, milliseconds, ``Z``), since front ends compare them as text.
 """
 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import datetime
 import decimal
+import enum
 import json
 import math
+import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 import orjson
 
-__all__ = ["dumps", "loads"]
+__all__ = ["MAX_DEPTH", "dumps", "loads"]
 
-loads = orjson.loads
+MAX_DEPTH: Final = 200
+"""Levels of lists and objects that `loads` takes; whoever reads them may need recursion."""
+
+_CONTAINERS: Final = frozenset({dict, list})
+_DIGITS: Final = bytes.maketrans(b"123456789", b"0" * 9)
+_LONG_NUMBER: Final = b"0" * 19  # the shortest that may not fit into 64 bits
+
+
+def loads(raw: bytes) -> Any:
+    """Return the value of a JSON text; integers of any size stay exact.
+
+    Raises:
+        ValueError: It is no JSON, holds a number that no float can hold, or has more than
+            `MAX_DEPTH` levels.
+    """
+    value = orjson.loads(raw)
+    if len(raw) > 2 * MAX_DEPTH and _is_too_deep(raw, value):
+        raise ValueError(f"it has more than {MAX_DEPTH} levels")
+    # orjson turns longer integers into floats. That the text is valid is known by now.
+    return json.loads(raw) if _LONG_NUMBER in raw.translate(_DIGITS) else value
+
+
+def _is_too_deep(raw: bytes, value: Any) -> bool:
+    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
+        return False
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        parts = (part.values() if type(part) is dict else part for part in level)
+        level = [item for item in chain.from_iterable(parts) if type(item) in _CONTAINERS]
+        if not level:
+            return False
+    return True
 
 
 def dumps(value: Any) -> bytes:
     """Return a value as JSON.
 
     Args:
-        value: Mappings, lists, scalars, and beside them: datetimes and dates (ISO 8601, UTC),
-            UUIDs and Decimals (strings), bytes (base64), sets (lists), enums, dataclasses, and
-            objects with ``model_dump`` (their mapping). NaN and infinities become null.
+        value: Mappings, lists, scalars, and beside them: datetimes (ISO 8601 in UTC; naive ones
+            are taken for UTC), dates and times, UUIDs and Decimals (strings), bytes (base64), sets
+            and named tuples (lists), enums, dataclasses, and objects with ``model_dump``
+            (their mapping). NaN and infinities become null.
 
     Raises:
-        TypeError: It holds something else; the message names the type.
+        TypeError: It holds something else, or itself; the message names type and place.
     """
     try:
         return orjson.dumps(value, _default, orjson.OPT_PASSTHROUGH_DATETIME)
     except TypeError:
-        text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
-        return text.encode("utf-8", "replace")
+        try:
+            return json.dumps(_plain(value, "value"), separators=(",", ":")).encode()
+        except RecursionError:
+            raise TypeError("a value is nested too deeply for JSON, or holds itself") from None
 
 
 def _iso(value: datetime.datetime) -> str:
@@ -46,52 +84,72 @@ def _iso(value: datetime.datetime) -> str:
     return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
-_ENCODERS: dict[type, Callable[[Any], Any]] = {
+def _base64(value: bytes | bytearray | memoryview) -> str:
+    return base64.b64encode(value).decode()
+
+
+_ENCODERS: Final[dict[type, Callable[[Any], Any]]] = {
     datetime.datetime: _iso,
     datetime.date: datetime.date.isoformat,
     datetime.time: datetime.time.isoformat,
     decimal.Decimal: str,
-    bytes: lambda value: base64.b64encode(value).decode(),
-    bytearray: lambda value: base64.b64encode(value).decode(),
-    memoryview: lambda value: base64.b64encode(value).decode(),
+    uuid.UUID: str,
+    bytes: _base64,
+    bytearray: _base64,
+    memoryview: _base64,
     set: list,
     frozenset: list,
+    tuple: list,
+    float: float,
+    enum.Enum: lambda member: member.value,
 }
 
 
 def _default(value: Any) -> Any:
+    """Return what stands for a value that orjson does not know by itself."""
     for kind in type(value).__mro__:
         encode = _ENCODERS.get(kind)
         if encode is not None:
             return encode(value)
+    if isinstance(value, type):
+        raise TypeError
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(
-        f"a result holds a value of the type {type(value).__module__}.{type(value).__qualname__},"
-        " which has no JSON form; turn it into one in an after hook"
-    )
+    if dataclasses.is_dataclass(value):
+        names = (field.name for field in dataclasses.fields(value))
+        return {name: getattr(value, name) for name in names if not name.startswith("_")}
+    raise TypeError
 
 
-def _plain(value: Any) -> Any:
-    """Turn a value into what the standard library's encoder takes."""
+def _plain(value: Any, place: str) -> Any:
+    """Return what the standard library's encoder takes; ``place`` is for the error."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {_key(key): _plain(item) for key, item in value.items()}
+        plain = {_key(key, place): _plain(item, f"{place}[{key!r}]") for key, item in value.items()}
+        if len(plain) < len(value):
+            raise TypeError(f"{place} has several keys that are the same text in JSON")
+        return plain
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, f"{place}[{at}]") for at, item in enumerate(value)]
     try:
-        return orjson.loads(orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATETIME))
-    except TypeError:
-        return _plain(_default(value))
+        known = _default(value)
+    except TypeError as error:
+        raise TypeError(
+            f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which has no JSON"
+            " form; turn it into one before it is sent, for example in an after hook"
+        ) from error
+    return _plain(known, place)
 
 
-def _key(key: Any) -> str:
+def _key(key: Any, place: str) -> str:
     if isinstance(key, str):
         return key
-    plain = _plain(key)
+    plain = _plain(key, f"a key of {place}")
+    if isinstance(plain, dict | list):
+        raise TypeError(f"{place} has the key {key!r}, which can be no key in JSON")
     return plain if isinstance(plain, str) else json.dumps(plain)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["Headers"]
 
-# Node's HTTP parser keeps the first of these and joins all others; so do we.
+# Of these the first counts, as in Node's HTTP parser; all others are joined.
 _FIRST_ONLY = frozenset(
     {
         "age",
@@ -37,6 +37,9 @@ class Headers(Mapping[str, str]):
 
     A header that is sent several times is joined by ``", "``, except for those that can only
     stand once: of these the first counts.
+
+    Args:
+        raw: The headers of an ASGI scope, whose names are in lower case.
     """
 
     __slots__ = ("_raw", "_values")
@@ -50,7 +53,7 @@ class Headers(Mapping[str, str]):
         if values is None:
             values = self._values = {}
             for raw_name, raw_value in self._raw:
-                name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+                name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
                 if name not in values:
                     values[name] = value
                 elif name not in _FIRST_ONLY:

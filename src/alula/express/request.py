@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from alula.context import Params
+from alula.errors import BadRequest
 from alula.express.headers import Headers
 from alula.express.negotiation import best_match
 from alula.types import UNSET
@@ -14,6 +15,10 @@ from alula.types import UNSET
 __all__ = ["Request"]
 
 _NO_PARAMS: dict[str, str] = {}
+
+# Whether there is a body shows in the headers of HTTP/1 alone.
+_WITH_FRAMES = frozenset({"2", "3"})
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Request:
@@ -42,6 +47,8 @@ class Request:
     _headers: Headers | None = None
     _framework: Params | None = None
     _query: dict[str, Any] | None = None
+    _has_body: bool | None = None
+    _root: str = ""  # where the whole application is mounted in another
 
     def __init__(self, app: Any, scope: dict[str, Any], receive: Callable[[], Any]) -> None:
         self.app = app
@@ -50,12 +57,24 @@ class Request:
         self.method: str = scope["method"]
         path: str = scope["path"]
         raw: bytes | None = scope.get("raw_path")
-        if raw is not None and b"%" in raw:
+        if raw is None:
+            path = path.replace("%", "%25")
+        elif b"%" in raw:
             path = raw.decode("latin-1")
-        root = scope.get("root_path")
-        if root:
-            path = path.removeprefix(quote(root) if "%" in path else root)
         self.path = path
+        if scope.get("root_path"):
+            self._leave_root(scope["root_path"].rstrip("/"))
+
+    def _leave_root(self, root: str) -> None:
+        path = self.path
+        for prefix in (root, quote(root)):
+            if path == prefix or path.startswith(prefix + "/"):
+                self._root, self.path = prefix, path[len(prefix) :] or "/"
+                return
+
+    def __repr__(self) -> str:
+        # Without the query string, which may hold secrets; a repr ends up in logs.
+        return f"<Request {self.method} {self.base_url}{self.path}>"
 
     @property
     def url(self) -> str:
@@ -66,7 +85,7 @@ class Request:
     @property
     def original_url(self) -> str:
         """Path and query string as they were sent."""
-        return self.base_url + self.url
+        return self._root + self.base_url + self.url
 
     @property
     def query(self) -> dict[str, Any]:
@@ -132,12 +151,42 @@ class Request:
         """
         return best_match(self.headers.get("accept"), types)
 
+    @property
+    def has_body(self) -> bool:
+        """Whether the request comes with a body, which may turn out to be empty."""
+        known = self._has_body
+        if known is None:
+            known = self._has_body = self._announces_body()
+        return known
+
+    def _announces_body(self) -> bool:
+        for name, value in self.scope["headers"]:
+            if name == b"content-length":
+                return bool(value != b"0")
+            if name == b"transfer-encoding":
+                return True
+        return self.scope.get("http_version") in _WITH_FRAMES and self.method not in _WITHOUT_BODY
+
+    async def receive_part(self) -> tuple[bytes, bool]:
+        """Return the next part of the body, and whether there are more.
+
+        Raises:
+            BadRequest: The client went away before the end.
+        """
+        message = await self.receive()
+        if message["type"] == "http.disconnect":
+            raise BadRequest("The connection was closed before the whole body had arrived")
+        return message.get("body", b""), message.get("more_body", False)
+
     async def has_content(self) -> bool:
-        """Tell whether a body has any bytes; what was read stays readable."""
-        body, more = b"", True
+        """Tell whether a body has any bytes; what was read stays readable.
+
+        Raises:
+            BadRequest: The client went away before the first of them.
+        """
+        body, more = await self.receive_part()
         while more and not body:
-            message = await self.receive()
-            body, more = message.get("body", b""), message.get("more_body", False)
+            body, more = await self.receive_part()
         self.replay(body, more)
         return bool(body)
 
@@ -151,13 +200,3 @@ class Request:
             return await receive()
 
         self.receive = again
-
-    @property
-    def has_body(self) -> bool:
-        """Whether the request comes with a body."""
-        for name, value in self.scope["headers"]:
-            if name == b"transfer-encoding":
-                return True
-            if name == b"content-length":
-                return bool(value != b"0")
-        return False

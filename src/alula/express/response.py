@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
-from typing import Any, Self, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
+from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
 
 from alula.context import HookContext
 from alula.errors import NotAcceptable
@@ -23,12 +27,34 @@ __all__ = ["ASGIApp", "Response"]
 
 ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
-_JSON = "application/json; charset=utf-8"
-_TEXT = "text/plain; charset=utf-8"
-_HTML = "text/html; charset=utf-8"
-_FORBIDDEN = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
-_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_WITHOUT_BODY = frozenset({204, 304})
+_Stream: TypeAlias = AsyncIterable[bytes | str]
+
+_JSON: Final = "application/json; charset=utf-8"
+_TEXT: Final = "text/plain; charset=utf-8"
+_HTML: Final = "text/html; charset=utf-8"
+_FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_STATUSES: Final = range(200, 600)
+_WITHOUT_BODY: Final = frozenset({204, 304})
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
+
+# Of these there may be several; none takes the place of another.
+_ADDED: Final = frozenset({b"set-cookie", b"vary"})
+
+# Headers of a body; they go with it when an error takes its place.
+_OF_BODY: Final = (
+    "accept-ranges",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-range",
+    "content-type",
+    "etag",
+    "expires",
+    "last-modified",
+)
 
 
 class Response:
@@ -45,13 +71,16 @@ class Response:
     data: Any = None
     hook: HookContext | None = None
     headers_sent: bool = False
-    _body: bytes | AsyncIterable[bytes] = b""
+    _body: bytes | _Stream = b""
     _app: ASGIApp | None = None
     _wrappers: tuple[Callable[[ASGIApp], ASGIApp], ...] = ()
 
     def __init__(self, req: Request) -> None:
         self.req = req
         self._headers: dict[str, str | list[str]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Response {self.status_code}{' answered' if self.headers_sent else ''}>"
 
     # -- what middleware calls -----------------------------------------------------------------
 
@@ -60,16 +89,17 @@ class Response:
         self.status_code = code
         return self
 
-    def set(self, name: str, value: str | list[str]) -> Self:
+    def set(self, name: str, value: str | int | list[str]) -> Self:
         """Set a header, a list for several of one name.
 
         Raises:
             ValueError: Name or value hold what a header can not carry, such as a line break.
         """
-        for text in (value,) if isinstance(value, str) else value:
-            if _FORBIDDEN.search(text) or not _NAME.fullmatch(name):
-                raise ValueError(f"the header {name!r} can not be sent with the value {text!r}")
-        self._headers[name.lower()] = value
+        if isinstance(value, list | tuple):
+            kept: str | list[str] = [_checked(name, item) for item in value]
+        else:
+            kept = _checked(name, value)
+        self._headers[name.lower()] = kept
         return self
 
     def get(self, name: str) -> str | list[str] | None:
@@ -82,18 +112,31 @@ class Response:
         return self
 
     def type(self, name: str) -> Self:
-        """Set the content type: ``text/csv``, or short ``json``, ``html``, ``text``."""
+        """Set the content type: ``text/csv``, or short ``json``, ``html``, ``text``.
+
+        Raises:
+            ValueError: It is a short name that is not known.
+        """
         full = media_type(name)
-        text = full.startswith("text/") or full == "application/json"
-        return self.set("content-type", f"{full}; charset=utf-8" if text else full)
+        if full.startswith("text/") or full == "application/json":
+            full = full if ";" in full else f"{full}; charset=utf-8"
+        return self.set("content-type", full)
 
     def vary(self, name: str) -> Self:
-        """Add a name to the header ``Vary``."""
+        """Add a name to the header ``Vary``.
+
+        Raises:
+            ValueError: It is no name of a header.
+        """
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a header")
         old = self._headers.get("vary")
         if old is None:
             self._headers["vary"] = name
-        elif name.lower() not in str(old).lower():
-            self._headers["vary"] = f"{old}, {name}"
+            return self
+        names = old if isinstance(old, str) else ", ".join(old)
+        if name.lower() not in {known.strip() for known in names.lower().split(",")}:
+            self._headers["vary"] = f"{names}, {name}"
         return self
 
     def json(self, value: Any) -> None:
@@ -104,19 +147,22 @@ class Response:
         """
         self._answer(dumps(value), _JSON)
 
-    def send(self, body: str | bytes | AsyncIterable[bytes] | Any) -> None:
-        """Answer text (as HTML where no type was set), bytes, a stream of bytes, or JSON."""
+    def send(self, body: str | bytes | _Stream | Any) -> None:
+        """Answer text (as HTML where no type was set), bytes, a stream of both, or JSON."""
         if isinstance(body, str):
             self._answer(body.encode(), _HTML)
-        elif isinstance(body, bytes | AsyncIterable):
+        elif isinstance(body, bytes | bytearray | memoryview):
+            self._answer(bytes(body), "application/octet-stream")
+        elif isinstance(body, AsyncIterable):
             self._answer(body, "application/octet-stream")
         else:
             self.json(body)
 
     def redirect(self, url: str, status: int = 302) -> None:
         """Send the client to another address."""
-        self.status(status).set("location", quote(url, safe="%;,/?:@&=+$-_.!~*'()#[]"))
-        self._answer(f"See {url}".encode(), _TEXT)
+        location = quote(url, safe=_LOCATION_SAFE)
+        self.status(status).set("location", location).set("content-type", _TEXT)
+        self._answer(f"See {location}".encode(), None)
 
     def format(self, handlers: Mapping[str, Callable[..., Any]]) -> Any:
         """Call the handler of the media type that the client likes best; set that content type.
@@ -125,8 +171,12 @@ class Response:
             handlers: Media type to a function of no arguments, or of ``(req, res)``. The first
                 serves clients that name none. ``default`` serves those that accept nothing else.
 
+        Returns:
+            What the handler returns, so that an asynchronous one can be awaited.
+
         Raises:
             NotAcceptable: There is none that the client accepts, and no ``default``.
+            ValueError: One of the types is a short name that is not known.
         """
         self.vary("Accept")
         offered = [name for name in handlers if name != "default"]
@@ -136,8 +186,9 @@ class Response:
         if name is not None:
             self.type(name)
         handler = handlers[name or "default"]
-        takes = len(inspect.signature(handler).parameters)
-        return handler(*(self.req, self)[:takes])
+        parameters = inspect.signature(handler).parameters.values()
+        takes = [p for p in parameters if p.kind in _POSITIONAL and p.default is p.empty]
+        return handler(*(self.req, self)[: len(takes)])
 
     def end(self, body: str | bytes = b"") -> None:
         """Answer with what was set so far, and a body if one is given."""
@@ -151,13 +202,15 @@ class Response:
         self._app = app
 
     def wrap(self, wrapper: Callable[[ASGIApp], ASGIApp]) -> None:
-        """Put an ASGI middleware around the answer, whoever gives it."""
-        self._wrappers = (*self._wrappers, wrapper)
+        """Put an ASGI middleware around the answer, whoever gives it; the first is outermost."""
+        self._wrappers = (wrapper, *self._wrappers)
 
-    def reset(self) -> None:
-        """Forget an answer that was given but not sent, for an error that came after it."""
+    def reset(self) -> Self:
+        """Forget the answer, and the headers of its body, for an error that came after it."""
         self.headers_sent, self._body, self._app = False, b"", None
-        self.remove("content-type")
+        for name in _OF_BODY:
+            self._headers.pop(name, None)
+        return self
 
     async def finish(self, scope: Any, receive: Any, send: Any) -> None:
         """Send the answer."""
@@ -171,12 +224,14 @@ class Response:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _answer(self, body: bytes | AsyncIterable[bytes], content_type: str | None) -> None:
+    def _answer(self, body: bytes | _Stream, content_type: str | None) -> None:
         if self.headers_sent:
             raise RuntimeError(
-                f"{self.req.method} {self.req.original_url} was answered already; a middleware"
-                " that answers must not call next() as well, and must answer once"
+                f"{self.req!r} was answered already; a middleware that answers must not call"
+                " next() as well, and must answer once"
             )
+        if self.status_code not in _STATUSES:
+            raise ValueError(f"the status {self.status_code!r} can not be sent; it is 200 to 599")
         self.headers_sent = True
         self._body = body
         if content_type is not None and "content-type" not in self._headers:
@@ -186,38 +241,70 @@ class Response:
         if self._app is not None:
             await self._app(scope, receive, self._with_headers(send))
             return
-        body, status = self._body, self.status_code
-        empty = status in _WITHOUT_BODY
-        if empty:
-            self.remove("content-type").remove("content-length")
-            body = b""
-        headers = self._raw_headers()
-        if isinstance(body, bytes):
-            if not empty and "content-length" not in self._headers:
-                headers.append((b"content-length", b"%d" % len(body)))
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
+        body, status, headers = self._body, self.status_code, self._headers
+        if status in _WITHOUT_BODY:
+            headers.pop("content-type", None)
+            headers.pop("content-length", None)
+            body, raw = b"", self._raw_headers()
+        elif isinstance(body, bytes):
+            if body or scope["method"] != "HEAD":
+                headers.pop("content-length", None)  # who set it may have been wrong
+            raw = self._raw_headers()
+            if "content-length" not in headers:
+                raw.append((b"content-length", b"%d" % len(body)))
+        elif scope["method"] == "HEAD":
+            body, raw = b"", self._raw_headers()
+        else:
+            await self._stream(body, scope, receive, send)
             return
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        async for part in body:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _stream(self, body: _Stream, scope: Any, receive: Any, send: Any) -> None:
+        async with aclosing(_parts_of(body)) as parts:
+            stream = StreamingResponse(parts)
+            stream.status_code, stream.raw_headers = self.status_code, self._raw_headers()
+            with suppress(ClientDisconnect):  # nobody is left who could be told
+                await stream(scope, receive, send)
 
     def _raw_headers(self) -> list[tuple[bytes, bytes]]:
         raw: list[tuple[bytes, bytes]] = []
         for name, value in self._headers.items():
             if isinstance(value, str):
-                raw.append((name.encode("latin-1"), value.encode("latin-1")))
+                raw.append((name.encode(), value.encode("latin-1")))
             else:
-                raw.extend((name.encode("latin-1"), text.encode("latin-1")) for text in value)
+                raw.extend((name.encode(), text.encode("latin-1")) for text in value)
         return raw
 
     def _with_headers(self, send: Any) -> Any:
         async def add(message: Any) -> None:
             if message["type"] == "http.response.start":
-                own = {name for name, _ in message["headers"]}
+                own = {name.lower() for name, _ in message["headers"]} - _ADDED
                 added = [pair for pair in self._raw_headers() if pair[0] not in own]
                 message = {**message, "headers": [*message["headers"], *added]}
             await send(message)
 
         return add
+
+
+def _checked(name: str, value: Any) -> str:
+    """Return the text of a header; numbers are written out."""
+    text = str(value) if isinstance(value, int) else value
+    if not isinstance(text, str):
+        raise TypeError(f"the header {name!r} takes text or a number, not {value!r}")
+    if _FORBIDDEN.search(text) or not _NAME.fullmatch(name):
+        raise ValueError(f"the header {name!r} can not be sent with the value {text!r}")
+    return text
+
+
+async def _parts_of(body: _Stream) -> AsyncGenerator[bytes | str, None]:
+    """Yield the parts of a stream, and close it when nobody wants more of them."""
+    try:
+        async for part in body:
+            yield part
+    except OSError as error:
+        # As it is, it would be taken for a client that went away.
+        raise RuntimeError("the stream of an answer failed") from error
+    finally:
+        if isinstance(body, AsyncGenerator):
+            await body.aclose()

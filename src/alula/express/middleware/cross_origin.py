@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response as StarletteResponse
 
+from alula.errors import BadRequest
 from alula.express.request import Request
 from alula.express.response import ASGIApp, Response
 
 __all__ = ["cors"]
 
-METHODS = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE")
+METHODS: Final = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE")
+
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]+|null|\*")
+_NOT_COPIED: Final = frozenset({"content-length", "content-type", "vary"})
 
 
 def cors(
     *,
-    origins: Sequence[str] = ("*",),
+    origins: str | Sequence[str] = ("*",),
     origin_regex: str | None = None,
-    methods: Sequence[str] = METHODS,
-    headers: Sequence[str] = ("*",),
-    expose: Sequence[str] = (),
+    methods: str | Sequence[str] = METHODS,
+    headers: str | Sequence[str] = ("*",),
+    expose: str | Sequence[str] = (),
     credentials: bool = False,
     max_age: int = 600,
 ) -> Any:
@@ -32,13 +37,19 @@ def cors(
 
     Args:
         origins: Origins that may call, ``"*"`` for all.
-        origin_regex: Origins that may call, as a regular expression of the whole.
+        origin_regex: Further origins that may call, as a regular expression of the whole.
         methods: HTTP methods they may use.
         headers: Request headers they may send, ``"*"`` for all.
         expose: Response headers that their scripts may read.
-        credentials: Whether browsers send cookies along; the origin is then named, never ``*``.
+        credentials: Whether browsers send cookies along. That needs origins by name.
         max_age: Seconds for which browsers keep the answer to a preflight request.
+
+    Raises:
+        ValueError: An origin can never fit, or ``credentials`` would be given to all of them.
+        BadRequest: By the middleware, for a preflight request that asks for too much.
     """
+    origins, methods, headers, expose = map(_listed, (origins, methods, headers, expose))
+    _check(origins, credentials=credentials)
     policy = CORSMiddleware(
         _nowhere,
         allow_origins=origins,
@@ -52,10 +63,8 @@ def cors(
 
     def middleware(req: Request, res: Response, next: Any) -> Any:
         sent = Headers(raw=req.scope["headers"])
-        if "origin" not in sent:
-            return next()
-        if req.method == "OPTIONS" and "access-control-request-method" in sent:
-            return _preflight(policy.preflight_response(sent), res)
+        if req.method == "OPTIONS" and "origin" in sent and "access-control-request-method" in sent:
+            return _preflight(policy.preflight_response(sent), res, next)
 
         def with_headers(answer: ASGIApp) -> ASGIApp:
             def run(scope: Any, receive: Any, send: Any) -> Any:
@@ -69,14 +78,35 @@ def cors(
     return middleware
 
 
-def _preflight(response: StarletteResponse, res: Response) -> None:
+def _listed(names: str | Sequence[str]) -> Sequence[str]:
+    # Looked up in a string, a part of an origin would pass for the whole.
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _check(origins: Sequence[str], *, credentials: bool) -> None:
+    for origin in origins:
+        if not _ORIGIN.fullmatch(origin):
+            raise ValueError(
+                f"cors(origins=...): {origin!r} is no origin as browsers send it; write scheme,"
+                " host and port in lower case, such as 'https://app.example:8443', without a path"
+            )
+    if credentials and "*" in origins:
+        raise ValueError(
+            "cors(credentials=True) with all origins would let every page on the web act for your"
+            " users; name the origins: cors(origins=['https://app.example'], credentials=True)"
+        )
+
+
+def _preflight(response: StarletteResponse, res: Response, next: Any) -> Any:
     for name, value in response.headers.items():
-        if name not in {"content-length", "content-type"}:
+        if name not in _NOT_COPIED:
             res.set(name, value)
+    for name in response.headers["vary"].split(", "):
+        res.vary(name)
     if response.status_code == 200:
         res.status(204).end()
-    else:
-        res.status(response.status_code).type("text").end(bytes(response.body))
+        return None
+    return next(BadRequest(bytes(response.body).decode()))
 
 
 async def _nowhere(scope: Any, receive: Any, send: Any) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import html as html_text
-import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import anyio.to_thread
-from starlette.exceptions import HTTPException
 
-from alula.errors import FrameworkError, GeneralError, error_for_status
+from alula.errors import FrameworkError
+from alula.express.error_log import log, reporter
+from alula.express.public_error import public_error, status_of
 from alula.express.request import Request
 from alula.express.response import Response
 
@@ -20,9 +20,9 @@ __all__ = ["HtmlOption", "error_handler"]
 HtmlOption: TypeAlias = Callable[..., Any] | Mapping[Any, Any] | Literal[False] | None
 """What ``error_handler(html=...)`` takes."""
 
-_log = logging.getLogger("alula.express")
+_Page: TypeAlias = Path | Callable[..., Any] | None
 
-_PAGE = """<!doctype html>
+_BUILT_IN: Final = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
@@ -45,101 +45,107 @@ def error_handler(*, html: HtmlOption = None, logger: Any = None) -> Any:
     Args:
         html: None for the built-in page; a function ``(error, req, res, next)`` that answers
             itself; a mapping of a status (or ``"default"``) to the path of a page or to such a
-            function; False for JSON always.
-        logger: An object whose ``error(error)`` gets each error, or such a function; False for
-            silence. None logs to ``alula.express``: server errors in full, others in a line.
+            function; False for JSON always. The error that a function gets is what the client
+            may know; the exception behind it is its ``__cause__``.
+        logger: An object whose ``error(error)`` gets each error, or such a function, plain or
+            asynchronous; False for silence. None logs to ``alula.express``: server errors in
+            full, others in a line.
 
     Raises:
         FileNotFoundError: A page does not exist.
+        TypeError: ``html`` or ``logger`` is none of these.
     """
-    pages: Iterable[Any] = html.values() if isinstance(html, Mapping) else ()
-    for path in pages:
-        if not callable(path) and not Path(path).is_file():
-            raise FileNotFoundError(f"error_handler(html=...): there is no page {str(path)!r}")
-    report = _reporter(logger)
+    page_for = _pages(html)
+    report = reporter(logger)
 
     async def handler(error: Exception, req: Request, res: Response, next: Any) -> None:
-        report(error, req)
-        if res.headers_sent:
-            # It was answered before this went wrong, but nothing was sent: the error goes out.
-            res.reset()
-        shown = _for_client(error, debug=req.app.debug)
-        res.status(shown.code).remove("content-type")
-        for name, value in (shown.headers or {}).items():
-            res.set(name, value)
-        page: Any = False
-        if html is not False and _wants_html(req):
-            page = _page_for(html, shown.code)
-        if page is False:
+        shown = public_error(error, debug=req.app.debug)
+        status = status_of(shown)
+        await report(error, status, req)
+        # Where it was answered before this went wrong, nothing was sent yet: the error goes out.
+        res.reset().status(status)
+        _set_headers(shown, res)
+        if page_for is not None:
+            res.vary("Accept")
+        if page_for is None or not _wants_html(req):
             _send_json(shown, res)
-        elif callable(page):
-            result: Any = page(shown, req, res, next)
+            return
+        page = page_for(status)
+        if callable(page):
+            result = page(shown, req, res, next)
             if hasattr(result, "__await__"):
                 await result
-        elif page is None:
-            res.send(_built_in(shown))
         else:
-            res.type("html").send(await anyio.to_thread.run_sync(Path(page).read_bytes))
+            res.type("html").send(await _page_text(page, shown))
 
     return handler
 
 
-def _page_for(html: HtmlOption, code: int) -> Any:
+def _pages(html: Any) -> Callable[[int], _Page] | None:
+    """Return the function that gives the page for a status, None for no pages at all."""
+    if html is False:
+        return None
+    if html is None or callable(html):
+        return lambda _: html
     if not isinstance(html, Mapping):
-        return html
-    return html.get(code, html.get(str(code), html.get("default")))
+        raise TypeError(
+            f"error_handler(html={html!r}): it takes a function (error, req, res, next), a mapping"
+            " of statuses to pages, or False"
+        )
+    pages = {_page_key(key): _page_value(page) for key, page in html.items()}
+    default = pages.get("default")
+    return lambda code: pages.get(str(code), default)
+
+
+def _page_key(key: Any) -> str:
+    name = str(key)
+    if name != "default" and not (name.isdecimal() and len(name) == 3):
+        raise TypeError(f"error_handler(html=...): {key!r} is neither a status nor 'default'")
+    return name
+
+
+def _page_value(page: Any) -> _Page:
+    if callable(page):
+        found: Callable[..., Any] = page
+        return found
+    path = Path(page).absolute()
+    if not path.is_file():
+        raise FileNotFoundError(f"error_handler(html=...): there is no page {str(path)!r}")
+    return path
 
 
 def _wants_html(req: Request) -> bool:
-    named = f"{req.headers.get('accept', '')} {req.headers.get('content-type', '')}".lower()
+    headers = req.headers
+    named = f"{headers.get('accept')} {headers.get('content-type')}".lower()
     return "text/html" in named and "json" not in named
 
 
-def _for_client(error: Exception, *, debug: bool) -> FrameworkError:
-    """Return what a client may see of an error; of unexpected ones that is next to nothing."""
-    if isinstance(error, FrameworkError):
-        return error
-    if isinstance(error, HTTPException):
-        known = error_for_status(error.status_code)(error.detail, code=error.status_code)
-        known.headers = getattr(error, "headers", None)
-        return known
-    return GeneralError(str(error) if debug else "The server failed; its log says why")
+def _set_headers(error: FrameworkError, res: Response) -> None:
+    for name, value in (error.headers or {}).items():
+        try:
+            res.set(name, value)
+        except (TypeError, ValueError):
+            log.exception("a header of an error can not be sent; it was left out")
 
 
 def _send_json(error: FrameworkError, res: Response) -> None:
+    body = error.to_dict()
     try:
-        res.json(error.to_dict())
-    except TypeError:
-        _log.exception("the data of an error has no JSON form; it was left out")
-        res.json({**error.to_dict(), "data": None, "errors": None})
+        res.json(body)
+    except Exception:  # noqa: BLE001  # values may fail in any way while they are turned into JSON
+        log.exception("the data of an error has no JSON form; it was left out")
+        res.json({name: body[name] for name in ("name", "message", "code", "className")})
 
 
-def _built_in(error: FrameworkError) -> str:
-    return _PAGE.format(
+async def _page_text(page: Path | None, error: FrameworkError) -> bytes:
+    if page is not None:
+        try:
+            return await anyio.to_thread.run_sync(page.read_bytes)
+        except OSError:
+            log.exception("the error page %s can not be read; the built-in one was sent", page)
+    text = _BUILT_IN.format(
         code=error.code,
         name=html_text.escape(error.name),
         message=html_text.escape(error.message),
     )
-
-
-def _reporter(logger: Any) -> Callable[[Exception, Request], None]:
-    if logger is None:
-        return _log_error
-    log = logger.error if hasattr(logger, "error") else logger
-    if logger is not False and not callable(log):
-        raise TypeError(f"error_handler(logger={logger!r}): it has no method error(error)")
-
-    def report(error: Exception, _: Request) -> None:
-        if log is not False:
-            log(error)
-
-    return report
-
-
-def _log_error(error: Exception, req: Request) -> None:
-    # The path alone: a query string may hold a token.
-    where = f"{req.method} {req.base_url}{req.path}"
-    if getattr(error, "code", getattr(error, "status_code", 500)) in range(500):
-        _log.info("%s: %s: %s", where, type(error).__name__, error)
-    else:
-        _log.error("%s failed", where, exc_info=error)
+    return text.encode("utf-8", "replace")

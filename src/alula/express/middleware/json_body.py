@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import codecs
-from typing import Any
+from typing import Any, Final
 
 from alula.errors import BadRequest, UnsupportedMediaType
-from alula.express.body_reader import DEFAULT_LIMIT, content_type_of, parse_size, read_body
+from alula.express.body_reader import content_type_of, parse_size, read_body
 from alula.express.encoding import loads
 from alula.express.request import Request
 from alula.express.response import Response
@@ -14,9 +14,14 @@ from alula.types import UNSET
 
 __all__ = ["json"]
 
+_UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii"})
+_OTHER_CHARSETS: Final = frozenset({"utf-16", "utf-16le", "utf-16be", "utf-32"})
+
 
 def json(*, limit: int | str | None = None, strict: bool = True) -> Any:
     """Return middleware that parses bodies of the type ``application/json`` into ``req.body``.
+
+    An empty body gives ``{}``. Integers stay exact, whatever their size.
 
     Args:
         limit: Size in bytes, or such as ``"100kb"``; more is a 413. None takes the setting
@@ -32,7 +37,7 @@ def json(*, limit: int | str | None = None, strict: bool = True) -> Any:
     async def parse(req: Request, next: Any) -> None:
         content_type = content_type_of(req)
         if content_type.name == "application/json" and req.body is UNSET:
-            raw = await read_body(req, size or req.app.settings.get("body limit", DEFAULT_LIMIT))
+            raw = await read_body(req, size)
             req.body = _decode(raw, content_type.charset, strict)
         await next()
 
@@ -43,16 +48,17 @@ def json(*, limit: int | str | None = None, strict: bool = True) -> Any:
 
 
 def _decode(raw: bytes, charset: str, strict: bool) -> Any:
-    if not charset.startswith("utf-"):
-        raise UnsupportedMediaType(f"JSON in the charset {charset} is not supported; send utf-8")
     try:
-        if charset != "utf-8":
-            raw = codecs.decode(raw, charset).encode()
+        if charset in _OTHER_CHARSETS:
+            raw = raw.decode(charset).encode()
+        elif charset not in _UTF_8:
+            raise UnsupportedMediaType(
+                f"JSON in the charset {charset} is not supported; send utf-8"
+            )
+        raw = raw.removeprefix(codecs.BOM_UTF8)
         if not raw:
             return {}
-        value = loads(raw.removeprefix(codecs.BOM_UTF8))
-    except LookupError:
-        raise UnsupportedMediaType(f"The charset {charset} is not known; send utf-8") from None
+        value = loads(raw)
     except ValueError as error:
         raise BadRequest(f"The body is no valid JSON: {error}") from None
     if strict and not isinstance(value, dict | list):

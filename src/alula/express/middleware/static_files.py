@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio.to_thread
-from starlette.responses import Response as StarletteResponse
 from starlette.staticfiles import StaticFiles
 
+from alula.express.file_answer import file_answer
 from alula.express.request import Request
 from alula.express.response import Response
 from alula.routes import decode_segment
@@ -18,13 +19,22 @@ from alula.routes import decode_segment
 __all__ = ["serve_static"]
 
 
+class _Found(NamedTuple):
+    """A file, and whether it stands for the folder that was asked for."""
+
+    path: str
+    status: os.stat_result
+    is_index: bool
+
+
 def serve_static(
     folder: str | os.PathLike[str], *, index: str | None = "index.html", max_age: int = 0
 ) -> Any:
     """Return middleware that answers GET and HEAD with the files of a folder.
 
-    What is no file there goes on to the next middleware. Dot files, and links that lead out of
-    the folder, count as absent.
+    What is no file there goes on to the next middleware. Dot files, files in dot folders, and
+    links that lead out of the folder or to such files, count as absent. Conditional requests get
+    a 304 where the browser has the file already, and ``Range`` gets parts of it.
 
     Args:
         folder: Where the files are.
@@ -39,26 +49,19 @@ def serve_static(
         raise FileNotFoundError(f"serve_static({str(folder)!r}): there is no folder {root}")
     files = StaticFiles(directory=root)
 
-    def find(path: str) -> tuple[str, os.stat_result] | None:
-        try:
-            full, found = files.lookup_path(path)
-            if found is not None and stat.S_ISDIR(found.st_mode) and index is not None:
-                full, found = files.lookup_path(str(Path(path) / index))
-        except (OSError, ValueError):  # a name too long, a NUL byte
-            return None
-        return (full, found) if found is not None and stat.S_ISREG(found.st_mode) else None
-
     async def serve(req: Request, res: Response, next: Any) -> None:
-        segments = [decode_segment(part) for part in req.path.split("/") if part]
-        hidden = any(part.startswith(".") or "/" in part or "\\" in part for part in segments)
-        path = "/".join(segments)
-        found = None if hidden else await anyio.to_thread.run_sync(find, path)
-        if found is None:
+        names = [decode_segment(part) for part in req.path.split("/") if part]
+        found = await anyio.to_thread.run_sync(_find, files, root, names, index)
+        as_folder = req.scope["path"].endswith("/")
+        if found is None or (as_folder and not found.is_index):
             await next()
             return
-        response = _with_slash(req, found[0], path) or files.file_response(*found, req.scope)
-        response.headers["cache-control"] = f"public, max-age={max_age}"
-        res.delegate(response)
+        res.set("cache-control", f"public, max-age={max_age}")
+        if found.is_index and not as_folder:
+            # Relative links in the page would lead elsewhere.
+            res.redirect(_with_slash(req.original_url), 301)
+        else:
+            res.delegate(file_answer(files, found.path, found.status))
 
     def middleware(req: Request, res: Response, next: Any) -> Any:
         return serve(req, res, next) if req.method in {"GET", "HEAD"} else next()
@@ -66,12 +69,30 @@ def serve_static(
     return middleware
 
 
-def _with_slash(req: Request, full: str, path: str) -> StarletteResponse | None:
-    """Return a redirect where the index of a folder was asked for without a slash at its end.
-
-    Relative links in that page would lead elsewhere.
-    """
-    is_index = path and Path(full).name != Path(path).name
-    if not is_index or req.path.endswith("/"):
+def _find(files: StaticFiles, root: Path, names: Sequence[str], index: str | None) -> _Found | None:
+    if any(_is_hidden(name) for name in names):
         return None
-    return StarletteResponse(status_code=301, headers={"location": req.base_url + req.path + "/"})
+    path = "/".join(names)
+    try:
+        full, status = files.lookup_path(path)
+        is_index = status is not None and stat.S_ISDIR(status.st_mode)
+        if is_index and index is not None:
+            full, status = files.lookup_path(f"{path}/{index}" if path else index)
+    except (OSError, ValueError):  # a name too long, a NUL byte, a folder nobody may enter
+        return None
+    if status is None or not stat.S_ISREG(status.st_mode) or not os.access(full, os.R_OK):
+        return None
+    # A link within the folder may lead to a dot file of the folder.
+    if any(_is_hidden(name) for name in Path(full).relative_to(root).parts):
+        return None
+    return _Found(full, status, is_index)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or "/" in name or "\\" in name
+
+
+def _with_slash(url: str) -> str:
+    path, mark, query = url.partition("?")
+    # One slash in front: by two, a browser would read what follows as another host.
+    return f"/{path.strip('/')}/{mark}{query}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from alula.errors import BadRequest, UnsupportedMediaType
-from alula.express.body_reader import DEFAULT_LIMIT, content_type_of, parse_size, read_body
+from alula.express.body_reader import content_type_of, parse_size, read_body
 from alula.express.request import Request
 from alula.express.response import Response
 from alula.query import parse
@@ -14,12 +15,16 @@ from alula.types import UNSET
 
 __all__ = ["urlencoded"]
 
-MAX_DEPTH = 32
-MAX_ITEMS = 1000
+MAX_DEPTH: Final = 32
+MAX_ITEMS: Final = 1000
+
+_CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii"})
 
 
 def urlencoded(*, limit: int | str | None = None, extended: bool = True) -> Any:
     """Return middleware that parses ``application/x-www-form-urlencoded`` into ``req.body``.
+
+    A form may have 1,000 fields, and 32 pairs of brackets in a name; more is a 400.
 
     Args:
         limit: Size in bytes, or such as ``"100kb"``; more is a 413. None takes the setting
@@ -36,12 +41,8 @@ def urlencoded(*, limit: int | str | None = None, extended: bool = True) -> Any:
     async def parse_body(req: Request, next: Any) -> None:
         content_type = content_type_of(req)
         if content_type.name == "application/x-www-form-urlencoded" and req.body is UNSET:
-            raw = await read_body(req, size or req.app.settings.get("body limit", DEFAULT_LIMIT))
-            if content_type.charset not in {"utf-8", "us-ascii"}:
-                raise UnsupportedMediaType(
-                    f"Forms in the charset {content_type.charset} are not supported; send utf-8"
-                )
-            req.body = read(_text(raw))
+            raw = await read_body(req, size)
+            req.body = _decode(raw, content_type.charset, read)
         await next()
 
     def middleware(req: Request, _: Response, next: Any) -> Any:
@@ -50,25 +51,31 @@ def urlencoded(*, limit: int | str | None = None, extended: bool = True) -> Any:
     return middleware
 
 
-def _text(raw: bytes) -> str:
+def _decode(raw: bytes, charset: str, read: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    if charset not in _CHARSETS:
+        raise UnsupportedMediaType(f"Forms in the charset {charset} are not supported; send utf-8")
+    if raw.count(b"&") >= MAX_ITEMS:
+        raise BadRequest(f"The form has more than {MAX_ITEMS} fields")
     try:
-        return raw.decode()
+        return read(raw.decode())
     except UnicodeDecodeError:
-        raise BadRequest("The body is no valid UTF-8") from None
+        raise BadRequest("The form is no valid UTF-8") from None
 
 
 def _read_extended(text: str) -> dict[str, Any]:
-    return parse(text, array_limit=MAX_ITEMS, depth=MAX_DEPTH, parameter_limit=MAX_ITEMS)
+    try:
+        return parse(text, array_limit=MAX_ITEMS, depth=MAX_DEPTH, parameter_limit=MAX_ITEMS)
+    except BadRequest:
+        # The message speaks of a query string; the number of fields was checked before.
+        raise BadRequest(f"A name in the form has more than {MAX_DEPTH} levels") from None
 
 
 def _read_flat(text: str) -> dict[str, Any]:
-    if text.count("&") >= MAX_ITEMS:
-        raise BadRequest(f"The body has more than {MAX_ITEMS} parameters")
     values: dict[str, Any] = {}
-    for name, value in parse_qsl(text, keep_blank_values=True):
-        if name in values:
-            old = values[name]
-            values[name] = [*old, value] if isinstance(old, list) else [old, value]
+    for name, value in parse_qsl(text, keep_blank_values=True, errors="strict"):
+        old = values.get(name)
+        if isinstance(old, list):
+            old.append(value)
         else:
-            values[name] = value
+            values[name] = value if old is None else [old, value]
     return values

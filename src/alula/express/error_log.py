@@ -1,0 +1,68 @@
+"""What the log gets to know of errors, and what it must not: query strings may hold tokens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+from alula.express.request import Request
+
+__all__ = ["Report", "log", "reporter"]
+
+Report: TypeAlias = Callable[[Exception, int, Request], Awaitable[None]]
+"""Gets an error, the status it is answered with, and the request."""
+
+log: Final = logging.getLogger("alula.express")
+
+# A line of the log stays one line, whatever a client sent.
+_ESCAPES: Final = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+}
+
+
+def reporter(logger: Any) -> Report:
+    """Return the function that reports errors to a logger.
+
+    Args:
+        logger: As in `error_handler`.
+
+    Raises:
+        TypeError: It is nothing that errors could be reported to.
+    """
+    if logger is None:
+        return _log_error
+    if logger is False:
+        return _silence
+    tell = getattr(logger, "error", logger)
+    if not callable(tell):
+        raise TypeError(f"error_handler(logger={logger!r}): it has no method error(error)")
+    with_stack = isinstance(logger, logging.Logger | logging.LoggerAdapter)
+
+    async def report(error: Exception, status: int, _: Request) -> None:
+        try:
+            more = {"exc_info": error} if with_stack and status >= 500 else {}
+            result: Any = tell(error, **more)
+            if hasattr(result, "__await__"):
+                await result
+        except Exception:  # whatever a logger does, the client gets its answer
+            log.exception("the logger of error_handler failed")
+
+    return report
+
+
+async def _silence(error: Exception, status: int, req: Request) -> None:
+    """Report nothing."""
+
+
+async def _log_error(error: Exception, status: int, req: Request) -> None:
+    # The path alone: a query string may hold a token.
+    where = f"{req.method} {req.base_url}{req.path}".translate(_ESCAPES)
+    if status >= 500:
+        log.error("%s failed", where, exc_info=error)
+        return
+    text = str(error)
+    query = req.scope["query_string"].decode("latin-1")
+    if query:
+        text = text.replace(f"?{query}", "")
+    log.info("%s: %s: %s", where, type(error).__name__, text.translate(_ESCAPES))
