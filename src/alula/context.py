@@ -89,9 +89,12 @@ class Params:
         def __setattr__(self, name: str, value: Any) -> None: ...
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.__dict__ and name not in _WELL_KNOWN:
-            raise KeyError(name)
-        return getattr(self, name)
+        own = self.__dict__
+        if name in own:
+            return own[name]
+        if name in _WELL_KNOWN:
+            return getattr(self, name)
+        raise KeyError(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.__dict__[name] = value

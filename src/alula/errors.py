@@ -231,16 +231,15 @@ def error_for_status(status: int) -> type[FrameworkError]:
 
 def from_dict(value: Mapping[str, Any]) -> FrameworkError:
     """Return the error that a JSON form describes (see `FrameworkError.from_dict`)."""
-    name, code = value.get("name"), value.get("code")
-    known = _BY_NAME.get(name) if isinstance(name, str) else None
-    status = code if isinstance(code, int) else None
-    chosen = known or (error_for_status(status) if status is not None else FrameworkError)
-    error = chosen(
-        str(value.get("message") or "Error"),
-        errors=value.get("errors"),
-        name=name if isinstance(name, str) else None,
-        code=status,
-        class_name=value.get("className"),
-    )
+    name, class_name = (_text(value.get(key)) for key in ("name", "className"))
+    code = value.get("code")
+    code = code if type(code) is int else 0
+    chosen = _BY_NAME.get(name or "") or error_for_status(code)
+    message, errors = _text(value.get("message")), value.get("errors")
+    error = chosen(message, errors=errors, name=name, code=code, class_name=class_name)
     error.data = value.get("data")
     return error
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
