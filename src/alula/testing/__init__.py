@@ -5,6 +5,7 @@ Nothing is loaded before it is asked for, since pytest is needed by tests alone.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ def __getattr__(name: str) -> Any:
             "alula.testing.AdapterSuite needs pytest and a plugin that runs coroutines:"
             " pip install pytest anyio"
         ) from error
-    # So that a failure shows the values, as it does in a project's own tests.
-    pytest.register_assert_rewrite("alula.testing.rules")
+    if (rules := f"{__name__}.rules") not in sys.modules:
+        # So that a failure shows the values, as it does in a project's own tests.
+        pytest.register_assert_rewrite(rules)
     return import_module("alula.testing.adapter_suite").AdapterSuite
