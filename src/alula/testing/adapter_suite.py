@@ -39,7 +39,7 @@ class AdapterSuite(
     expected to fail, and it is an error if they pass.
     """
 
-    def test_declares_features_that_there_are(self) -> None:
+    async def test_declares_features_that_there_are(self) -> None:
         """`unsupported` names nothing but features of the suite."""
         unknown = sorted(set(self.unsupported) - set(FEATURES))
         assert not unknown, f"`unsupported` has {unknown}; there are {sorted(FEATURES)}"  # noqa: S101
