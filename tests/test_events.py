@@ -1,0 +1,283 @@
+"""Listeners: who is called with what, and that they never change what happened."""
+
+import asyncio
+import gc
+import logging
+
+import pytest
+
+from alula import App, events
+from alula.events import EventEmitter, loop_is_running
+
+
+@pytest.fixture
+def emitter():
+    return EventEmitter()
+
+
+class TestListeners:
+    def test_are_called_in_order_with_all_values(self, emitter):
+        heard = []
+        emitter.on("ready", lambda *values: heard.append((1, values)))
+        emitter.on("ready", lambda *values: heard.append((2, values)))
+        assert emitter.emit("ready", "a", "b") is True
+        assert heard == [(1, ("a", "b")), (2, ("a", "b"))]
+
+    def test_of_other_events_are_not(self, emitter):
+        heard = []
+        emitter.on("ready", lambda: heard.append("ready"))
+        assert emitter.emit("other") is False
+        assert heard == []
+
+    def test_can_be_registered_by_decorator(self, emitter):
+        heard = []
+
+        @emitter.on("ready")
+        def listener(value):
+            heard.append(value)
+
+        emitter.emit("ready", 5)
+        assert heard == [5]
+        assert emitter.on("ready", listener) is listener
+
+    def test_can_be_taken_away_one_by_one(self, emitter):
+        heard = []
+        first, second = (lambda: heard.append(1)), (lambda: heard.append(2))
+        emitter.on("ready", first)
+        emitter.on("ready", second)
+        emitter.off("ready", first)
+        emitter.emit("ready")
+        assert heard == [2]
+        emitter.off("ready", second)
+        assert not emitter.has_listeners("ready")
+
+    def test_can_be_taken_away_at_once(self, emitter):
+        emitter.on("ready", print)
+        emitter.on("ready", repr)
+        emitter.on("other", repr)
+        assert emitter.has_listeners("ready")
+        emitter.off("ready")
+        assert not emitter.has_listeners("ready")
+        assert emitter.has_listeners("other")
+
+    def test_a_method_of_an_object_can_be_taken_away(self, emitter):
+        class Heard(list):
+            def hear(self, value):
+                self.append(value)
+
+        heard = Heard()
+        emitter.on("ready", heard.hear)
+        emitter.off("ready", heard.hear)
+        assert emitter.emit("ready", 1) is False
+
+    def test_that_were_never_there_can_be_taken_away(self, emitter):
+        emitter.off("ready")
+        emitter.off("ready", print)
+        emitter.on("ready", repr)
+        emitter.off("ready", print)
+        assert emitter.has_listeners("ready")
+
+    def test_that_change_the_list_do_so_for_the_next_event(self, emitter):
+        heard = []
+
+        def once():
+            heard.append("once")
+            emitter.off("ready", once)
+            emitter.on("ready", lambda: heard.append("later"))
+
+        emitter.on("ready", once)
+        emitter.on("ready", lambda: heard.append("second"))
+        emitter.emit("ready")
+        assert heard == ["once", "second"]
+        emitter.emit("ready")
+        assert heard == ["once", "second", "second", "later"]
+
+
+class TestAsynchronousListeners:
+    async def test_run_beside_and_are_waited_for_by_drain(self, emitter):
+        heard = []
+
+        async def listener(value):
+            await asyncio.sleep(0)
+            heard.append(value)
+
+        emitter.on("ready", listener)
+        emitter.emit("ready", 1)
+        assert heard == []
+        await emitter.drain()
+        assert heard == [1]
+
+    async def test_may_be_plain_functions_that_return_something_to_await(self, emitter):
+        heard = []
+
+        async def work():
+            heard.append("work")
+
+        def plain():
+            return work()
+
+        emitter.on("ready", plain)
+        emitter.on("ready", lambda: asyncio.ensure_future(work()))
+        emitter.emit("ready")
+        await emitter.drain()
+        assert heard == ["work", "work"]
+
+    async def test_that_emit_again_are_waited_for_too(self, emitter):
+        heard = []
+
+        async def listener(depth):
+            heard.append(depth)
+            if depth:
+                emitter.emit("ready", depth - 1)
+
+        emitter.on("ready", listener)
+        emitter.emit("ready", 3)
+        await emitter.drain()
+        assert heard == [3, 2, 1, 0]
+
+    async def test_may_drain_themselves(self, emitter):
+        """As a listener does that tears the application down."""
+        heard = []
+
+        async def listener():
+            await emitter.drain()
+            heard.append("drained")
+
+        emitter.on("ready", listener)
+        emitter.emit("ready")
+        await asyncio.wait_for(emitter.drain(), 2)
+        assert heard == ["drained"]
+
+    async def test_that_take_long_are_named_in_the_log(self, emitter, monkeypatch):
+        go_on, warned, texts = asyncio.Event(), asyncio.Event(), []
+
+        def warning(text, *args):
+            texts.append(text % args)
+            warned.set()
+
+        monkeypatch.setattr(events, "_PATIENCE", 0.01)
+        monkeypatch.setattr(events._log, "warning", warning)
+
+        async def slow_listener():
+            await go_on.wait()
+
+        emitter.on("ready", slow_listener)
+        emitter.emit("ready")
+        draining = asyncio.ensure_future(emitter.drain())
+        await warned.wait()
+        assert not draining.done()
+        go_on.set()
+        await draining
+        assert "slow_listener for 'ready'" in texts[0]
+
+    async def test_that_are_cancelled_do_not_cancel_who_waits(self, emitter):
+        async def listener():
+            asyncio.current_task().cancel()
+            await asyncio.sleep(0)
+
+        emitter.on("ready", listener)
+        emitter.emit("ready")
+        await emitter.drain()
+
+    async def test_go_on_where_the_one_who_waits_is_cancelled(self, emitter):
+        go_on, heard = asyncio.Event(), []
+
+        async def listener():
+            await go_on.wait()
+            heard.append("done")
+
+        emitter.on("ready", listener)
+        emitter.emit("ready")
+        draining = asyncio.ensure_future(emitter.drain())
+        await asyncio.sleep(0)
+        draining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await draining
+        go_on.set()
+        await emitter.drain()
+        assert heard == ["done"]
+
+    def test_need_a_loop(self, emitter, recwarn):
+        async def listener():
+            """Do nothing."""
+
+        class Awaitable:
+            def __await__(self):
+                yield
+
+        emitter.on("ready", listener)
+        emitter.on("other", Awaitable)
+        for event in ("ready", "other"):
+            with pytest.raises(
+                RuntimeError, match=f"emit '{event}' where an event loop is running"
+            ):
+                emitter.emit(event)
+        gc.collect()
+        assert not recwarn.list
+
+    async def test_nothing_is_kept_of_those_that_have_ended(self, emitter):
+        async def listener():
+            """Do nothing."""
+
+        emitter.on("ready", listener)
+        emitter.emit("ready")
+        await emitter.drain()
+        assert emitter._running == set()
+
+
+class TestListenersThatFail:
+    def test_are_logged_with_their_traceback_and_the_others_go_on(self, emitter, caplog):
+        heard = []
+
+        def failing(value):
+            raise LookupError("bad listener")
+
+        emitter.on("ready", failing)
+        emitter.on("ready", heard.append)
+        assert emitter.emit("ready", 1) is True
+        assert heard == [1]
+        (record,) = caplog.records
+        assert (record.name, record.levelno) == ("alula.events", logging.ERROR)
+        assert "failing for 'ready' failed" in record.getMessage()
+        assert record.exc_info[0] is LookupError
+
+    async def test_are_logged_where_they_are_asynchronous(self, emitter, caplog):
+        async def failing():
+            raise LookupError("bad listener")
+
+        emitter.on("ready", failing)
+        emitter.emit("ready")
+        await emitter.drain()
+        gc.collect()
+        (record,) = caplog.records
+        assert "failing for 'ready' failed" in record.getMessage()
+        assert record.exc_info[0] is LookupError
+
+    def test_with_the_wrong_arguments_are_logged_too(self, emitter, caplog):
+        emitter.on("ready", lambda: None)
+        emitter.emit("ready", 1)
+        assert "takes 0 positional arguments" in caplog.text
+
+    def test_an_interrupt_is_no_failure_of_a_listener(self, emitter):
+        def interrupt():
+            raise KeyboardInterrupt
+
+        emitter.on("ready", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            emitter.emit("ready")
+
+
+async def test_the_application_has_events_of_its_own():
+    heard = []
+    app = App()
+    app.on("ready", heard.append)
+    app.emit("ready", app)
+    assert heard == [app]
+
+
+def test_whether_a_loop_is_running():
+    async def inside():
+        return loop_is_running()
+
+    assert not loop_is_running()
+    assert asyncio.run(inside())
