@@ -275,10 +275,12 @@ class App(EventEmitter, Hookable):
     async def _tear_down_all(self) -> None:
         failed: list[Exception] = []
         while self._up:
+            handle = next(reversed(self._up))
             try:
-                await _call_life("teardown", self, self._up.popitem()[0])
+                await _call_life("teardown", self, handle)
             except Exception as error:  # noqa: BLE001  # raised below, after the others
                 failed.append(error)
+            self._up.pop(handle, None)
         if len(failed) == 1:
             raise failed[0]
         if failed:
