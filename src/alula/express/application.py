@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from alula.app import App
 from alula.express.classify import Kind, kind_of
 from alula.express.routing import Router, flatten
 from alula.express.service_route import ServiceRoute
 from alula.express.web import WebApplication
-from alula.routes import Match, strip_slashes
+from alula.routes import Match
 from alula.service import ServiceHandle
 
 __all__ = ["ExpressApplication", "express"]
@@ -21,24 +21,30 @@ class ExpressApplication(WebApplication):
 
     Args:
         app: Holds services, hooks and settings.
-        existing: A Starlette or FastAPI application that goes on answering its own routes.
+        existing: A Starlette or FastAPI application to extend.
 
     Attributes:
         app: The application below.
-        routes: What surrounds each service, by its path.
+        service_routes: The middleware around each service that has some.
     """
 
     def __init__(self, app: App, existing: Any = None) -> None:
         super().__init__(existing)
         self.app = app
         self.settings = app.settings
-        self.debug = app.debug
-        self.routes: dict[str, ServiceRoute] = {}
-        if "query parser" in app.settings:
-            self.set("query parser", app.settings["query parser"])
+        self.service_routes: dict[ServiceHandle, ServiceRoute] = {}
 
     def __repr__(self) -> str:
         return f"express({self.app!r})"
+
+    @property
+    def debug(self) -> bool:
+        """Whether clients see the messages of unexpected errors: that of the application."""
+        return self.app.debug
+
+    @debug.setter
+    def debug(self, value: bool) -> None:
+        self.app.debug = value
 
     def use(
         self,
@@ -63,20 +69,24 @@ class ExpressApplication(WebApplication):
         """
         path = items[0] if items and isinstance(items[0], str) else None
         rest = flatten(items if path is None else items[1:])
-        services = [item for item in rest if _is_service(item)]
+        services = [at for at, item in enumerate(rest) if _is_service(item)]
         if not services:
             if methods is not None or events is not None:
                 raise TypeError("methods and events belong to a service; there is none here")
             return super().use(*items)
         if path is None or len(services) > 1:
+            found = ", ".join(repr(rest[at]) for at in services)
             raise TypeError(
-                f"use() takes a path and one service, found {len(services)}"
-                f" ({', '.join(type(item).__name__ for item in services)}): use(path, service)"
+                f"use() takes a path and one service, found {len(services)} ({found})"
+                f" {'without a path' if path is None else 'at one path'}: use(path, service)"
             )
-        at = rest.index(services[0])
-        self.app.use(path, services[0], methods=methods, events=events)
-        if at or len(rest) > 1:
-            self.routes[strip_slashes(path)] = ServiceRoute(rest[:at], rest[at + 1 :])
+        before, service, after = rest[: services[0]], rest[services[0]], rest[services[0] + 1 :]
+        route = ServiceRoute(before, after)
+        known = set(self.services)
+        self.app.use(path, service, methods=methods, events=events)
+        if before or after:
+            added = [self.services[name] for name in self.services.keys() - known]
+            self.service_routes.update(dict.fromkeys(added, route))
         return self
 
     # -- the interface of the application, delegated one by one ---------------------------------
@@ -92,9 +102,8 @@ class ExpressApplication(WebApplication):
 
     async def unuse(self, path: str) -> Any:
         """Take a service away (see `App.unuse`)."""
-        service = await self.app.unuse(path)
-        self.routes.pop(strip_slashes(path), None)
-        return service
+        self.service_routes.pop(self.service(path), None)
+        return await self.app.unuse(path)
 
     def lookup(self, path: str) -> Match[ServiceHandle] | None:
         """Return where a request path leads (see `App.lookup`)."""
@@ -137,37 +146,55 @@ class ExpressApplication(WebApplication):
         """Emit an event of the application."""
         return self.app.emit(event, *values)
 
+    def has_listeners(self, event: str) -> bool:
+        """Tell whether anybody listens to an event of the application."""
+        return self.app.has_listeners(event)
+
+    # -- start and stop ------------------------------------------------------------------------
+
     async def setup(self, server: Any = None) -> Self:
         """Set the services up (see `App.setup`)."""
         await self.app.setup(server)
         return self
 
     async def teardown(self) -> Self:
-        """Tear the services down (see `App.teardown`)."""
+        """Close the servers that `listen` has started, and tear the services down.
+
+        Raises:
+            Exception: As `App.teardown`.
+        """
+        await super().teardown()
         await self.app.teardown()
         return self
 
+    async def _tear_down(self) -> None:
+        await self.app.teardown()
 
-def express(app: App | None = None, existing_app: Any = None) -> Any:
+
+@overload
+def express(app: None = None, existing_app: Any = None) -> WebApplication: ...
+@overload
+def express(app: App, existing_app: Any = None) -> ExpressApplication: ...
+def express(app: App | None = None, existing_app: Any = None) -> WebApplication:
     """Make an application compatible with the web server, and add its interface.
 
     Args:
         app: The application. None gives a plain `WebApplication` without services.
-        existing_app: A Starlette or FastAPI application to extend; its routes come first.
+        existing_app: A Starlette or FastAPI application to extend. Its middleware sees every
+            request and its routes come first; it must not have served requests before.
 
     Raises:
         TypeError: ``app`` is no `App`, or ``existing_app`` no Starlette application.
+        RuntimeError: ``existing_app`` has served requests already.
     """
-    if existing_app is not None and not hasattr(existing_app, "routes"):
-        raise TypeError(f"express(app, existing_app): {existing_app!r} is no Starlette application")
     if app is None:
-        return WebApplication(existing_app)
+        web = WebApplication(existing_app)
+        web.debug = App().debug  # read from the environment by one rule
+        return web
     if not isinstance(app, App):
         raise TypeError(f"express(app): {app!r} is no alula.App; write express(App())")
     return ExpressApplication(app, existing_app)
 
 
 def _is_service(item: Any) -> bool:
-    if isinstance(item, App):
-        return True
-    return not isinstance(item, Router) and kind_of(item) is Kind.SERVICE
+    return isinstance(item, App) or (not isinstance(item, Router) and kind_of(item) is Kind.SERVICE)

@@ -1,25 +1,27 @@
 """The middleware chain: one step after the other, errors to the error steps behind them.
 
 As in Express: an exception, or ``await next(error)``, skips to the next error middleware that was
-registered after the one where it came up. ``await next()`` itself never raises, so what a
-middleware does after it (a duration, a header) is done for failed requests too.
+registered after the one where it came up. Rules held here:
+
+- ``await next()`` itself never raises, so what a middleware does after it (a duration, a header)
+  is done for failed requests too;
+- a step that calls ``next()`` and does not wait for it, or calls it twice, is an error that names
+  the step; one that neither answers nor goes on is noted, for the message that names it later;
+- a plain function that ends with ``return next()`` costs a call and no coroutine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, NamedTuple, Self, TypeAlias
 
-from alula.compose import Layer, Next, enter
+from alula.compose import Layer, name_of
 from alula.errors import GeneralError
 
-__all__ = ["ErrorRun", "Run", "Step", "chain"]
+__all__ = ["Next", "Out", "Step", "run_steps"]
 
-Run: TypeAlias = Callable[[Any, Any], Coroutine[Any, Any, None]]
-"""Handles ``(req, res)``."""
-
-ErrorRun: TypeAlias = Callable[[Exception, Any, Any], Coroutine[Any, Any, None]]
-"""Handles ``(error, req, res)``."""
+Out: TypeAlias = Callable[..., Awaitable[None]]
+"""Where a chain goes on behind its last step: ``out()``, or ``out(error)``."""
 
 
 class Step(NamedTuple):
@@ -34,57 +36,96 @@ class Step(NamedTuple):
     takes_errors: bool = False
 
 
-class _ChainNext(Next):
-    """``next()`` goes on, ``next(error)`` goes on to the error middleware."""
+class Next:
+    """What a step calls to go on: ``next()``, or ``next(error)`` to the next error step.
 
-    __slots__ = ("_on_error",)
+    Attributes:
+        error: What it was called with.
+        called: Whether it was called.
+        went_on: Whether somebody waited for it; what is further in ran then.
+    """
 
-    def __init__(self, inner: Run, args: tuple[Any, Any], on_error: ErrorRun) -> None:
-        super().__init__(inner, args)
-        self._on_error = on_error
+    __slots__ = ("_at", "_chain", "called", "error", "went_on")
 
-    def __call__(self, error: object = None) -> Coroutine[Any, Any, Any]:
-        if error is None:
-            return super().__call__()
-        if not isinstance(error, Exception):
-            error = GeneralError(str(error))
-        self.pending = self._on_error(error, *self._args)
-        return self.pending
+    def __init__(self, chain: tuple[Sequence[Step], Any, Any, Out], at: int) -> None:
+        self._chain = chain
+        self._at = at
+        self.called = self.went_on = False
+        self.error: Exception | None = None
+
+    def __call__(self, error: object = None) -> Self:
+        """Say where to go on; what it returns has to be awaited, or returned.
+
+        Raises:
+            RuntimeError: It was called before.
+        """
+        if self.called:
+            raise RuntimeError(f"{self._owner()} called next() twice; what follows has run already")
+        self.called = True
+        if error is not None:
+            self.error = error if isinstance(error, Exception) else GeneralError(str(error))
+        return self
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self.went_on:
+            raise RuntimeError(f"{self._owner()} awaited one next() twice, or after it had ended")
+        self.went_on = True
+        steps, req, res, out = self._chain
+        return run_steps(steps, req, res, out, self.error, self._at).__await__()
+
+    def _owner(self) -> str:
+        return name_of(self._chain[0][self._at - 1].function)
 
 
-def chain(steps: Sequence[Step], last: Run, last_error: ErrorRun) -> Run:
-    """Return one function that runs the steps.
+async def run_steps(
+    steps: Sequence[Step], req: Any, res: Any, out: Out, error: Exception | None = None, at: int = 0
+) -> None:
+    """Run a request through the steps, and on to ``out`` where none of them ends it.
 
     Args:
         steps: In the order of their registration.
-        last: Runs where every step called ``next()``.
-        last_error: Runs for errors that no step took. It must not raise.
+        req: The request.
+        res: The response.
+        out: Gets the error that no step took, or nothing where every step went on.
+        error: The error that is under way; only error steps run then.
+        at: The first step to look at.
+
+    Raises:
+        Exception: Whatever ``out`` raises.
     """
-    run, on_error = last, last_error
-    for step in reversed(steps):
-        if step.takes_errors:
-            on_error = _error_step(step.function, run, on_error)
+    chain = steps, req, res, out
+    while at < len(steps):
+        function, takes_errors = steps[at]
+        at += 1
+        if takes_errors is (error is None):
+            continue
+        following = Next(chain, at)
+        try:
+            if error is None:
+                result = function(req, res, following)
+            else:
+                result = function(error, req, res, following)
+            while result is not following and hasattr(result, "__await__"):
+                result = await result
+        except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
+            error = raised
+            continue
+        if following.went_on:
+            return
+        if not following.called:
+            if req.ended_by is None and not res.headers_sent:
+                req.ended_by = function
+            return
+        if result is not following:
+            following.went_on = True  # a task that awaits it later finds it closed
+            error = _not_awaited(function)
         else:
-            run = _step(step.function, run, on_error)
-    return run
+            error = following.error
+    await out(error)
 
 
-def _step(layer: Layer, inner: Run, on_error: ErrorRun) -> Run:
-    async def run(req: Any, res: Any) -> None:
-        args = (req, res)
-        try:
-            await enter(layer, args, _ChainNext(inner, args, on_error))
-        except Exception as error:  # noqa: BLE001  # every error goes on to the error middleware
-            await on_error(error, req, res)
-
-    return run
-
-
-def _error_step(layer: Layer, inner: Run, following: ErrorRun) -> ErrorRun:
-    async def run(error: Exception, req: Any, res: Any) -> None:
-        try:
-            await enter(layer, (error, req, res), _ChainNext(inner, (req, res), following))
-        except Exception as raised:  # noqa: BLE001  # as above
-            await following(raised, req, res)
-
-    return run
+def _not_awaited(function: Layer) -> RuntimeError:
+    return RuntimeError(
+        f"{name_of(function)} called next() without waiting for it; write `await next()`"
+        " (or `return next()` in a plain function)"
+    )

@@ -43,7 +43,7 @@ class Request:
     authentication: Mapping[str, Any] | None = None
     user: Any = None
     match: Any = None  # the service that the path leads to, while its own middleware runs
-    leave: Any = None  # where a router goes on when none of its steps answers
+    ended_by: Any = None  # the middleware that neither answered nor went on, for the message
     _headers: Headers | None = None
     _framework: Params | None = None
     _query: dict[str, Any] | None = None

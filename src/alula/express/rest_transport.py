@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
 
+from alula.compose import name_of
 from alula.express.application import ExpressApplication
+from alula.express.chain import Out
 from alula.express.request import Request
 from alula.express.response import Response
 from alula.express.service_route import Formatter, call_service, send_result
+from alula.routes import Match
+from alula.service import ServiceHandle
 
 __all__ = ["rest"]
 
-Application = TypeVar("Application", bound=ExpressApplication)
 
-
-def rest(formatter: Formatter | None = None) -> Callable[[Any], None]:
+def rest(formatter: Formatter | None = None) -> Callable[[ExpressApplication], None]:
     """Return the plugin that registers the REST transport: ``app.configure(rest())``.
 
     Services are reached from where it is configured, also those that are registered later. Body
@@ -26,10 +29,13 @@ def rest(formatter: Formatter | None = None) -> Callable[[Any], None]:
             ``res.format``. None answers JSON.
 
     Raises:
-        TypeError: By the plugin, on anything that is not made by ``express(App())``.
+        TypeError: ``formatter`` is no such function; or, by the plugin, the application is not
+            made by ``express(App())``.
     """
+    if formatter is not None:
+        _check_formatter(formatter)
 
-    def configure(app: Any) -> None:
+    def configure(app: ExpressApplication) -> None:
         if not isinstance(app, ExpressApplication):
             raise TypeError(f"rest() configures what express(App()) returns, not {app!r}")
         app.use(_transport(app, formatter))
@@ -37,24 +43,34 @@ def rest(formatter: Formatter | None = None) -> Callable[[Any], None]:
     return configure
 
 
+def _check_formatter(formatter: Any) -> None:
+    if isinstance(formatter, ExpressApplication):
+        raise TypeError("write app.configure(rest()), with brackets")
+    if not callable(formatter):
+        raise TypeError(f"rest({formatter!r}): a formatter is a function of (req, res)")
+    signature = inspect.signature(formatter)
+    try:
+        signature.bind("req", "res")
+    except TypeError:
+        raise TypeError(
+            f"the formatter {name_of(formatter)} takes {signature}; expected (req, res)"
+        ) from None
+
+
 def _transport(app: ExpressApplication, formatter: Formatter | None) -> Any:
-    async def services(req: Request, res: Response, next: Any) -> None:
-        match = app.lookup(req.path)
+    lookup, routes = app.lookup, app.service_routes
+
+    def services(req: Request, res: Response, next: Out) -> Awaitable[None]:
+        match = lookup(req.path)
         if match is None:
-            await next()
-            return
-        route = app.routes.get(match.value.path)
+            return next()
+        route = routes.get(match.value) if routes else None
         if route is None:
-            await call_service(match, req, res)
-            await send_result(formatter, req, res)
-            return
+            return serve(match, req, res)
+        return route.handle(match, formatter, req, res, next)
 
-        async def finish(error: Exception | None = None) -> None:
-            if error is not None:
-                await next(error)
-            elif not res.headers_sent:
-                await send_result(formatter, req, res)
-
-        await route.handle(match, req, res, finish)
+    async def serve(match: Match[ServiceHandle], req: Request, res: Response) -> None:
+        await call_service(match, req, res)
+        await send_result(formatter, req, res)
 
     return services

@@ -1,52 +1,20 @@
-"""Path patterns, and the `Router`: middleware and routes in the order of their registration."""
+"""The `Router`: middleware and routes in the order of their registration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self
 
 from alula.compose import Layer
-from alula.express.chain import Run, Step, chain
+from alula.express.chain import Out, Step, run_steps
 from alula.express.classify import Kind, kind_of
 from alula.express.mounting import asgi_step
+from alula.express.pattern import Pattern
 from alula.express.request import Request
 from alula.express.response import Response
-from alula.routes import decode_segment
 
-__all__ = ["Pattern", "Router"]
-
-
-class Pattern:
-    """A path with placeholders: ``/users/:id``, ``/files/*``. Case matters.
-
-    Args:
-        path: Segments; ``:name`` takes one, ``*`` at the end takes all that follow.
-        whole: Whether it has to cover the whole path (a route), or a prefix of it (a mount).
-    """
-
-    def __init__(self, path: str, *, whole: bool) -> None:
-        segments = [segment for segment in path.split("/") if segment]
-        self._rest = bool(segments) and segments[-1] == "*"
-        self._segments = segments[:-1] if self._rest else segments
-        self._whole = whole and not self._rest
-
-    def match(self, path: str) -> tuple[dict[str, str], str] | None:
-        """Return the placeholders' values and the prefix that was covered, None for no match."""
-        parts = path.split("/")[1:]
-        while parts and not parts[-1]:
-            parts.pop()
-        wanted = self._segments
-        if len(parts) < len(wanted) or (self._whole and len(parts) != len(wanted)):
-            return None
-        params: dict[str, str] = {}
-        for segment, part in zip(wanted, parts, strict=False):
-            if segment[0] == ":" and part:
-                params[segment[1:]] = decode_segment(part)
-            elif segment != part:
-                return None
-        if self._rest:
-            params["*"] = "/".join(decode_segment(part) for part in parts[len(wanted) :])
-        return params, "".join("/" + part for part in parts[: len(wanted)])
+__all__ = ["Router", "flatten", "step_of"]
 
 
 class Router:
@@ -54,79 +22,144 @@ class Router:
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
-        self._run: Run = self._leave
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__} with {len(self._steps)} steps"
+        return f"<{type(self).__name__} with {len(self._steps)} steps>"
 
     def use(self, *items: Any) -> Self:
         """Add middleware, lists of it, routers and ASGI applications, at a path if one comes first.
 
         Raises:
-            TypeError: Something is none of these.
+            TypeError: Something is none of these, or there is nothing at all.
+            ValueError: The path is not understood.
         """
         path, rest = (items[0], items[1:]) if items and isinstance(items[0], str) else ("/", items)
-        for item in flatten(rest):
-            self.add(step_of(item), path)
+        steps = [step_of(item) for item in flatten(rest)]
+        if not steps:
+            raise TypeError(
+                "use() has nothing to use: give it middleware, or a path and middleware"
+            )
+        for step in steps:
+            self.add(step, path)
         return self
 
     def get(self, path: str, *handlers: Any) -> Any:
-        """Answer GET (and HEAD) at a path: ``router.get("/users/:id", handler)``."""
+        """Answer GET (and HEAD) at a path: ``router.get("/users/:id", handler)``.
+
+        Raises:
+            TypeError: A handler is missing, or is no function that fits.
+            ValueError: The path is not understood.
+        """
         return self._route({"GET", "HEAD"}, path, handlers)
 
     def post(self, path: str, *handlers: Any) -> Self:
-        """Answer POST at a path."""
+        """Answer POST at a path (errors as in `get`)."""
         return self._route({"POST"}, path, handlers)
 
     def put(self, path: str, *handlers: Any) -> Self:
-        """Answer PUT at a path."""
+        """Answer PUT at a path (errors as in `get`)."""
         return self._route({"PUT"}, path, handlers)
 
     def patch(self, path: str, *handlers: Any) -> Self:
-        """Answer PATCH at a path."""
+        """Answer PATCH at a path (errors as in `get`)."""
         return self._route({"PATCH"}, path, handlers)
 
     def delete(self, path: str, *handlers: Any) -> Self:
-        """Answer DELETE at a path."""
+        """Answer DELETE at a path (errors as in `get`)."""
         return self._route({"DELETE"}, path, handlers)
 
     def all(self, path: str, *handlers: Any) -> Self:
-        """Answer every HTTP method at a path."""
+        """Answer every HTTP method at a path (errors as in `get`)."""
         return self._route(None, path, handlers)
 
     def add(self, step: Step, path: str = "/") -> None:
         """Add one step, below a path where that is not the root."""
         if path.strip("/"):
-            pattern = Pattern(path, whole=False)
-            step = _error_below(step, pattern) if step.takes_errors else _below(step, pattern)
+            step = _Place([step], Pattern(path, whole=False), strip=True).step(step.takes_errors)
         self._steps.append(step)
-        self._run = chain(self._steps, self._leave, self._leave_with)
 
-    async def handle(self, req: Request, res: Response, next: Callable[..., Any]) -> None:
+    def handle(self, req: Request, res: Response, next: Out) -> Awaitable[None]:
         """Run as middleware: through the own steps, and on to ``next`` where none answers."""
-        outer, req.leave = req.leave, next
-        try:
-            await self._run(req, res)
-        finally:
-            req.leave = outer
-
-    async def _leave(self, req: Request, _: Response) -> None:
-        await req.leave()
-
-    async def _leave_with(self, error: Exception, req: Request, _: Response) -> None:
-        await req.leave(error)
+        return run_steps(self._steps, req, res, next)
 
     def _route(self, verbs: set[str] | None, path: str, handlers: tuple[Any, ...]) -> Self:
-        if not path.startswith("/") and path != "*":
-            raise ValueError(f"a route starts with a slash: {'/' + path!r}")
+        if not isinstance(path, str) or not (path.startswith("/") or path == "*"):
+            raise ValueError(f"{path!r} is no path of a route; it starts with a slash")
         steps = [step_of(handler) for handler in flatten(handlers)]
         if not steps:
             raise TypeError(f"the route {path!r} has no handler; give a function of (req, res)")
-        inner = Router()
-        for step in steps:
-            inner.add(step)
-        self.add(_placed(inner, Pattern(path, whole=True), verbs))
+        self.add(_Place(steps, Pattern(path, whole=True), verbs).step())
         return self
+
+
+class _Place:
+    """Steps that run where path and verb of a request fit.
+
+    What is different for them (path, base_url, params) is undone whenever the steps around them
+    run: when they go on to the next, and when they are done.
+
+    Args:
+        steps: What runs there.
+        pattern: The path.
+        verbs: HTTP methods, None for all.
+        strip: Whether the steps see the path without the prefix that led to them.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        pattern: Pattern,
+        verbs: set[str] | None = None,
+        *,
+        strip: bool = False,
+    ) -> None:
+        self._steps = steps
+        self._pattern = pattern
+        self._verbs = verbs
+        self._strip = strip
+
+    def step(self, takes_errors: bool = False) -> Step:
+        """Return all of it as one step."""
+        return Step(self._enter_with if takes_errors else self._enter, takes_errors)
+
+    def _enter(self, req: Request, res: Response, next: Out) -> Awaitable[None]:
+        return self._enter_with(None, req, res, next)
+
+    def _enter_with(
+        self, error: Exception | None, req: Request, res: Response, next: Out
+    ) -> Awaitable[None]:
+        if self._verbs is None or req.method in self._verbs:
+            found = self._pattern.match(req.path)
+            if found is not None:
+                return self._run(error, found, req, res, next)
+        return next(error)
+
+    async def _run(
+        self,
+        error: Exception | None,
+        found: tuple[dict[str, str], str],
+        req: Request,
+        res: Response,
+        next: Out,
+    ) -> None:
+        values, prefix = found
+        outer = req.path, req.base_url, req.params
+        path, base_url, params = req.path, req.base_url, {**req.params, **values}
+        if self._strip:
+            path, base_url = path[len(prefix) :] or "/", base_url + prefix
+
+        async def leave(error: Exception | None = None) -> None:
+            req.path, req.base_url, req.params = outer
+            try:
+                await next(error)
+            finally:
+                req.path, req.base_url, req.params = path, base_url, params
+
+        req.path, req.base_url, req.params = path, base_url, params
+        try:
+            await run_steps(self._steps, req, res, leave, error)
+        finally:
+            req.path, req.base_url, req.params = outer
 
 
 def flatten(items: Iterable[Any]) -> list[Any]:
@@ -158,62 +191,9 @@ def step_of(item: Any) -> Step:
     return Step(item, takes_errors=kind is Kind.ERROR_MIDDLEWARE)
 
 
-def _below(step: Step, pattern: Pattern) -> Step:
-    """Return a step that runs below a path, and sees the request without that prefix."""
-    inner = Router()
-    inner.add(step)
-    return _placed(inner, pattern, None, strip=True)
-
-
-def _placed(
-    inner: Router, pattern: Pattern, verbs: set[str] | None, *, strip: bool = False
-) -> Step:
-    """Return a step that runs a router where path and verb fit.
-
-    What the router changes of the request (path, params) is undone whenever the steps around it
-    run: when it goes on to the next, and when it is done.
-    """
-
-    async def run(req: Request, res: Response, next: Callable[..., Any]) -> None:
-        found = pattern.match(req.path) if verbs is None or req.method in verbs else None
-        if found is None:
-            await next()
-            return
-        params, prefix = found
-        outer = req.path, req.base_url, req.params
-        inside = req.path, req.base_url, {**req.params, **params}
-        if strip:
-            inside = req.path[len(prefix) :] or "/", req.base_url + prefix, inside[2]
-
-        async def leave(error: Exception | None = None) -> None:
-            req.path, req.base_url, req.params = outer
-            try:
-                await next(error)
-            finally:
-                req.path, req.base_url, req.params = inside
-
-        req.path, req.base_url, req.params = inside
-        try:
-            await inner.handle(req, res, leave)
-        finally:
-            req.path, req.base_url, req.params = outer
-
-    return Step(run)
-
-
-def _error_below(step: Step, pattern: Pattern) -> Step:
-    """Return error middleware that takes the errors of requests below a path."""
-
-    def run(error: Exception, req: Request, res: Response, next: Callable[..., Any]) -> Any:
-        if pattern.match(req.path) is None:
-            return next(error)
-        return step.function(error, req, res, next)
-
-    return Step(run, takes_errors=True)
-
-
-def _without_next(handler: Layer) -> Layer:
-    def run(req: Request, res: Response, _: Callable[..., Any]) -> Any:
+def _without_next(handler: Layer) -> Callable[[Request, Response, Any], Any]:
+    @functools.wraps(handler)
+    def run(req: Request, res: Response, _: Any) -> Any:
         return handler(req, res)
 
     return run

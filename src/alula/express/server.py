@@ -5,19 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Generator
+from types import TracebackType
+from typing import Any, Self
 
 import uvicorn
+
+from alula.express.head_limits import guarded
 
 __all__ = ["Server", "start_server"]
 
 GRACE_SECONDS = 30
 """How long requests that are under way may still take once the server closes."""
 
+UNWIND_SECONDS = 5
+"""How long requests that were cancelled after that may take to clean up."""
+
+_REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # every address -> one to open
+
 
 class Server:
-    """A running HTTP server.
+    """A running HTTP server, which closes at the end of ``async with server:``.
 
     Attributes:
         host: Address it listens on.
@@ -25,64 +33,101 @@ class Server:
         url: What to open.
     """
 
-    def __init__(self, server: _Uvicorn, sock: socket.socket) -> None:
+    def __init__(self, running: _Uvicorn, sock: socket.socket) -> None:
+        self.host: str
+        self.port: int
         self.host, self.port = sock.getsockname()[:2]
-        scheme = "https" if server.config.is_ssl else "http"
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        self.url = f"{scheme}://{name}:{self.port}"
-        self._server = server
-        self._serving = asyncio.ensure_future(server.serve([sock]))
+        scheme = "https" if running.config.is_ssl else "http"
+        host = _REACHABLE.get(self.host, self.host)
+        self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        self._running = running
         self._after: list[Callable[[], Awaitable[Any]]] = []
-        self._ended: asyncio.Task[None] | None = None
+        self._ended = asyncio.create_task(self._run(sock))
 
     def __repr__(self) -> str:
         return f"<Server {self.url}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
 
     def on_end(self, function: Callable[[], Awaitable[Any]]) -> None:
         """Call ``function`` once the last request has ended."""
         self._after.append(function)
 
     def close(self) -> Awaitable[None]:
-        """Begin to stop: refuse new requests, let those under way end. May be awaited."""
-        self._server.should_exit = True
+        """Begin to stop: refuse new requests, let those under way end.
+
+        Returns:
+            What `wait_closed` returns, so that ``await server.close()`` does both.
+        """
+        self._running.stop()
         return self.wait_closed()
 
     def wait_closed(self) -> Awaitable[None]:
-        """Wait until the server has ended and the application is torn down."""
-        if self._ended is None:
-            self._ended = asyncio.ensure_future(self._end())
-        return asyncio.shield(self._ended)
+        """Return what can be awaited for the end of the server and the teardown behind it.
 
-    async def started(self) -> None:
-        """Wait until it takes requests."""
-        begun = asyncio.ensure_future(self._server.begun.wait())
-        await asyncio.wait({begun, self._serving}, return_when=asyncio.FIRST_COMPLETED)
-        if not begun.done():
-            begun.cancel()
-            await self._serving
+        It raises what the teardown raises.
+        """
+        return _End(self._ended)
 
-    async def _end(self) -> None:
+    async def _run(self, sock: socket.socket) -> None:
         try:
-            await asyncio.shield(self._serving)
+            await self._running.run_until_stopped(sock)
         finally:
             for function in self._after:
                 await function()
 
 
+class _End:
+    """Waits for a task only where it is awaited itself, and never cancels it."""
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return asyncio.shield(self._task).__await__()
+
+
 class _Uvicorn(uvicorn.Server):
-    """uvicorn's server, which leaves signals to the program it runs in."""
+    """uvicorn's server, which leaves signals to the program it runs in and stops at once."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self.begun = asyncio.Event()
+        self.lifespan = config.lifespan_class(config)
+        self._stopping = asyncio.Event()
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+    def stop(self) -> None:
+        self.should_exit = True
+        self._stopping.set()
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.begun.set()
+    async def run_until_stopped(self, sock: socket.socket) -> None:
+        try:
+            await self.main_loop()
+        finally:
+            await self.shutdown([sock])
+            await self._cut_off()
+
+    async def main_loop(self) -> None:
+        # Every second it renews the header Date, and counts requests where a limit is set.
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), 1)
+
+    async def _cut_off(self) -> None:
+        """End what did not end in time: uvicorn has cancelled those requests."""
+        tasks = {task for task in self.server_state.tasks if not task.done()}
+        if tasks:
+            await asyncio.wait(tasks, timeout=UNWIND_SECONDS)
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()
 
 
 async def start_server(app: Any, port: int, host: str, **options: Any) -> Server:
@@ -96,9 +141,11 @@ async def start_server(app: Any, port: int, host: str, **options: Any) -> Server
 
     Raises:
         OSError: The port can not be had; the message says which.
+        ValueError: ``port`` is no port.
+        TypeError: An option does not exist.
     """
     settings: dict[str, Any] = {
-        "lifespan": "off",
+        "lifespan": "off",  # the application runs its own, after the server has started
         "log_config": None,
         "access_log": False,
         "server_header": False,
@@ -107,17 +154,26 @@ async def start_server(app: Any, port: int, host: str, **options: Any) -> Server
     }
     config = uvicorn.Config(app, **settings)
     config.load()
-    server = Server(_Uvicorn(config), _bind(host, port))
-    await server.started()
-    return server
+    config.http_protocol_class = guarded(config.http_protocol_class)
+    running = _Uvicorn(config)
+    sock = _bind(host, port)
+    try:
+        await running.startup([sock])
+    except BaseException:
+        sock.close()
+        raise
+    return Server(running, sock)
 
 
 def _bind(host: str, port: int) -> socket.socket:
+    if not isinstance(port, int) or not 0 <= port <= 65535:
+        raise ValueError(f"can not listen on the port {port!r}; a port is a number up to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen()
     except OSError as error:
         sock.close()
         raise OSError(

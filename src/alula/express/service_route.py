@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from alula.compose import name_of
 from alula.context import HookContext, Params
 from alula.errors import UnsupportedMediaType
-from alula.express.chain import Step
+from alula.express.chain import Out, Step, run_steps
 from alula.express.request import Request
 from alula.express.response import Response
-from alula.express.routing import Router, step_of
+from alula.express.routing import step_of
 from alula.http import METHOD_HEADER, answer_for, method_for, not_allowed
 from alula.routes import Match
 from alula.service import ServiceHandle
@@ -30,26 +31,41 @@ class ServiceRoute:
         before: Runs before the service; it can set params.
         after: Sees ``res.data`` and ``res.hook``. Where it answers and does not go on, the rest
             is skipped, the formatter included.
+
+    Raises:
+        TypeError: Something is no middleware.
     """
 
     def __init__(self, before: Sequence[Any], after: Sequence[Any]) -> None:
-        self._router = Router()
-        for item in before:
-            self._router.add(step_of(item))
-        self._router.add(Step(self._call))
-        for item in after:
-            self._router.add(step_of(item))
+        steps = [*map(step_of, before), Step(_call), *map(step_of, after)]
+        self._steps: Sequence[Step] = steps
 
     async def handle(
-        self, match: Match[ServiceHandle], req: Request, res: Response, next: Any
+        self,
+        match: Match[ServiceHandle],
+        formatter: Formatter | None,
+        req: Request,
+        res: Response,
+        next: Out,
     ) -> None:
-        """Answer a request that leads to this service; ``next`` formats the result."""
-        req.match = match
-        await self._router.handle(req, res, next)
+        """Answer a request that leads to this service; errors go on to ``next``."""
 
-    async def _call(self, req: Request, res: Response, next: Any) -> None:
-        await call_service(req.match, req, res)
-        await next()
+        async def finish(error: Exception | None = None) -> None:
+            if error is None and not res.headers_sent:
+                try:
+                    await send_result(formatter, req, res)
+                except Exception as raised:  # noqa: BLE001  # next() of a middleware never raises
+                    error = raised
+            if error is not None:
+                await next(error)
+
+        req.match = match
+        await run_steps(self._steps, req, res, finish)
+
+
+async def _call(req: Request, res: Response, next: Out) -> None:
+    await call_service(req.match, req, res)
+    await next()
 
 
 async def call_service(match: Match[ServiceHandle], req: Request, res: Response) -> None:
@@ -68,7 +84,7 @@ async def call_service(match: Match[ServiceHandle], req: Request, res: Response)
         raise not_allowed(method, verb, handle.methods, record_id is not None)
     data = None if method in _WITHOUT_DATA else await _data(req)
     target = record_id if method in ID_METHODS else None
-    context = HookContext(req.app, handle, method, _params(req, route), target, data)
+    context = HookContext(handle.app, handle, method, _params(req, route), target, data)
     res.hook = context
     await handle.run(context)
     res.status_code, headers, res.data = answer_for(context)
@@ -90,16 +106,22 @@ async def send_result(formatter: Formatter | None, req: Request, res: Response) 
         await result
     if not res.headers_sent:
         raise RuntimeError(
-            f"the formatter answered nothing for {req.method} {req.path}; call res.json, res.send"
-            " or res.end in it"
+            f"the formatter {name_of(formatter)} answered nothing for {req!r}; call res.json,"
+            " res.send or res.end in it"
         )
 
 
 def _params(req: Request, route: dict[str, str]) -> Params:
-    set_by_middleware = req._framework  # noqa: SLF001  # the property would make one for every call
-    if set_by_middleware is None:
-        return Params(query=req.query, provider="rest", headers=req.headers, route=route)
-    return Params({"query": req.query, "route": route, **set_by_middleware})
+    values: dict[str, Any] = {
+        "query": dict(req.query),
+        "provider": "rest",
+        "headers": req.headers,
+        "route": route,
+    }
+    by_middleware = req._framework  # noqa: SLF001  # the property would make one for every call
+    if by_middleware is None:
+        return Params.adopt(values)
+    return Params(values, **by_middleware.__dict__)
 
 
 async def _data(req: Request) -> Any:
@@ -107,7 +129,9 @@ async def _data(req: Request) -> Any:
         return req.body
     if req.has_body and await req.has_content():
         kind = req.get("content-type") or "none"
+        known = kind.startswith("application/json")
         raise UnsupportedMediaType(
-            f"No parser takes a body of the content type {kind}; send application/json"
+            f"No parser takes a body of the content type {kind};"
+            f" {'register json() before rest()' if known else 'send application/json'}"
         )
     return {}

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
-from collections.abc import Callable
-from contextlib import AsyncExitStack
-from typing import Any
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any, Self, overload
 
-from alula.errors import FrameworkError, NotFound, Unavailable
+from alula.compose import name_of
+from alula.errors import NotFound, Unavailable
+from alula.express.chain import Out, run_steps
+from alula.express.head_limits import MAX_HEADERS, head_too_large
+from alula.express.life import Gate, Life
 from alula.express.middleware.error_pages import error_handler
-from alula.express.mounting import existing_step, lifespan_of
+from alula.express.mounting import Existing, asgi_step
 from alula.express.request import Request
 from alula.express.response import Response
 from alula.express.routing import Router
@@ -20,98 +25,181 @@ from alula.query import parse
 
 __all__ = ["WebApplication"]
 
-MAX_HEADERS = 500
-"""A request with more header lines is refused."""
-
-_log = logging.getLogger("alula.express")
+_answer_error = error_handler()
 
 
 class WebApplication(Router):
     """Middleware and routes as an ASGI application, without services: ``express()``.
 
     Args:
-        existing: A Starlette or FastAPI application that goes on answering its own routes.
+        existing: A Starlette or FastAPI application to extend.
 
     Attributes:
-        settings: Settings by name. ``query parser`` is the function that reads query strings.
-        debug: Whether clients see the messages of unexpected errors.
+        settings: Settings by name. ``query parser`` is the function that reads query strings,
+            ``body limit`` the bytes that a body may have where its parser says nothing else.
     """
 
     def __init__(self, existing: Any = None) -> None:
         super().__init__()
         self.settings: dict[str, Any] = {}
-        self.debug = False
-        self.query_parser: Callable[[str], dict[str, Any]] = parse
-        self._existing = existing
-        self._gate: asyncio.Future[bool] | None = None
-        self._last_resort = error_handler()
-        if existing is not None:
-            self.add(existing_step(existing))
+        self._debug = False
+        self._servers: list[Server] = []
+        self._gate: Gate | None = None
+        self._life = Life(self._lived)
+        self._state: dict[str, Any] = {}
+        self._existing = None if existing is None else Existing(existing, self._serve)
+        if self._existing is not None:
+            self.add(self._existing.step())
 
     # -- settings ------------------------------------------------------------------------------
 
-    def set(self, name: str, value: Any) -> Any:
-        """Set a setting; ``query parser`` takes a function of the query string."""
-        self.settings[name] = value
-        if name == "query parser":
-            self.query_parser = value
-        return self
-
-    def get(self, path: str, *handlers: Any) -> Any:
-        """Register a route for GET; with one name that has no slash, read a setting.
+    def set(self, name: str, value: Any) -> Self:
+        """Set a setting.
 
         Raises:
-            TypeError: A route without a handler, or a handler for something that is no route.
+            TypeError: A ``query parser`` that is no function of the query string.
         """
-        if not handlers and not path.startswith("/"):
-            return self.settings.get(path)
-        if handlers and not path.startswith("/") and path != "*":
+        if name == "query parser" and not callable(value):
             raise TypeError(
+                f"the setting 'query parser' is {value!r}; give a function that takes the query"
+                " string and returns a dict, such as functools.partial(parse, depth=10)"
+            )
+        self.settings[name] = value
+        return self
+
+    @overload
+    def get(self, path: str) -> Any: ...
+    @overload
+    def get(self, path: str, *handlers: Any) -> Self: ...
+    def get(self, path: str, *handlers: Any) -> Any:
+        """Register a route for GET; with one name that starts with no slash, read a setting.
+
+        Raises:
+            TypeError: A route without a handler.
+            ValueError: A handler for something that is no route.
+        """
+        if path.startswith("/") or path == "*":
+            return super().get(path, *handlers)
+        if handlers:
+            raise ValueError(
                 f"get({path!r}, ...) is neither a route nor a setting: a route starts with a slash"
                 f" ({'/' + path!r}), and settings are read by app.settings.get({path!r})"
             )
-        return super().get(path, *handlers)
+        return self.settings.get(path)
 
-    # -- ASGI ----------------------------------------------------------------------------------
+    @property
+    def debug(self) -> bool:
+        """Whether clients see the messages of unexpected errors."""
+        return self._debug
+
+    @debug.setter
+    def debug(self, value: bool) -> None:
+        self._debug = value
+
+    @property
+    def query_parser(self) -> Callable[[str], dict[str, Any]]:
+        """The function that reads query strings: the setting ``query parser``, or Alula's own."""
+        parser: Callable[[str], dict[str, Any]] = self.settings.get("query parser", parse)
+        return parser
+
+    # -- requests ------------------------------------------------------------------------------
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one ASGI connection."""
+        if self._gate is not None and scope["type"] != "lifespan" and not await self._gate.admits():
+            await self._refuse(scope, receive, send)
+        elif self._existing is None:
+            await self._serve(scope, receive, send)
+        else:
+            if self._state:
+                scope = {**scope, "state": {**scope.get("state", {}), **self._state}}
+            await self._existing.app(scope, receive, send)
+
+    async def handle(self, req: Request, res: Response, next: Out) -> None:
+        """Run as a sub-application mounted in another: ``req.app`` is this one meanwhile."""
+        if self._existing is not None:
+            asgi_step(self).function(req, res, next)
+            return
+        outer = req.app
+
+        async def leave(error: Exception | None = None) -> None:
+            req.app = outer
+            try:
+                await next(error)
+            finally:
+                req.app = self
+
+        req.app = self
+        try:
+            await run_steps(self._steps, req, res, leave)
+        finally:
+            req.app = outer
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            if self._gate is not None:
-                await self._gate
             req = Request(self, scope, receive)
             res = Response(req)
-            req.leave = _Final(self, req, res)
+            end = partial(self._end, req, res)
             if len(scope["headers"]) > MAX_HEADERS:
-                await req.leave(_too_many_headers())
+                await end(head_too_large(f"The request has over {MAX_HEADERS} headers"))
             else:
-                await self._run(req, res)
-            if not res.headers_sent:
-                await req.leave(_unanswered(req))
+                await run_steps(self._steps, req, res, end)
+                if not res.headers_sent:
+                    await self._report_silence(req, res, end)
             await res.finish(scope, req.receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
         elif self._existing is not None:
-            await self._existing(scope, receive, send)
+            await self._existing.routing(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
+        else:
+            raise ValueError(f"{self!r} serves no ASGI connection of the type {scope['type']!r}")
 
-    async def handle(self, req: Request, res: Response, next: Callable[..., Any]) -> None:
-        """Run as a sub-application mounted in another: with the own settings."""
-        outer, req.app = req.app, self
-        try:
-            await super().handle(req, res, next)
-        finally:
-            req.app = outer
+    async def _end(self, req: Request, res: Response, error: Exception | None = None) -> None:
+        """Stand behind the last step: for errors that none took, and where none answered."""
+        if error is None:
+            if res.headers_sent:
+                return
+            if self._existing is not None:
+                res.delegate(self._existing.routing)
+                return
+            error = NotFound("Page not found", {"url": req.url})
+        await _answer_error(error, req, res, None)
+
+    async def _report_silence(self, req: Request, res: Response, end: Out) -> None:
+        """Give the error middleware what is to be said where somebody forgot to answer."""
+        silent = RuntimeError(
+            f"nothing answered {req!r}: {name_of(req.ended_by)} neither sent a response (res.json,"
+            " res.send, res.end) nor called `await next()`"
+        )
+        await run_steps(self._steps, req, res, end, silent)
+        if not res.headers_sent:
+            await end(silent)
+
+    async def _refuse(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            req = Request(self, scope, receive)
+            res = Response(req)
+            await self._end(req, res, Unavailable("The server could not start"))
+            await res.finish(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1013})
 
     # -- start and stop ------------------------------------------------------------------------
 
-    async def setup(self, server: Any = None) -> Any:  # noqa: ARG002  # the interface's name
+    async def setup(self, server: Any = None) -> Self:  # noqa: ARG002  # the interface's name
         """Get ready; a plain web application has nothing to do."""
         return self
 
-    async def teardown(self) -> Any:
-        """Clean up; a plain web application has nothing to do."""
+    async def teardown(self) -> Self:
+        """Close the servers that `listen` has started, and clean up after their last requests.
+
+        Raises:
+            Exception: Whatever the cleaning up raises.
+        """
+        for server in tuple(self._servers):
+            await server.close()
         return self
 
     async def listen(self, port: int, host: str = "127.0.0.1", **options: Any) -> Server:
@@ -126,92 +214,90 @@ class WebApplication(Router):
             OSError: The port can not be had.
             Exception: Whatever ``setup`` raises; the server is closed then.
         """
-        gate = self._gate = asyncio.get_running_loop().create_future()
-        stack = AsyncExitStack()
+        gate = self._gate = Gate()
         try:
             server = await start_server(self, port, host, **options)
             try:
-                await stack.enter_async_context(lifespan_of(self._existing))
-                await self.setup(server)
+                await self._life.begin(server)
             except BaseException:
-                gate.set_exception(Unavailable("The server could not start"))
+                gate.open(admits=bool(self._servers))
                 await server.close()
                 raise
+            self._servers.append(server)
+            server.on_end(partial(self._ended, server))
         finally:
-            self._gate = None
-            if not gate.done():
-                gate.set_result(True)
-            gate.exception()
-        stack.push_async_callback(self.teardown)
-        server.on_end(stack.aclose)
+            gate.open(admits=bool(self._servers))
+            if self._gate is gate:
+                self._gate = None
         return server
 
     def run(self, port: int = 3030, host: str = "127.0.0.1", **options: Any) -> None:
-        """Listen until SIGINT or SIGTERM, for scripts: ``app.run(3030)``."""
+        """Listen until SIGINT (Ctrl+C) or SIGTERM, for scripts: ``app.run(3030)``.
+
+        A second signal does not wait for the requests that are under way.
+        """
 
         async def serve() -> None:
             server = await self.listen(port, host, **options)
-            loop = asyncio.get_running_loop()
-            for name in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(name, server.close)
-            print(f"listening on {server.url}", flush=True)  # noqa: T201  # whoever runs a script looks for this
-            await server.wait_closed()
+            with _on_signals(server.close):
+                print(f"listening on {server.url}", flush=True)  # noqa: T201  # scripts have no log
+                await server.wait_closed()
 
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(serve())
 
+    @asynccontextmanager
+    async def _lived(self, server: Any) -> AsyncIterator[None]:
+        """Be set up; with the lifespan of the existing application around that."""
+        async with AsyncExitStack() as stack:
+            if self._existing is not None:
+                self._state = await stack.enter_async_context(self._existing.lifespan())
+            await self.setup(server)
+            stack.push_async_callback(self._tear_down)
+            yield
+
+    async def _tear_down(self) -> None:
+        """Undo what `setup` has done."""
+
+    async def _ended(self, server: Server) -> None:
+        self._servers.remove(server)
+        await self._life.end()
+
     async def _lifespan(self, scope: Any, receive: Any, send: Any) -> None:
         stage = "startup"
+        await receive()
         try:
-            async with AsyncExitStack() as stack:
-                await receive()
-                state = await stack.enter_async_context(lifespan_of(self._existing))
-                if state and "state" in scope:
-                    scope["state"].update(state)
-                await self.setup()
-                stack.push_async_callback(self.teardown)
+            async with self._lived(None):
+                if self._state and "state" in scope:
+                    scope["state"].update(self._state)
                 await send({"type": "lifespan.startup.complete"})
                 stage = "shutdown"
                 await receive()
-        except Exception as error:
-            await send({"type": f"lifespan.{stage}.failed", "message": repr(error)})
+        except Exception:
+            message = traceback.format_exc()
+            await send({"type": f"lifespan.{stage}.failed", "message": message})
             raise
         await send({"type": "lifespan.shutdown.complete"})
 
 
-class _Final:
-    """What stands behind the last step: 404 where none answered, errors that none took."""
+@contextmanager
+def _on_signals(close: Callable[[], Awaitable[None]]) -> Iterator[None]:
+    """Call ``close`` on the first signal to end; the second does what it did before."""
+    loop = asyncio.get_running_loop()
 
-    __slots__ = ("_app", "_req", "_res")
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
-    def __init__(self, app: WebApplication, req: Request, res: Response) -> None:
-        self._app, self._req, self._res = app, req, res
+    def stop(*_: Any) -> None:
+        restore()
+        loop.call_soon_threadsafe(close)
 
-    async def __call__(self, error: Exception | None = None) -> None:
-        req, res = self._req, self._res
-        if res.headers_sent:
-            if error is not None:
-                _log.error("%s %s failed after its answer", req.method, req.path, exc_info=error)
-            return
-        if error is None:
-            error = NotFound("Page not found", {"url": req.url})
-        await self._app._last_resort(error, req, res, self)  # noqa: SLF001  # its other half
-
-
-def _unanswered(req: Request) -> Exception:
-    return RuntimeError(
-        f"nothing answered {req.method} {req.original_url}: some middleware neither sent a"
-        " response (res.json, res.send, res.end) nor called `await next()`"
-    )
-
-
-def _too_many_headers() -> FrameworkError:
-    return FrameworkError(
-        "Too many request headers",
-        name="RequestHeaderFieldsTooLarge",
-        code=431,
-        class_name="request-header-fields-too-large",
-    )
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        restore()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

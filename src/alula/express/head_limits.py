@@ -1,0 +1,84 @@
+"""Bounds for the head of a request, and error JSON for clients that send no HTTP at all.
+
+uvicorn itself reads heads of any length and answers plain text to what it can not parse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any, cast
+
+from alula.errors import BadRequest, FrameworkError
+from alula.express.encoding import dumps
+
+__all__ = ["MAX_HEADERS", "guarded", "head_too_large"]
+
+MAX_HEADERS = 500
+"""A request with more header lines is refused."""
+
+MAX_HEAD = 64 * 1024
+"""A request whose first line and headers have more bytes is refused."""
+
+_PIECE = 16 * 1024  # heads are measured between pieces, so this much may be read beyond the bound
+
+
+def head_too_large(message: str) -> FrameworkError:
+    """Return the 431 for a head that is over a bound."""
+    return FrameworkError(
+        message,
+        name="RequestHeaderFieldsTooLarge",
+        code=431,
+        class_name="request-header-fields-too-large",
+    )
+
+
+def guarded(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
+    """Return one of uvicorn's HTTP/1 protocols with bounds and error JSON, others as they are."""
+    if not hasattr(protocol, "send_400_response"):
+        return protocol
+    return cast("type[asyncio.Protocol]", type(protocol.__name__, (_Guard, protocol), {}))
+
+
+class _Guard(asyncio.Protocol):
+    """What comes before uvicorn's protocol in the order of method resolution."""
+
+    transport: asyncio.Transport
+    server_state: Any
+    scope: Any  # of the request whose head is read, or was read last
+    cycle: Any  # the last request whose head is complete
+    _head = 0
+
+    def data_received(self, data: bytes) -> None:
+        if len(data) <= _PIECE:
+            self._feed(data)
+            return
+        for at in range(0, len(data), _PIECE):
+            if not self.transport.is_closing():
+                self._feed(data[at : at + _PIECE])
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(BadRequest(msg))
+
+    def _feed(self, data: bytes) -> None:
+        super().data_received(data)
+        scope, cycle = self.scope, self.cycle
+        if scope is None or (cycle is not None and cycle.scope is scope):
+            self._head = 0
+            return
+        self._head += len(data)
+        if self._head > MAX_HEAD and not self.transport.is_closing():
+            self._refuse(head_too_large(f"The head of the request has over {MAX_HEAD} bytes"))
+
+    def _refuse(self, error: FrameworkError) -> None:
+        body = dumps(error.to_dict())
+        headers = [
+            *self.server_state.default_headers,
+            (b"content-type", b"application/json; charset=utf-8"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        ]
+        status = b"HTTP/1.1 %d %s\r\n" % (error.code, HTTPStatus(error.code).phrase.encode())
+        lines = b"".join(b"%s: %s\r\n" % pair for pair in headers)
+        self.transport.write(status + lines + b"\r\n" + body)
+        self.transport.close()
