@@ -1,0 +1,83 @@
+"""Request headers as a mapping."""
+
+from __future__ import annotations
+
+import pytest
+
+from alula.express.headers import Headers
+
+RAW = [
+    (b"host", b"alula.example"),
+    (b"accept", b"text/html"),
+    (b"x-empty", b""),
+    (b"accept", b"application/json"),
+    (b"cookie", b"a=1"),
+    (b"cookie", b"b=2"),
+    (b"x-name", "Zoë".encode("latin-1")),
+]
+
+
+@pytest.fixture
+def headers():
+    return Headers(RAW)
+
+
+@pytest.mark.parametrize("name", ["host", "Host", "HOST"])
+def test_takes_names_in_any_case(headers, name):
+    assert headers[name] == "alula.example"
+    assert headers.get(name) == "alula.example"
+    assert name in headers
+
+
+def test_knows_what_was_not_sent(headers):
+    assert headers.get("origin") is None
+    assert headers.get("origin", "none") == "none"
+    assert "origin" not in headers
+    assert 1 not in headers
+    with pytest.raises(KeyError):
+        headers["origin"]
+
+
+def test_tells_empty_from_absent(headers):
+    assert headers["x-empty"] == ""
+    assert headers.get("x-empty", "other") == ""
+
+
+def test_joins_what_is_sent_several_times(headers):
+    assert headers["accept"] == "text/html, application/json"
+    assert headers["cookie"] == "a=1; b=2"
+
+
+@pytest.mark.parametrize(
+    "name", ["authorization", "content-length", "content-type", "host", "x-service-method"]
+)
+def test_takes_the_first_of_what_can_stand_once_only(name):
+    assert Headers([(name.encode(), b"1"), (name.encode(), b"2")])[name] == "1"
+
+
+def test_reads_bytes_as_latin_1(headers):
+    assert headers["x-name"] == "Zoë"
+
+
+def test_is_a_mapping_in_the_order_of_the_request(headers):
+    assert list(headers) == ["host", "accept", "x-empty", "cookie", "x-name"]
+    assert len(headers) == 5
+    assert dict(headers)["x-empty"] == ""
+    assert headers == dict(headers)
+
+
+def test_reads_nothing_before_someone_asks_and_then_once():
+    def raw():
+        read.append(1)
+        yield b"host", b"a"
+
+    read = []
+    headers = Headers(raw())
+    assert read == []
+    assert headers["host"] == headers.get("host") == "a"
+    assert read == [1]
+
+
+def test_keeps_values_out_of_its_repr():
+    headers = Headers([(b"authorization", b"Bearer secret"), (b"host", b"a")])
+    assert repr(headers) == "<Headers authorization, host>"
