@@ -53,6 +53,10 @@ def test_params(context):
         raise BadRequest("x-test-params is no JSON object") from error
     names = {"paginate", "adapter"} & given.keys()
     context.params = context.params.copy(**{name: given[name] for name in names})
+    try:
+        context.service.service.options_for(context.params)
+    except (TypeError, ValueError) as error:
+        raise BadRequest(str(error)) from error
 
 
 def coerce_query(context):
