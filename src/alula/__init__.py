@@ -1,6 +1,7 @@
 """Alula: name your services; each gets a REST API, one query syntax, hooks and events."""
 
 from alula.app import App
+from alula.compose import Next
 from alula.context import HookContext, Params
 from alula.errors import FrameworkError
 from alula.hooks import disallow
@@ -15,6 +16,7 @@ __all__ = [
     "FrameworkError",
     "HookContext",
     "Id",
+    "Next",
     "Page",
     "Params",
     "Record",

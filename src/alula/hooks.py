@@ -23,7 +23,8 @@ __all__ = ["HOOK_TYPES", "HookTable", "Hookable", "check_hook", "disallow"]
 Hook: TypeAlias = Callable[..., Any]
 HookMap: TypeAlias = Mapping[str, Any]
 Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
-H = TypeVar("H", bound=Hook)
+H = TypeVar("H", bound=Callable[[HookContext], Any])
+Around = TypeVar("Around", bound=Callable[[HookContext, Next], Any])
 
 HOOK_TYPES: Final = ("around", "before", "after", "error")
 EVERY_METHOD: Final = "all"
@@ -137,8 +138,8 @@ class Hookable:
         self.hook_table.add(hooks, self.hook_methods(), repr(self))
         self._hooks_changed()
 
-    def around(self, *methods: str) -> Callable[[H], H]:
-        """Register an around hook ``(context, next)``: ``@service.around("find")``."""
+    def around(self, *methods: str) -> Callable[[Around], Around]:
+        """Register an around hook ``(context, next)``, for every method where none is named."""
         return self._decorator("around", methods)
 
     def before(self, *methods: str) -> Callable[[H], H]:
@@ -153,11 +154,11 @@ class Hookable:
         """Register an error hook ``(context)``, for every method where none is named."""
         return self._decorator("error", methods)
 
-    def _decorator(self, kind: str, methods: tuple[str, ...]) -> Callable[[H], H]:
+    def _decorator(self, kind: str, methods: tuple[str, ...]) -> Callable[[Any], Any]:
         if methods and callable(methods[0]):
             raise TypeError(f'write @service.{kind}() or @service.{kind}("create"), with brackets')
 
-        def register(hook: H) -> H:
+        def register(hook: Hook) -> Hook:
             self.hooks({kind: {method: [hook] for method in methods or (EVERY_METHOD,)}})
             return hook
 
