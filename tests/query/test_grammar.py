@@ -510,9 +510,14 @@ class TestOpenedFilters:
     def test_a_function_converts_it(self):
         assert wide.read({"$since": "5", "$text": "x"}).filters == {"$since": 5, "$text": "x"}
 
-    @pytest.mark.parametrize("value", ["five", None])
+    @pytest.mark.parametrize("value", ["five", None, float("inf")])
     def test_a_value_that_it_can_not_convert(self, value):
         assert refusal({"$since": value}, wide).message == "Invalid value for $since"
+
+    def test_a_name_that_it_can_not_find(self):
+        reader = Grammar(filters={"$mode": {"fast": 1}.__getitem__})
+        assert reader.read({"$mode": "fast"}).filters == {"$mode": 1}
+        assert refusal({"$mode": "slow"}, reader).message == "Invalid value for $mode"
 
     def test_its_own_error_stays_as_it_is(self):
         def refuse(value):

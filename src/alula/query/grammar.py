@@ -65,7 +65,7 @@ class Grammar:
         operators: Further operators below a field, such as ``$regex``.
         filters: Further names at the top level. True passes the value on in `Query.filters`,
             False accepts and drops it, a callable gets the value and returns what is passed on
-            (a `ValueError` or `TypeError` that it raises is a 400).
+            (a value that it can not convert, such as ``int("x")``, is a 400).
 
     Raises:
         ValueError: A name does not start with ``$``, is part of the common syntax already, or
@@ -160,7 +160,7 @@ class Grammar:
         if option is not True:
             try:
                 value = option(value)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, ArithmeticError, LookupError) as error:
                 raise refused(f"Invalid value for {name}") from error
         return MappingProxyType({**filters, name: value})
 
