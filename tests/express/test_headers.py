@@ -59,6 +59,10 @@ def test_reads_bytes_as_latin_1(headers):
     assert headers["x-name"] == "Zoë"
 
 
+def test_leaves_out_the_space_around_a_value():
+    assert Headers([(b"x", b" \ta b\xa0 \t")])["x"] == "a b\xa0"
+
+
 def test_is_a_mapping_in_the_order_of_the_request(headers):
     assert list(headers) == ["host", "accept", "x-empty", "cookie", "x-name"]
     assert len(headers) == 5

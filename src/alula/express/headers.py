@@ -53,7 +53,9 @@ class Headers(Mapping[str, str]):
         if values is None:
             values = self._values = {}
             for raw_name, raw_value in self._raw:
-                name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+                name = raw_name.decode("latin-1")
+                # Space around a value is no part of it; httptools leaves that at its end.
+                value = raw_value.strip(b" \t").decode("latin-1")
                 if name not in values:
                     values[name] = value
                 elif name not in _FIRST_ONLY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import punctuation
 from typing import Any
 from urllib.parse import quote
 
@@ -34,7 +35,8 @@ def after_service(req, res, next):
     hook, data = res.hook, res.data
     res.set("X-Count", str(len(data)) if isinstance(data, list) else "1")
     # Percent-encoded, as it came: a header can not carry every id.
-    res.set("X-Hook", f"{hook.path}:{hook.method}:{'none' if hook.id is None else quote(hook.id)}")
+    name = "none" if hook.id is None else quote(hook.id, safe=punctuation)
+    res.set("X-Hook", f"{hook.path}:{hook.method}:{name}")
     if isinstance(data, dict) and truthy(data.get("replace")):
         res.data = {"replaced": True}
     elif isinstance(data, dict) and truthy(data.get("text")):
