@@ -98,9 +98,12 @@ def _check(origins: Sequence[str], *, credentials: bool) -> None:
 
 
 def _preflight(response: StarletteResponse, res: Response, next: Any) -> Any:
-    for name, value in response.headers.items():
-        if name not in _NOT_COPIED:
-            res.set(name, value)
+    try:
+        for name, value in response.headers.items():
+            if name not in _NOT_COPIED:
+                res.set(name, value)
+    except ValueError as error:  # it repeats what was asked for
+        return next(BadRequest(f"This preflight request can not be answered: {error}"))
     for name in response.headers["vary"].split(", "):
         res.vary(name)
     if response.status_code == 200:
