@@ -376,6 +376,18 @@ def test_every_kind_of_mapping_is_read(kind):
     raw = kind({"$or": kind({"0": kind({"a": kind({"$gt": 1})})}), "$sort": kind({"b": 1})})
     query = grammar.read(raw)
     assert query == grammar.read({"$or": [{"a": {"$gt": 1}}], "$sort": {"b": 1}})
+    data = refusal({"a": kind({"$foo": 1})}).data
+    assert type(data) is dict
+    assert data == {"$foo": 1}
+
+
+def test_names_may_be_of_a_kind_of_str():
+    class Name(str):
+        __slots__ = ()
+
+    raw = {Name("$limit"): 1, Name("a"): {Name("$gt"): 1}, Name("$or"): [{Name("b"): 1}]}
+    assert grammar.read(raw) == grammar.read({"$limit": 1, "a": {"$gt": 1}, "$or": [{"b": 1}]})
+    assert refusal({Name("$foo"): 1}).message == "Invalid filter value $foo"
 
 
 def test_a_query_can_not_be_changed():

@@ -1,7 +1,8 @@
 """The common query syntax: query strings, the grammar, and what a query means for records."""
 
 from alula.query.grammar import EMPTY_QUERY, And, Grammar, Or, Query, Where
-from alula.query.match import SUPPORTED_OPERATORS, ordered, predicate
+from alula.query.match import SUPPORTED_OPERATORS, predicate
+from alula.query.order import ordered
 from alula.query.string import parse, stringify
 
 __all__ = [

@@ -122,7 +122,7 @@ class Grammar:
         select: tuple[str, ...] | None = None
         filters: Mapping[str, Any] = EMPTY
         for name, value in raw.items():
-            if type(name) is not str or name[:1] != "$":
+            if not isinstance(name, str) or name[:1] != "$":
                 self._read_field(parts, name, value, raw, 1)
             elif name == "$limit":
                 limit = read_number(name, value)

@@ -1,4 +1,4 @@
-"""A query over plain records: `predicate` says which ones match, `ordered` puts them in order.
+"""Which plain records a query matches: `predicate` makes the function that says it.
 
 What holds in this file:
 
@@ -18,9 +18,8 @@ from alula.errors import BadRequest
 from alula.query.compare import ARRAYS, MISSING, element_index, is_nan, is_number
 from alula.query.criteria import And, Criterion, Where
 from alula.query.operators import VALUE_TESTS, Test, pattern_of, truth_of
-from alula.query.order import ordered
 
-__all__ = ["SUPPORTED_OPERATORS", "ordered", "predicate"]
+__all__ = ["SUPPORTED_OPERATORS", "predicate"]
 
 SUPPORTED_OPERATORS = frozenset(
     {"$eq", "$exists", "$size", "$all", "$regex", "$options", "$not", "$elemMatch", "$mod"}

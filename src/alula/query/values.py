@@ -54,7 +54,7 @@ _DIRECTIONS = {"1": 1, "-1": -1, 1: 1, -1: -1}
 def refused(message: str, data: Mapping[str, Any] | None = None) -> BadRequest:
     """Return the error; `data` arrives as it is, even with keys that an error would take out."""
     error = BadRequest(message)
-    error.data = data
+    error.data = None if data is None else dict(data)
     return error
 
 
