@@ -699,13 +699,13 @@ inner_names = names.filter(lambda name: not name.isdigit())
 
 
 def containers(item):
-    lists = st.lists(item, min_size=1, max_size=20)
-    return lists | st.dictionaries(inner_names, item, min_size=1, max_size=5)
+    lists = st.lists(item, min_size=1, max_size=4)
+    return lists | st.dictionaries(inner_names, item, min_size=1, max_size=3)
 
 
 values = st.recursive(text, containers, max_leaves=12)
 
 
-@given(st.dictionaries(names, values, max_size=5))
+@given(st.dictionaries(names, values, max_size=3))
 def test_what_the_notation_can_carry_comes_back(mapping):
     assert parse(stringify(mapping), depth=25) == mapping
