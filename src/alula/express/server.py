@@ -13,7 +13,7 @@ import uvicorn
 
 from alula.express.head_limits import guarded
 
-__all__ = ["Server", "start_server"]
+__all__ = ["Server", "start_server", "url_of"]
 
 GRACE_SECONDS = 30
 """How long requests that are under way may still take once the server closes."""
@@ -37,9 +37,7 @@ class Server:
         self.host: str
         self.port: int
         self.host, self.port = sock.getsockname()[:2]
-        scheme = "https" if running.config.is_ssl else "http"
-        host = _REACHABLE.get(self.host, self.host)
-        self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        self.url = url_of("https" if running.config.is_ssl else "http", self.host, self.port)
         self._running = running
         self._after: list[Callable[[], Awaitable[Any]]] = []
         self._ended = asyncio.create_task(self._run(sock))
@@ -163,6 +161,12 @@ async def start_server(app: Any, port: int, host: str, **options: Any) -> Server
         sock.close()
         raise
     return Server(running, sock)
+
+
+def url_of(scheme: str, host: str, port: int) -> str:
+    """Return the URL to open for a server that listens on an address."""
+    host = _REACHABLE.get(host, host)
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _bind(host: str, port: int) -> socket.socket:
