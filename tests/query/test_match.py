@@ -192,6 +192,21 @@ class TestDottedNames:
         assert matches({"a.b.c": 1}, record)
         assert not matches({"a.b.c": 2}, record)
 
+    def test_numbers_lead_everywhere_once(self):
+        asked = []
+
+        class Counting(dict):
+            def get(self, name, default=None):
+                asked.append(name)
+                return super().get(name, default)
+
+        inner: list = ["end"]
+        for _ in range(32):
+            inner = [Counting({"0": inner})]
+        assert not matches({".".join("0" * 32): "none"}, {"0": inner})
+        assert matches({".".join("0" * 32): "end"}, {"0": inner})
+        assert len(asked) < 2_000
+
 
 class TestAll:
     @pytest.mark.parametrize(

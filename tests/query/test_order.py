@@ -187,6 +187,10 @@ class TestDottedNames:
     def test_deeper(self, name, values, expected):
         assert places([{"n": n, "a": v} for n, v in enumerate(values)], (name, 1)) == expected
 
+    def test_a_key_with_a_dot_is_no_way(self):
+        records = [{"n": 0, "a.b": 2, "a": {"b": 1}}, {"n": 1, "a.b": 1, "a": {"b": 2}}]
+        assert places(records, ("a.b", 1)) == [0, 1]
+
     def test_objects_of_other_types_are_gone_through_too(self):
         records = [{"n": 0, "a": ChainMap({"b": 2})}, {"n": 1, "a": ChainMap({"b": 1})}]
         assert places(records, ("a.b", 1)) == [1, 0]

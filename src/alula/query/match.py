@@ -199,25 +199,28 @@ def _on_path(field: str, name: str, wanted: Any) -> Test:
         value: Any = record
         for at, part in enumerate(path):
             if value.__class__ is not dict:  # a list on the way, or the end of the way
-                return any(map(test, _reach(value, path, at, expand=expand)))
+                return any(map(test, _reach(value, path, at, set(), expand=expand)))
             value = value.get(part, MISSING)
         return test(value) or (expand and isinstance(value, ARRAYS) and any(map(test, value)))
 
     return on_path
 
 
-def _reach(value: Any, path: list[str], at: int, *, expand: bool) -> list[Any]:
+def _reach(
+    value: Any, path: list[str], at: int, seen: set[tuple[int, int]], *, expand: bool
+) -> list[Any]:
     """Return all values that the rest of a dotted name leads to.
 
     Args:
         value: Where it starts.
         path: The parts of the name.
         at: Index of the next part.
+        seen: The lists that were gone through, each with the index of the part.
         expand: Whether a list at the end also gives each of its elements.
     """
     while at < len(path):
         if isinstance(value, ARRAYS):
-            return _reach_through(value, path, at, expand=expand)
+            return _reach_through(value, path, at, seen, expand=expand)
         if not isinstance(value, Mapping):
             return [MISSING]
         value = value.get(path[at], MISSING)
@@ -225,17 +228,23 @@ def _reach(value: Any, path: list[str], at: int, *, expand: bool) -> list[Any]:
     return [*value, value] if expand and isinstance(value, ARRAYS) else [value]
 
 
-def _reach_through(items: Sequence[Any], path: list[str], at: int, *, expand: bool) -> list[Any]:
+def _reach_through(
+    items: Sequence[Any], path: list[str], at: int, seen: set[tuple[int, int]], *, expand: bool
+) -> list[Any]:
     """Do the same for a list on the way: each object in it, and the element a number names."""
+    # Numbers lead to one list on several ways, whose number would grow with each level.
+    if (id(items), at) in seen:
+        return []
+    seen.add((id(items), at))
     found = []
     for item in items:
         if isinstance(item, Mapping):
-            found += _reach(item, path, at, expand=expand)
+            found += _reach(item, path, at, seen, expand=expand)
     index = element_index(path[at], items)
     if index is not None:
         item = items[index]
         if at + 1 == len(path):
             found.append(item)
         elif isinstance(item, (Mapping, *ARRAYS)):
-            found += _reach(item, path, at + 1, expand=expand)
+            found += _reach(item, path, at + 1, seen, expand=expand)
     return found

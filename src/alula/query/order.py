@@ -45,6 +45,8 @@ def ordered(records: Iterable[Record], sort: Sequence[tuple[str, int]]) -> list[
 
 def _plain_key(records: list[Record], field: str) -> Callable[[Record], Any] | None:
     """Return what gives the value itself, where all values are strings or all are numbers."""
+    if "." in field:
+        return None
     value_of = itemgetter(field)
     try:
         kinds = set(map(type, map(value_of, records)))
