@@ -47,6 +47,7 @@ class _Guard(asyncio.Protocol):
     server_state: Any
     scope: Any  # of the request whose head is read, or was read last
     cycle: Any  # the last request whose head is complete
+    _read: Any = None  # the head that is being counted, by its scope
     _head = 0
 
     def data_received(self, data: bytes) -> None:
@@ -64,8 +65,9 @@ class _Guard(asyncio.Protocol):
         super().data_received(data)
         scope, cycle = self.scope, self.cycle
         if scope is None or (cycle is not None and cycle.scope is scope):
-            self._head = 0
             return
+        if scope is not self._read:
+            self._read, self._head = scope, 0
         self._head += len(data)
         if self._head > MAX_HEAD and not self.transport.is_closing():
             self._refuse(head_too_large(f"The head of the request has over {MAX_HEAD} bytes"))

@@ -1,0 +1,141 @@
+"""The bounds of a request's head, byte by byte, and what those hear who send no HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import time
+
+import pytest
+from tests.express.asgi_client import call
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from alula.express import express
+from alula.express import json as json_parser
+from alula.express.head_limits import MAX_HEAD, MAX_HEADERS, guarded
+
+LINE = b"GET /x HTTP/1.1\r\nhost: x\r\n"
+
+
+@pytest.fixture
+def web():
+    async def echo(req, res):
+        res.json([req.method, len(req.body or "")])
+
+    return express().use(json_parser(limit="10mb", strict=False)).use(echo)
+
+
+@pytest.fixture(params=["httptools", "h11"])
+async def server(web, request):
+    async with await web.listen(0, http=request.param) as server:
+        yield server
+
+
+async def talk(server, *parts: bytes) -> list[bytes]:
+    """Send parts one after the other; return the answers until the server closes or is quiet."""
+    received = await asyncio.to_thread(exchange, (server.host, server.port), parts)
+    return [b"HTTP/1.1 " + answer for answer in received.split(b"HTTP/1.1 ")[1:]]
+
+
+def exchange(address, parts) -> bytes:
+    received = b""
+    with socket.create_connection(address) as connection:
+        with contextlib.suppress(ConnectionError):  # the server may have heard enough
+            for part in parts:
+                connection.sendall(part)
+                time.sleep(0.002)
+        connection.settimeout(0.2)
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            while chunk := connection.recv(100_000):
+                received += chunk
+    return received
+
+
+def refused(answers: list[bytes], code: int, class_name: str) -> str:
+    """Check that the last answer is a refusal in error JSON; return its message."""
+    head, _, body = answers[-1].partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    assert lines[0].startswith(f"HTTP/1.1 {code} "), lines
+    assert "content-type: application/json; charset=utf-8" in lines
+    assert f"content-length: {len(body)}" in lines
+    assert "connection: close" in lines
+    assert any(line.startswith("date: ") for line in lines)
+    error = json.loads(body)
+    assert (error["code"], error["className"]) == (code, class_name)
+    return error["message"]
+
+
+@pytest.mark.parametrize("data", [b"hello\r\n\r\n", b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n"])
+async def test_what_is_no_http_is_a_400_in_error_json(server, data):
+    message = refused(await talk(server, data), 400, "bad-request")
+    assert message == "Invalid HTTP request received."
+
+
+@pytest.mark.parametrize("size", [1000, 16_384, 50_000])
+async def test_heads_below_the_bound_are_taken_however_they_come(web, size):
+    head = LINE + b"x: " + b"a" * 40_000 + b"\r\n\r\n"
+    async with await web.listen(0) as server:
+        (answer,) = await talk(server, *(head[at : at + size] for at in range(0, len(head), size)))
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [LINE + b"x: " + b"a" * 90_000 + b"\r\n\r\n"],
+        [LINE, *(b"x%d: %s\r\n" % (n, b"a" * 1000) for n in range(90))],
+        [LINE, b"x: ", *([b"a" * 10_000] * 9)],
+        [b"GET /", *([b"a" * 10_000] * 9)],
+        [b"GET /?a=" + b"a" * 90_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n"],
+    ],
+    ids=["one header", "many headers", "a header without end", "a path without end", "a query"],
+)
+async def test_longer_heads_are_a_431_before_they_have_arrived(web, parts):
+    async with await web.listen(0) as server:
+        message = refused(await talk(server, *parts), 431, "request-header-fields-too-large")
+        assert message == f"The head of the request has over {MAX_HEAD} bytes"
+
+
+async def test_bodies_are_not_counted(server):
+    body = b'"' + b"a" * 300_000 + b'"'
+    head = b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    head += b"content-length: %d\r\n\r\n"
+    for parts in ([head % len(body) + body], [head % len(body), body[:5], body[5:]]):
+        (answer,) = await talk(server, *parts)
+        assert answer.endswith(b'["POST",300000]')
+
+
+async def test_every_request_of_a_connection_is_counted_anew(server):
+    request = LINE + b"x: " + b"a" * 15_000 + b"\r\n\r\n"
+    assert len(await talk(server, *([request] * 10))) == 10
+    assert len(await talk(server, request * 10)) == 10
+
+
+async def test_nothing_is_read_any_more_once_a_request_was_refused(web):
+    served = []
+    web.use(lambda req, res: served.append(req))
+    async with await web.listen(0) as server:
+        answers = await talk(server, b"hello\r\n\r\n" + b"a" * 100_000 + LINE + b"\r\n")
+    assert len(answers) == 1
+    assert served == []
+
+
+@pytest.mark.parametrize("count", [MAX_HEADERS, MAX_HEADERS + 1])
+async def test_the_number_of_headers_is_bounded_on_any_server(web, count):
+    answer = await call(web, headers=[(f"x-{n}", "1") for n in range(count)])
+    if count <= MAX_HEADERS:
+        assert answer.status == 200
+    else:
+        assert answer.status == 431
+        assert answer.json["className"] == "request-header-fields-too-large"
+        assert answer.json["message"] == f"The request has over {MAX_HEADERS} headers"
+
+
+def test_uvicorns_protocols_keep_their_names_and_others_are_left_alone():
+    for protocol in (HttpToolsProtocol, H11Protocol):
+        assert issubclass(guarded(protocol), protocol)
+        assert guarded(protocol).__name__ == protocol.__name__
+    assert guarded(asyncio.Protocol) is asyncio.Protocol
