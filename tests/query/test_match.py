@@ -201,7 +201,7 @@ class TestDottedNames:
                 return super().get(name, default)
 
         inner: list = ["end"]
-        for _ in range(32):
+        for _ in range(31):
             inner = [Counting({"0": inner})]
         assert not matches({".".join("0" * 32): "none"}, {"0": inner})
         assert matches({".".join("0" * 32): "end"}, {"0": inner})
