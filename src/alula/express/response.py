@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
+from functools import lru_cache
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote
 
@@ -38,6 +39,17 @@ _STATUSES: Final = range(200, 600)
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
+
+# What nearly every answer carries, encoded once.
+_COMMON: Final = {
+    pair: (pair[0].encode(), pair[1].encode())
+    for pair in (
+        ("content-type", _JSON),
+        ("content-type", _HTML),
+        ("content-type", _TEXT),
+        ("vary", "Accept"),
+    )
+}
 
 # Of these there may be several; none takes the place of another.
 _ADDED: Final = frozenset({b"set-cookie", b"vary"})
@@ -128,7 +140,7 @@ class Response:
         Raises:
             ValueError: It is no name of a header.
         """
-        if not _NAME.fullmatch(name):
+        if not _is_name(name):
             raise ValueError(f"{name!r} is no name of a header")
         old = self._headers.get("vary")
         if old is None:
@@ -212,15 +224,12 @@ class Response:
             self._headers.pop(name, None)
         return self
 
-    async def finish(self, scope: Any, receive: Any, send: Any) -> None:
+    def finish(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
         """Send the answer."""
-        if not self._wrappers:
-            await self._send(scope, receive, send)
-            return
         answer: ASGIApp = self._send
         for wrapper in self._wrappers:
             answer = wrapper(answer)
-        await answer(scope, receive, send)
+        return answer(scope, receive, send)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -247,8 +256,8 @@ class Response:
             headers.pop("content-length", None)
             body, raw = b"", self._raw_headers()
         elif isinstance(body, bytes):
-            if body or scope["method"] != "HEAD":
-                headers.pop("content-length", None)  # who set it may have been wrong
+            if "content-length" in headers and (body or scope["method"] != "HEAD"):
+                del headers["content-length"]  # who set it may have been wrong
             raw = self._raw_headers()
             if "content-length" not in headers:
                 raw.append((b"content-length", b"%d" % len(body)))
@@ -271,7 +280,7 @@ class Response:
         raw: list[tuple[bytes, bytes]] = []
         for name, value in self._headers.items():
             if isinstance(value, str):
-                raw.append((name.encode(), value.encode("latin-1")))
+                raw.append(_COMMON.get((name, value)) or (name.encode(), value.encode("latin-1")))
             else:
                 raw.extend((name.encode(), text.encode("latin-1")) for text in value)
         return raw
@@ -287,12 +296,17 @@ class Response:
         return add
 
 
+@lru_cache(maxsize=256)
+def _is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
 def _checked(name: str, value: Any) -> str:
     """Return the text of a header; numbers are written out."""
     text = str(value) if isinstance(value, int) else value
     if not isinstance(text, str):
         raise TypeError(f"the header {name!r} takes text or a number, not {value!r}")
-    if _FORBIDDEN.search(text) or not _NAME.fullmatch(name):
+    if _FORBIDDEN.search(text) or not _is_name(name):
         raise ValueError(f"the header {name!r} can not be sent with the value {text!r}")
     return text
 
