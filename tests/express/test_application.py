@@ -1,0 +1,316 @@
+"""`express`: the interface of the core application on the web application, and its mistakes."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from starlette.applications import Starlette
+from tests.express.asgi_client import call
+
+from alula import App
+from alula.express import ExpressApplication, Router, WebApplication, express, json, rest
+from alula.query import parse
+
+
+class Service:
+    async def find(self, params):
+        return []
+
+    async def get(self, id, params):
+        return {"id": id}
+
+    async def archive(self, data, params):
+        return data
+
+
+@pytest.fixture
+def core():
+    return App()
+
+
+@pytest.fixture
+def app(core):
+    return express(core)
+
+
+# -- express ---------------------------------------------------------------------------------------
+
+
+def test_express_without_an_application_is_a_plain_web_application():
+    web = express()
+    assert type(web) is WebApplication
+    assert type(express(None, Starlette())) is WebApplication
+    with pytest.raises(TypeError, match=r"made by express\(App\(\)\)"):
+        web.use("service", Service())
+
+
+def test_express_makes_an_application_that_says_what_it_is(app, core):
+    assert type(app) is ExpressApplication
+    assert app.app is core
+    assert repr(app) == "express(the application (0 services))"
+
+
+@pytest.mark.parametrize("wrong", [App, express(), Starlette(), object(), "app"])
+def test_express_takes_an_application(wrong):
+    with pytest.raises(TypeError, match=r"express\(app\): .* is no alula\.App; write express\(App"):
+        express(wrong)
+
+
+# -- the interface of App --------------------------------------------------------------------------
+
+
+def public(cls):
+    return {name for name in dir(cls) if not name.startswith("_")} | {
+        "settings",
+        "services",
+        "debug",
+    }
+
+
+def test_all_of_the_interface_is_there(app):
+    inner = {"drain", "hook_methods"}  # for floors below
+    assert {name for name in public(App) - inner if not hasattr(app, name)} == set()
+
+
+def test_the_same_arguments_are_taken(app):
+    for name in ("service", "unuse", "lookup", "around", "before", "off", "emit", "setup", "set"):
+        here, there = (inspect.signature(getattr(a, name)) for a in (app, app.app))
+        assert list(here.parameters) == list(there.parameters), name
+
+
+def test_both_share_one_registry(app, core):
+    service = Service()
+    assert app.use("/things/", service) is app
+    assert app.service("things") is core.service("things")
+    assert app.service("things").service is service
+    assert app.services is core.services
+    core.use("others", Service())
+    assert app.lookup("/others/5") == core.lookup("/others/5")
+    assert app.lookup("/others/5").id == "5"
+
+
+def test_both_share_settings_and_debug(app, core):
+    assert app.set("title", "Chat") is app
+    core.set("size", 3)
+    assert (core.get("title"), app.get("size")) == ("Chat", 3)
+    assert app.settings is core.settings
+    assert app.debug is core.debug
+    app.debug = True
+    assert core.debug is True
+    core.debug = False
+    assert app.debug is False
+
+
+async def test_a_query_parser_that_the_core_has_counts():
+    core = App().set("query parser", lambda text: {"text": text})
+    app = express(core)
+    app.configure(rest())
+    seen = []
+
+    async def note(context):
+        seen.append(context.params.query)
+
+    app.use("things", Service())
+    app.hooks(before=[note])
+    await call(app, url="/things?a=1")
+    core.set("query parser", parse)
+    await call(app, url="/things?a=1")
+    assert seen == [{"text": "a=1"}, {"a": "1"}]
+
+
+async def test_hooks_in_every_form(app):
+    app.use("things", Service())
+    log = []
+
+    def hook(name):
+        def run(context):
+            log.append(name)
+
+        return run
+
+    app.hooks(before=[hook("hooks")])
+    app.hooks({"before": {"get": [hook("mapping")]}})
+    app.before("find", "get")(hook("before"))
+    app.after()(hook("after"))
+
+    @app.around()
+    async def around(context, next):
+        log.append("around")
+        await next()
+
+    await app.service("things").get(1)
+    assert log == ["around", "hooks", "mapping", "before", "after"]
+
+
+async def test_error_hooks(app):
+    class Failing:
+        async def find(self, params):
+            raise LookupError("gone")
+
+    app.use("things", Failing())
+
+    @app.error()
+    def recover(context):
+        context.result = str(context.error)
+
+    assert await app.service("things").find() == "gone"
+
+
+def test_events_of_the_application(app, core):
+    log = []
+    listener = app.on("login", lambda *values: log.append(values))
+    assert core.has_listeners("login")
+    assert app.has_listeners("login")
+
+    @app.on("login")
+    def other(*values):
+        log.append("other")
+
+    assert app.emit("login", "ann", 1) is True
+    assert log == [("ann", 1), "other"]
+    app.off("login", listener)
+    core.emit("login")
+    assert log[2:] == ["other"]
+    app.off("login")
+    assert app.emit("login") is False
+
+
+def test_configure_calls_a_plugin_with_the_application(app):
+    seen = []
+    assert app.configure(seen.append) is app
+    assert seen == [app]
+
+
+def test_asynchronous_plugins_are_refused(app):
+    async def plugin(app): ...
+
+    with pytest.raises(TypeError, match="plugins are plain functions"):
+        app.configure(plugin)
+
+
+async def test_set_up_and_teardown(app):
+    log = []
+
+    class Living(Service):
+        async def setup(self, app, path):
+            log.append((app, path))
+
+        async def teardown(self, app, path):
+            log.append("teardown")
+
+    app.use("things", Living())
+    assert await app.setup() is app
+    assert log == [(app.app, "things")]
+    assert await app.teardown() is app
+    assert log[1:] == ["teardown"]
+
+
+async def test_unuse(app):
+    service = Service()
+    app.use("things", service)
+    assert await app.unuse("/things") is service
+    assert app.services == {}
+    with pytest.raises(LookupError, match="there is no service at 'things'"):
+        await app.unuse("things")
+
+
+# -- use -------------------------------------------------------------------------------------------
+
+
+async def test_everything_that_can_be_used(app):
+    async def asgi(scope, receive, send):
+        raise AssertionError
+
+    async def middleware(req, res, next):
+        await next()
+
+    core = App()
+    core.use("inner", Service())
+    assert app.use(middleware) is app
+    app.use([middleware, middleware])
+    app.use("/path", middleware)
+    app.use("/asgi", asgi).use("/starlette", Starlette())
+    app.use("/router", Router()).use(Router())
+    app.use("/web", express(App())).use("/plain", express())
+    app.use("/core", core)
+    app.use("things", json(), Service())
+    app.configure(rest())
+    assert set(app.services) == {"core/inner", "things"}
+    assert (await call(app, url="/core/inner/5")).json == {"id": "5"}
+    assert (await call(app, url="/things/5")).json == {"id": "5"}
+
+
+async def test_applications_and_routers_are_recognised_before_services():
+    class Lookalike(Router):
+        async def find(self, params): ...
+
+    app = express(App())
+    app.use("/router", Lookalike().get("/x", lambda req, res: res.send("route")))
+    assert app.services == {}
+    assert (await call(app, url="/router/x")).text == "route"
+
+
+@pytest.mark.parametrize(
+    ("items", "error", "message"),
+    [
+        ((), TypeError, r"use\(\) has nothing to use"),
+        (("things",), TypeError, r"use\(\) has nothing to use"),
+        (("things", []), TypeError, r"use\(\) has nothing to use"),
+        (("things", Service), TypeError, r"Service is a class; use an instance: Service\(\)"),
+        (("things", object()), TypeError, r"'things' \(object\) has no service method"),
+        (("things", None), TypeError, r"'things' is None; a service is an object with methods"),
+        (("things", {"find": 1}), TypeError, r"options are keywords"),
+        (("things", Service(), {"methods": ["find"]}), TypeError, r"options are keywords"),
+        ((Service(),), TypeError, r"found 1 \(.*\) without a path: use\(path, service\)"),
+        (("a", Service(), Service()), TypeError, r"found 2 \(.*\) at one path: use\(path, service"),
+        (("a", Service(), App()), TypeError, r"found 2 \(.*the application .*\) at one path"),
+        (("a", lambda req: None), TypeError, r"fits nothing that can be used"),
+        ((5, Service()), TypeError, r"found 2 \(5, "),
+        (("a/:/b", Service()), ValueError, r"a/:/b"),
+    ],
+)
+def test_what_can_not_be_used_is_refused_at_once(app, items, error, message):
+    with pytest.raises(error, match=message):
+        app.use(*items)
+    assert app.services == {}
+    assert app.service_routes == {}
+
+
+@pytest.mark.parametrize("options", [{"methods": ["find"]}, {"events": ["done"]}])
+def test_options_belong_to_a_service(app, options):
+    with pytest.raises(TypeError, match="methods and events belong to a service; there is none"):
+        app.use("/path", Router(), **options)
+
+
+@pytest.mark.parametrize(
+    ("methods", "error", "message"),
+    [
+        (["find", "serach"], ValueError, "lists the method `serach`, but Service has none"),
+        (["_private"], ValueError, "`_private`"),
+        ("find", TypeError, r"is a string; give a list: \['find'\]"),
+    ],
+)
+def test_a_method_that_does_not_exist_is_refused(app, methods, error, message):
+    with pytest.raises(error, match=message):
+        app.use("things", Service(), methods=methods)
+    assert app.services == {}
+
+
+def test_two_services_on_one_path_are_refused(app):
+    app.use("things", Service())
+    with pytest.raises(ValueError, match=r"'things'.*already"):
+        app.use("/things/", lambda req, res, go: go(), Service())
+    assert app.service_routes == {}
+    app.use("users/:id/posts", Service())
+    with pytest.raises(ValueError, match="already"):
+        app.use("users/:user/posts", Service())
+
+
+def test_a_hook_for_a_method_that_does_not_exist_is_refused(app):
+    app.use("things", Service(), methods=["find", "archive"])
+    with pytest.raises(ValueError, match="before hook for `serach`"):
+        app.hooks(before={"serach": [lambda context: None]})
+    with pytest.raises(ValueError, match="after hook for `create` of service 'things'"):
+        app.service("things").hooks(after={"create": [lambda context: None]})
+    app.hooks(before={"archive": [lambda context: None]})
