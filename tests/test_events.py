@@ -23,6 +23,12 @@ class TestListeners:
         assert emitter.emit("ready", "a", "b") is True
         assert heard == [(1, ("a", "b")), (2, ("a", "b"))]
 
+    def test_may_return_what_they_like(self, emitter, caplog):
+        for value in (None, 5, "text", [], emitter):
+            emitter.on("ready", lambda value=value: value)
+        assert emitter.emit("ready") is True
+        assert caplog.records == []
+
     def test_of_other_events_are_not(self, emitter):
         heard = []
         emitter.on("ready", lambda: heard.append("ready"))
@@ -279,5 +285,5 @@ def test_whether_a_loop_is_running():
     async def inside():
         return loop_is_running()
 
-    assert not loop_is_running()
-    assert asyncio.run(inside())
+    assert loop_is_running() is False
+    assert asyncio.run(inside()) is True

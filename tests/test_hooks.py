@@ -934,7 +934,7 @@ class TestDisallow:
 class TestHookable:
     def test_needs_a_subclass_that_knows_its_methods(self):
         with pytest.raises(NotImplementedError):
-            Hookable().hooks(before=[note([], 1)])
+            Hookable().hook_methods()
 
     def test_needs_a_subclass_that_composes(self):
         class Half(Hookable):
