@@ -46,7 +46,7 @@ docs: ## build the documentation into site/
 
 fuzz: ## search longer for counterexamples with Hypothesis
 	@scripts/setup test
-	@HYPOTHESIS_PROFILE=fuzz $(python) -m pytest -q -m hypothesis
+	@HYPOTHESIS_PROFILE=fuzz $(python) -m pytest -q -o faulthandler_timeout=0 -m hypothesis
 
 dist: ## build what a release uploads into dist/
 	@scripts/setup test
