@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from tests.conformance.wire import send
 from tests.robustness.raw import assert_refused, exchange, head
 
 JSON = {"content-type": "application/json"}
+SECONDS_FOR_THE_WORST = 2  # on a busy machine; it is a tenth of a second on an idle one
 READING = ["/echo", "/people", "/people/1", "/messages", "/at-memory"]
 
 
@@ -28,6 +31,30 @@ OVER_THE_LIMITS = {
 def test_refuses_a_query_over_the_limits(base, path, query):
     # The longest of them are too long for a request line already.
     assert_refused(send(base, "GET", f"{path}?{query}"), 400, 431)
+
+
+WITHIN_THE_LIMITS = {
+    "$or": "&".join(f"$or[{i}][text]=x" for i in range(999)),
+    "$in": "&".join("text[$in][]=x" for _ in range(999)),
+    "fields": "&".join(f"f{i}=1" for i in range(999)),
+    "$sort": "&".join(f"$sort[f{i}]=1" for i in range(999)),
+    "$select": "&".join(f"$select[]=f{i}" for i in range(999)),
+    "indexes downwards": "&".join(f"a[{i}]=1" for i in range(999, 0, -1)),
+    "lists and names": "&".join(f"a[{i}]=1&a[]=2&a=3" for i in range(333)),
+    "a long name": "a" * 60_000 + "=1",
+    "a long path": "a" + ".a" * 20_000 + "=1",
+    "open brackets": "[" * 60_000,
+    "closed brackets": "]" * 60_000,
+    "escapes": "%41" * 20_000,
+}
+
+
+@pytest.mark.parametrize("query", WITHIN_THE_LIMITS.values(), ids=WITHIN_THE_LIMITS)
+def test_no_query_is_slow(base, query):
+    start = time.perf_counter()
+    reply = send(base, "GET", f"/messages?{query}")
+    assert reply.status in {200, 400}
+    assert time.perf_counter() - start < SECONDS_FOR_THE_WORST
 
 
 def test_refuses_a_query_over_the_limits_in_every_method(base):
