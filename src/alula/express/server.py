@@ -173,7 +173,9 @@ def _bind(host: str, port: int) -> socket.socket:
     if not isinstance(port, int) or not 0 <= port <= 65535:
         raise ValueError(f"can not listen on the port {port!r}; a port is a number up to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family)
+    # With its protocol named, asyncio sends each part at once; otherwise the second part of an
+    # answer waits some 40 ms for the first to be acknowledged.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
