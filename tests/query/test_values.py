@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from enum import IntEnum
 
 import pytest
 
@@ -64,11 +65,20 @@ class TestSort:
         assert sort == (("b", -1), ("a.c", 1), ("ü", 1))
         assert {type(direction) for _, direction in sort} == {int}
 
+    def test_directions_of_other_kinds_of_int(self):
+        class Direction(IntEnum):
+            UP = 1
+
+        ((name, direction),) = grammar.read({"$sort": {"a": Direction.UP}}).sort
+        assert (name, type(direction)) == ("a", int)
+        assert type(grammar.read({"$limit": Direction.UP}).limit) is int
+
     def test_no_fields(self):
         assert grammar.read({"$sort": {}}).sort == ()
 
     @pytest.mark.parametrize(
-        "direction", [0, 2, "0", "asc", "", "1.0", True, None, [], {}, {"$meta": "x"}, float("nan")]
+        "direction",
+        [0, 2, "0", "asc", "", "1.0", True, False, None, [], {}, {"$meta": "x"}, float("nan")],
     )
     def test_directions_that_are_none(self, direction):
         assert refusal({"$sort": {"a": 1, "name": direction}}) == (

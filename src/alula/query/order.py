@@ -62,13 +62,15 @@ def _plain_key(records: list[Record], field: str) -> Callable[[Record], Any] | N
 def _field_key(field: str, direction: int) -> Callable[[Record], Key]:
     """Return what gives the key of one field, whatever its values are."""
     path = tuple(field.split("."))
-    directions = [direction]
+    choose = min if direction > 0 else max
 
     def key(record: Record) -> Key:
         value, rest = _follow(record, path)
         if rest is None or not isinstance(value, ARRAYS):
             return sort_key(value)
-        return _row({0: (value, rest)}, directions)[0]
+        if rest:
+            return _row({0: (value, rest)}, [direction])[0]
+        return choose(map(sort_key, value), default=(NOTHING, None))
 
     return key
 

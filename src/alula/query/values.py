@@ -179,8 +179,9 @@ def read_sort(value: Any) -> tuple[tuple[str, int], ...]:
     fields = []
     for name, given in value.items():
         _check_path("$sort", name)
-        kind = type(given)
-        direction = _DIRECTIONS.get(given) if kind is str or kind is int or kind is float else None
+        # True is equal to 1, so that it would be found; False is not.
+        number = isinstance(given, (str, int, float)) and given is not True
+        direction = _DIRECTIONS.get(given) if number else None
         if direction is None:
             raise refused(f"Invalid value for $sort: {name!r} must be 1 or -1")
         fields.append((name, direction))
