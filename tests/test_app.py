@@ -686,6 +686,7 @@ class TestLateRegistration:
         service.go_on.set()
         await asyncio.gather(*calls)
         assert trace == ["late setup", "late find", "late find"]
+        assert app.service("late")._late is None, "later calls should not even ask"
 
     async def test_a_call_that_gives_up_does_not_stop_it(self, app, living, trace):
         await app.setup()

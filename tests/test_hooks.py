@@ -309,6 +309,21 @@ class TestBeforeHooks:
         assert (await messages.get(1))["id"] == 42
         assert (await messages.create({"text": "a"}))["text"] == "changed"
 
+    async def test_may_put_a_mapping_in_the_place_of_params(self, app):
+        seen = []
+
+        class Watching:
+            def find(self, params):
+                seen.append(params)
+
+        async def add_user(context):
+            context.params = {**context.params, "user": "ann"}
+
+        handle = app.use("watching", Watching()).service("watching")
+        handle.hooks(before=[add_user], after=[lambda context: seen.append(context.params)])
+        await handle.find(query={"a": 1})
+        assert seen == [Params(query={"a": 1}, user="ann")] * 2
+
     @pytest.mark.parametrize("result", [{"cached": True}, [], None, 0])
     async def test_a_result_takes_the_place_of_the_method(self, messages, result):
         async def cached(context):

@@ -270,14 +270,15 @@ def _caller(service: Any, name: str) -> Run:
     async def call(context: HookContext) -> None:
         if context.result is not UNSET:
             return
+        params = context.params
+        if not isinstance(params, Params):  # a hook put a mapping there: {**context.params, ...}
+            params = context.params = Params(params)
         if has_id:
             result = (
-                method(context.id, context.data, context.params)
-                if has_data
-                else method(context.id, context.params)
+                method(context.id, context.data, params) if has_data else method(context.id, params)
             )
         else:
-            result = method(context.data, context.params) if has_data else method(context.params)
+            result = method(context.data, params) if has_data else method(params)
         if is_coroutine or hasattr(result, "__await__"):
             result = await result
         context.result = result
