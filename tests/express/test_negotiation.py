@@ -44,6 +44,8 @@ BEST = {
         ["text/csv; header=present"],
         "text/csv; header=present",
     ),
+    "parameters of the offer after a space": ("text/csv", ["text/csv ; a=b"], "text/csv ; a=b"),
+    "case of the offer": ("text/csv", ["Text/CSV"], "Text/CSV"),
     "names in full": ("image/png", ["application/json", "image/png"], "image/png"),
     "no quality": ("text/html;q=x, application/json;q=0.1", ["html", "json"], "json"),
     "quality over 1": ("text/html;q=7, application/json", ["json", "html"], "html"),
