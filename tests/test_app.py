@@ -255,6 +255,21 @@ class TestUnuse:
         await removing
         assert trace == ["heard", "late setup", "late teardown"]
 
+    async def test_waits_for_what_the_teardown_emits(self, app, trace):
+        class Emitting(Messages):
+            def teardown(self, app, path):
+                handle.emit("closed", {}, None)
+
+        async def listener(data, context):
+            await asyncio.sleep(0)
+            trace.append("heard")
+
+        handle = app.use("emitting", Emitting()).service("emitting")
+        handle.on("closed", listener)
+        await app.setup()
+        await app.unuse("emitting")
+        assert trace == ["heard"]
+
     async def test_a_handle_that_somebody_kept_still_works(self, app, living):
         living("a")
         handle = app.service("a")
