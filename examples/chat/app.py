@@ -39,7 +39,7 @@ def make_app() -> ExpressApplication:
     app.service("users").hooks(before={"create": [check_user]})
     app.service("messages").hooks(
         before={"create": [check_message], "patch": [check_edit]},
-        after={"find": [add_users], "get": [add_users], "create": [add_users]},
+        after=[add_users],
     )
 
     app.use(serve_static(PUBLIC))

@@ -1,0 +1,362 @@
+"""The example chat over HTTP: what its hooks let through, and what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+
+import httpx2
+import pytest
+from examples.chat.app import make_app
+from examples.chat.services import EMOJI
+from tests.express.serving import living
+
+REACT = {"X-Service-Method": "react"}
+
+NO_TEXTS = [None, "", "   ", "\n\t", 0, 1, True, 1.5, [], ["a"], {}, {"a": 1}]
+NO_USERS = [None, True, 1.5, "", "x", "1 ", -1, 99, 10**30, [], [1], {}, {"$gt": 0}, {"id": 1}]
+NO_MESSAGES = [None, True, 1.5, "", "x", 99, 10**30, [], [1], {}, {"$ne": None}]
+
+
+@pytest.fixture
+async def app():
+    """A new chat that is set up."""
+    app = make_app()
+    async with living(app):
+        yield app
+
+
+@pytest.fixture
+async def chat(app):
+    """A client of the chat."""
+    transport = httpx2.ASGITransport(app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://chat.example") as client:
+        client.headers["Accept"] = "application/json"
+        yield client
+
+
+@pytest.fixture
+async def zoe(chat):
+    """A user of the chat."""
+    return created(await chat.post("/users", json={"name": "Zoë"}))
+
+
+@pytest.fixture
+async def message(chat, zoe):
+    """A message of that user."""
+    return created(await chat.post("/messages", json={"text": "Hello", "userId": zoe["id"]}))
+
+
+def created(answer):
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def refused(answer, status, name=None):
+    """Assert that an answer is a clear error of this status; return its message."""
+    error = answer.json()
+    assert (answer.status_code, error["code"]) == (status, status), answer.text
+    assert error["message"]
+    if name is not None:
+        assert list(error["errors"]) == [name]
+    return error["message"]
+
+
+# -- what is there at the beginning ---------------------------------------------------------------
+
+
+async def test_a_new_chat_says_hello(chat):
+    page = (await chat.get("/messages")).json()
+    assert page["total"] == 1
+    assert page["data"][0]["user"]["name"] == "Alula"
+    assert page["data"][0]["text"].startswith("Welcome!")
+
+
+async def test_each_chat_has_a_memory_of_its_own(chat, message):
+    other = make_app()
+    assert (await other.app.service("users").find())["total"] == 0
+    assert (await chat.get("/users")).json()["total"] == 2
+
+
+async def test_the_page_and_its_parts_are_served(chat):
+    page = await chat.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<title>Alula chat</title>" in page.text
+    assert (await chat.get("/chat.js")).headers["content-type"].startswith("text/javascript")
+    assert (await chat.get("/style.css")).headers["content-type"].startswith("text/css")
+
+
+@pytest.mark.parametrize("path", ["/app.py", "/../app.py", "/%2e%2e/app.py", "/..%2fapp.py"])
+async def test_nothing_else_is_served(chat, path):
+    refused(await chat.get(path), 404)
+
+
+async def test_what_is_not_there_is_named(chat):
+    assert refused(await chat.get("/nowhere?a=1"), 404) == "Page not found: /nowhere?a=1"
+
+
+# -- users ----------------------------------------------------------------------------------------
+
+
+async def test_a_user_has_a_name_and_nothing_else_that_was_sent(chat):
+    sent = {"name": "  Zoë  ", "id": 77, "admin": True, "$set": {"x": 1}}
+    user = created(await chat.post("/users", json=sent))
+    assert user == {"name": "Zoë", "id": 2}
+    assert (await chat.get("/users/2")).json() == user
+
+
+@pytest.mark.parametrize("name", [*NO_TEXTS, "x" * 31])
+async def test_a_bad_name_is_refused(chat, name):
+    answer = await chat.post("/users", json={"name": name})
+    assert refused(answer, 400, "name") == "name must be a text of 1 to 30 characters"
+
+
+@pytest.mark.parametrize("body", [{}, [], [{"name": "a"}], {"Name": "a"}])
+async def test_a_user_without_a_name_is_refused(chat, body):
+    refused(await chat.post("/users", json=body), 400)
+    assert (await chat.get("/users")).json()["total"] == 1
+
+
+async def test_the_longest_name_is_taken(chat):
+    assert created(await chat.post("/users", json={"name": "é" * 30}))["name"] == "é" * 30
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
+async def test_users_stay_as_they_are(chat, zoe, method):
+    for path in (f"/users/{zoe['id']}", "/users"):
+        refused(await chat.request(method, path, json={"name": "Bob"}), 405)
+    assert (await chat.get(f"/users/{zoe['id']}")).json() == zoe
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+async def test_a_message_gets_its_time_and_its_user(chat, zoe):
+    before = time.time() * 1000 - 1
+    sent = {"text": " Hi <b> ", "userId": zoe["id"], "createdAt": 1, "reactions": {"👍": 9}, "x": 1}
+    message = created(await chat.post("/messages", json=sent))
+    assert before < message.pop("createdAt") <= time.time() * 1000
+    assert message == {"text": "Hi <b>", "userId": 2, "reactions": {}, "id": 2, "user": zoe}
+
+
+async def test_messages_go_out_with_their_users(chat, message, zoe):
+    assert (await chat.get(f"/messages/{message['id']}")).json() == message
+    found = (await chat.get("/messages?$sort[id]=-1&$limit=1")).json()
+    assert found == {"total": 2, "limit": 1, "skip": 0, "data": [message]}
+    assert (await chat.delete(f"/messages/{message['id']}")).json()["user"] == zoe
+
+
+async def test_a_message_without_its_user_id_goes_out_without_its_user(chat, message):
+    found = await chat.get(f"/messages/{message['id']}?$select[]=text")
+    assert found.json() == {"text": "Hello", "id": message["id"]}
+
+
+async def test_a_list_of_messages_goes_out_with_its_users(app, message):
+    found = await app.service("messages").find(paginate=False)
+    assert [each["user"]["name"] for each in found] == ["Alula", "Zoë"]
+
+
+async def test_users_stay_out_of_what_is_kept(app, message):
+    kept = app.service("messages").service
+    assert [each for each in await kept.find({"paginate": False}) if "user" in each] == []
+
+
+@pytest.mark.parametrize("text", [*NO_TEXTS, "x" * 501])
+async def test_a_bad_text_is_refused(chat, zoe, text):
+    answer = await chat.post("/messages", json={"text": text, "userId": zoe["id"]})
+    assert refused(answer, 400, "text") == "text must be a text of 1 to 500 characters"
+
+
+async def test_the_longest_text_is_taken(chat, zoe):
+    sent = {"text": "é" * 500, "userId": zoe["id"]}
+    assert created(await chat.post("/messages", json=sent))["text"] == "é" * 500
+
+
+@pytest.mark.parametrize("user", NO_USERS)
+async def test_an_unknown_user_is_refused(chat, zoe, user):
+    answer = await chat.post("/messages", json={"text": "Hi", "userId": user})
+    assert refused(answer, 400, "userId") == "userId names no user"
+    assert (await chat.get("/messages")).json()["total"] == 1
+
+
+async def test_a_message_without_a_user_is_refused(chat):
+    refused(await chat.post("/messages", json={"text": "Hi"}), 400, "userId")
+
+
+async def test_an_edit_changes_the_text_and_nothing_else(chat, message, zoe):
+    sent = {"text": " New ", "userId": 1, "id": 9, "reactions": {"👍": 9}, "createdAt": 0, "x": 1}
+    answer = await chat.patch(f"/messages/{message['id']}", json=sent)
+    edited = answer.json()
+    assert edited.pop("editedAt") >= message["createdAt"]
+    assert edited == {**message, "text": "New", "user": zoe}
+    kept = (await chat.get(f"/messages/{message['id']}")).json()
+    assert {**edited, "editedAt": kept["editedAt"]} == kept
+
+
+@pytest.mark.parametrize("text", [*NO_TEXTS, "x" * 501])
+async def test_an_edit_to_a_bad_text_is_refused(chat, message, text):
+    path = f"/messages/{message['id']}"
+    refused(await chat.patch(path, json={"text": text}), 400, "text")
+    assert (await chat.get(path)).json() == message
+
+
+async def test_a_message_that_is_gone_is_not_found(chat, message):
+    path = f"/messages/{message['id']}"
+    assert (await chat.delete(path)).status_code == 200
+    for answer in (
+        await chat.get(path),
+        await chat.patch(path, json={"text": "New"}),
+        await chat.delete(path),
+    ):
+        refused(answer, 404)
+
+
+async def test_many_at_a_time_are_refused(chat, message):
+    refused(await chat.post("/messages", json=[{"text": "a", "userId": 1}]), 400)
+    refused(await chat.patch("/messages", json={"text": "all"}), 405)
+    refused(await chat.delete("/messages"), 405)
+    assert (await chat.get("/messages")).json()["total"] == 2
+
+
+async def test_messages_are_not_replaced(chat, message):
+    for path in ("/messages", f"/messages/{message['id']}"):
+        answer = await chat.put(path, json={"text": "New", "userId": 1})
+        refused(answer, 405)
+        assert "PUT" not in answer.headers["allow"]
+
+
+# -- reactions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("emoji", EMOJI)
+async def test_reactions_are_counted(chat, message, emoji):
+    for count in (1, 2):
+        sent = {"id": message["id"], "emoji": emoji, "count": 9}
+        answer = await chat.post("/messages", json=sent, headers=REACT)
+        assert answer.json() == {**message, "reactions": {emoji: count}}
+    assert (await chat.get(f"/messages/{message['id']}")).json()["reactions"] == {emoji: 2}
+
+
+async def test_reactions_at_the_same_time_are_all_counted(chat, message):
+    sent = {"id": message["id"], "emoji": "🎉"}
+    await asyncio.gather(*(chat.post("/messages", json=sent, headers=REACT) for _ in range(20)))
+    assert (await chat.get(f"/messages/{message['id']}")).json()["reactions"] == {"🎉": 20}
+
+
+async def test_a_reaction_is_no_edit(chat, message):
+    sent = {"id": message["id"], "emoji": "😂"}
+    answer = await chat.post("/messages", json=sent, headers=REACT)
+    assert "editedAt" not in answer.json()
+
+
+@pytest.mark.parametrize(
+    "emoji", [None, "", "x", "👎", "👍👍", 1, ["👍"], {"a": "👍"}, "__proto__"]
+)
+async def test_an_unknown_emoji_is_refused(chat, message, emoji):
+    sent = {"id": message["id"], "emoji": emoji}
+    answer = await chat.post("/messages", json=sent, headers=REACT)
+    assert refused(answer, 400) == "emoji must be one of 👍 ❤️ 😂 🎉"
+
+
+@pytest.mark.parametrize("body", [[], [{"id": 1, "emoji": "👍"}], {}, {"id": 1}])
+async def test_a_reaction_without_an_emoji_is_refused(chat, body):
+    refused(await chat.post("/messages", json=body, headers=REACT), 400)
+
+
+@pytest.mark.parametrize("id", NO_MESSAGES)
+async def test_a_reaction_to_no_message_is_refused(chat, id):
+    answer = await chat.post("/messages", json={"id": id, "emoji": "👍"}, headers=REACT)
+    refused(answer, 400 if id is None else 404)
+
+
+@pytest.mark.parametrize("method", ["find", "update", "setup", "service", "_react", "React", "x"])
+async def test_no_other_method_can_be_called(chat, message, method):
+    answer = await chat.post("/messages", json={}, headers={"X-Service-Method": method})
+    refused(answer, 405)
+
+
+async def test_users_have_no_reactions(chat, zoe):
+    sent = {"id": zoe["id"], "emoji": "👍"}
+    refused(await chat.post("/users", json=sent, headers=REACT), 405)
+
+
+# -- limits ---------------------------------------------------------------------------------------
+
+
+async def test_pages_have_50_records_and_200_at_most(chat):
+    for path in ("/messages", "/users"):
+        assert (await chat.get(path)).json()["limit"] == 50
+        assert (await chat.get(f"{path}?$limit=1000")).json()["limit"] == 200
+
+
+async def test_a_page_of_messages_costs_one_look_at_the_users(app, chat, zoe, caplog):
+    for _ in range(5):
+        created(await chat.post("/messages", json={"text": "Hi", "userId": zoe["id"]}))
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger="chat"):
+        await chat.get("/messages")
+    assert [record.args[:3] for record in caplog.records] == [
+        ("users", "find", "ok"),
+        ("messages", "find", "ok"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/x-www-form-urlencoded"])
+async def test_a_body_over_100_kb_is_refused(chat, kind):
+    body = f"text={'x' * 102_400}" if "form" in kind else json.dumps({"text": "x" * 102_400})
+    answer = await chat.post("/messages", content=body, headers={"Content-Type": kind})
+    refused(answer, 413)
+
+
+async def test_a_form_is_taken_too(chat, zoe):
+    user = created(await chat.post("/users", data={"name": "Form"}))
+    sent = {"text": "Hi", "userId": str(user["id"])}
+    assert created(await chat.post("/messages", data=sent))["user"] == user
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"null",
+        b'"text"',
+        b"\xff\xfe",
+        b'{"name": "\\ud800"}',
+        b'{"name": "a", "n": 1e999}',
+        b"[" * 5000,
+        b'{"a":' * 5000,
+    ],
+)
+@pytest.mark.parametrize("path", ["/users", "/messages"])
+async def test_a_hostile_body_is_refused(chat, path, body):
+    for headers in ({}, REACT):
+        answer = await chat.post(
+            path, content=body, headers={"Content-Type": "application/json", **headers}
+        )
+        assert 400 <= answer.status_code < 500, answer.text
+        assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["$limit=-1", "$sort[text]=up", "text[$where]=1", "$or=1", "text[$regex]=.", "$where=1"],
+)
+async def test_a_hostile_query_is_refused(chat, query):
+    refused(await chat.get(f"/messages?{query}"), 400)
+
+
+# -- the log --------------------------------------------------------------------------------------
+
+
+async def test_each_call_is_logged_with_its_outcome_and_duration(chat, caplog):
+    with caplog.at_level(logging.INFO, logger="chat"):
+        await chat.get("/users/1")
+        await chat.get("/users/99")
+    lines = [record.getMessage() for record in caplog.records if record.name == "chat"]
+    assert [line.split()[:3] for line in lines] == [
+        ["users", "get", "ok"],
+        ["users", "get", "NotFound"],
+    ]
+    assert all(line.endswith(" ms") and float(line.split()[3]) >= 0 for line in lines)
