@@ -258,25 +258,29 @@ def test_refuses_what_is_no_json_or_can_not_be_held(raw):
         loads(raw)
 
 
-def test_reads_as_many_levels_as_it_says():
-    raw = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+@pytest.mark.parametrize("around", [b"[%b]", b'{"a":%b}', b'[1,{"a":2,"b":%b},"[{"]'])
+def test_reads_as_many_levels_as_it_says(around):
+    levels = around.count(b"%b") and (2 if b"1," in around else 1)
+    raw = b"0"
+    for _ in range(MAX_DEPTH // levels):
+        raw = around % raw
     assert dumps(loads(raw)) == raw
-    with pytest.raises(ValueError, match="more than 200 levels"):
-        loads(b"[" + raw + b"]")
-
-
-def test_counts_levels_of_objects_too():
-    inner = b'{"a":' * 100 + b"[" * 100 + b"1" + b"]" * 100 + b"}" * 100
-    assert loads(inner)
-    with pytest.raises(ValueError, match="levels"):
-        loads(b'{"b":[1,2],"a":' + inner + b"}")
+    with pytest.raises(ValueError, match="it has more than 254 levels"):
+        loads(around % raw)
 
 
 def test_takes_many_brackets_that_are_not_deep():
     raw = json.dumps([{"a": ["[[[{{{"]} for _ in range(300)]).encode()
     assert len(loads(raw)) == 300
-    text = b'"' + b"[{" * 300 + b'"'
-    assert loads(text) == "[{" * 300
+    assert loads(b'"' + b"[{" * 300 + b'"') == "[{" * 300
+
+
+@pytest.mark.parametrize("digits", ["12345678901234567890", "9" * 300])
+def test_counts_levels_beside_long_integers_too(digits):
+    raw = b"[" * MAX_DEPTH + digits.encode() + b"]" * MAX_DEPTH
+    assert dumps(loads(raw)) == raw
+    with pytest.raises(ValueError, match="levels"):
+        loads(b"[" + raw + b"]")
 
 
 JSON = st.recursive(

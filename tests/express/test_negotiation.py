@@ -61,6 +61,13 @@ def test_best_match(accept, offered, best):
     assert best_match(accept, offered) == best
 
 
+def test_reads_the_first_hundred_wishes():
+    assert best_match("text/html," * 99 + "application/json", ["json"]) == "json"
+    assert best_match("text/html," * 100 + "application/json", ["json"]) is None
+    assert quality_of("br," * 99 + "gzip", ["gzip"]) == 1
+    assert quality_of("br," * 100 + "gzip", ["gzip"]) == 0
+
+
 @given(st.text(alphabet="aqt*/;=,. 01", max_size=40) | st.text())
 def test_takes_any_header(accept):
     assert best_match(accept, ["json", "html"]) in {"json", "html", None}

@@ -16,6 +16,10 @@ _SHORT: Final = {
 }
 
 
+_MOST_RANGES: Final = 100
+"""What a header names beyond these is not read; nobody has so many wishes."""
+
+
 class _Range(NamedTuple):
     """One part of an Accept header."""
 
@@ -72,7 +76,7 @@ def quality_of(accept: str, names: Iterable[str]) -> float:
 
 
 def _read(header: str) -> list[_Range]:
-    return [_read_range(part) for part in header.split(",")]
+    return [_read_range(part) for part in header.split(",", _MOST_RANGES)[:_MOST_RANGES]]
 
 
 def _read_range(text: str) -> _Range:
