@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula.errors import BadRequest
-from alula.query.brackets import _read_any, read_keys
+from alula.query.brackets import _read_agreeing, _read_any, read_keys
 from alula.query.string import _read_values, parse, stringify
 
 VECTORS = Path(__file__).parents[1] / "conformance" / "vectors"
@@ -144,6 +144,7 @@ def test_brackets_are_decoded_even_beside_what_can_not_be():
         ("a=\ud800", {"a": "\ufffd"}),
         ("\udcff[\udcfe]=1&b=%41", {"\ufffd": {"\ufffd": "1"}, "b": "A"}),
         ("a=é\udc80%20x", {"a": "é\ufffd x"}),
+        ("a=\ud7ff\ud800\udfff\ue000", {"a": "\ud7ff\ufffd\ufffd\ue000"}),
     ],
 )
 def test_lone_surrogates_become_the_replacement_character(querystring, expected):
@@ -479,6 +480,20 @@ def test_any_text_gives_plain_values_or_a_bad_request(querystring, limit):
 def test_the_short_way_for_usual_keys_gives_what_the_long_way_gives(querystring, limit):
     short = read_keys(_read_values(querystring, limit), limit, 100)
     assert short == _read_any(_read_values(querystring, limit), limit, 100)
+
+
+@pytest.mark.parametrize(
+    "querystring",
+    [
+        "$limit=10&$sort[createdAt]=-1&$sort[name]=1",
+        "age[$in][]=1&age[$in][]=2&age[$ne]=3&$select[]=a",
+        "age[$in][0]=1&age[$in][1]=2&$select[0]=a&$select[1]=b",
+        "$or[0][a]=1&$or[0][b][$gt]=2&$or[1][a]=3&$or[1][c][0]=4",
+        "a[0][0]=1&a[0][1]=2&a[1][0]=3",
+    ],
+)
+def test_usual_keys_go_the_short_way(querystring):
+    assert _read_agreeing(_read_values(querystring, 20), 20, 5) == parse(querystring)
 
 
 SIZE = 2**20

@@ -12,7 +12,7 @@ from typing import Any
 
 from alula.errors import BadRequest
 
-__all__ = ["read_keys"]
+__all__ = ["by_index", "read_keys"]
 
 # JavaScript objects list names that are numbers below this one before all others.
 _NUMBERS_FIRST = 2**32 - 1

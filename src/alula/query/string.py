@@ -102,7 +102,7 @@ def _read_values(text: str, limit: int) -> dict[str, Any]:
     repeated: dict[str, list[str]] = {}
     for part in text.split("&"):
         key, _, value = part.partition("=")
-        if "]=" in value and key[-1:] != "]":
+        if "]=" in value:
             # The first "]=" ends the key, for a name in brackets may contain "=".
             key, _, value = part.partition("]=")
             key += "]"
