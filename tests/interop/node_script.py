@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.conformance.serving import environment
 from tests.requirements import require_node, require_node_modules
 
 SECONDS_TO_RUN = 180
@@ -28,7 +29,8 @@ class Outcome(NamedTuple):
 def run_checks(script: Path, packages: Iterable[str], *arguments: str) -> dict[str, Outcome]:
     """Run a script and return the outcome of each of its checks, by name.
 
-    The test that asks is left out where there is no Node or a package is missing.
+    The test that asks is left out where there is no Node or a package is missing. A Python that the
+    script starts imports the very Alula that is tested.
 
     Args:
         script: Gets the folder of the JavaScript packages as its first argument, and prints a line
@@ -42,7 +44,12 @@ def run_checks(script: Path, packages: Iterable[str], *arguments: str) -> dict[s
     """
     command = [require_node(), str(script), str(require_node_modules(*packages)), *arguments]
     ended = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=SECONDS_TO_RUN
+        command,
+        check=False,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_TO_RUN,
     )
     assert ended.returncode == 0, f"{script.name} ended with {ended.returncode}: {ended.stderr}"
     outcomes: dict[str, Outcome] = {}
