@@ -463,6 +463,46 @@ async def test_servers_that_start_at_once_share_one_set_up():
     assert service.log == ["setup", "teardown"]
 
 
+async def test_servers_that_share_a_set_up_share_its_failure():
+    service = Starting(RuntimeError("no database"))
+    app = application(service)
+    both = asyncio.gather(app.listen(0), app.listen(0), return_exceptions=True)
+    await service.starts.wait()
+    await asyncio.sleep(0.05)
+    service.go_on.set()
+    assert [str(error) for error in await both] == ["no database"] * 2
+    service.error = None
+    async with await app.listen(0):
+        pass
+    assert service.log == ["setup", "teardown"]
+
+
+async def test_one_of_two_servers_may_give_up_while_the_set_up_goes_on():
+    service = Starting()
+    app = application(service)
+    async with running(app.listen(0)) as first, running(app.listen(0)) as second:
+        await service.starts.wait()
+        await asyncio.sleep(0.05)
+        first.cancel()
+        await asyncio.wait({first})
+        service.go_on.set()
+        async with await second as server, client_of(server) as client:
+            assert (await client.get("/slow/5")).status_code == 200
+    assert service.log == ["setup", "teardown"]
+
+
+async def test_a_set_up_hook_may_close_its_server(app, slow):
+    async def close(context, next):
+        context.server.close()
+        await next()
+
+    app.hooks(setup=[close])
+    server = await app.listen(0)
+    await server.wait_closed()
+    assert is_refused(server)
+    assert slow.log == ["setup", "teardown"]
+
+
 async def test_a_second_server_that_fails_does_not_harm_the_first(app, slow):
     async with await app.listen(0) as server, client_of(server) as client:
         with pytest.raises(OSError, match="choose another port"):

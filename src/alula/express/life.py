@@ -49,18 +49,22 @@ class Life:
     async def begin(self, server: Any) -> None:
         """Enter the context if this is the first server; return once it is entered.
 
+        Every server that begins has to `end`, also where this raises.
+
         Raises:
-            Exception: Whatever entering it raises; `end` must not be called then.
+            Exception: Whatever entering it raises.
         """
         self._servers += 1
         if self._task is None:
             self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._over = asyncio.Event()
             self._task = asyncio.create_task(self._live(server, self._begun, self._over))
+        task, begun = self._task, self._begun
         try:
-            await asyncio.shield(self._begun)
-        except BaseException:
-            await self.end()
+            await asyncio.shield(begun)
+        except asyncio.CancelledError:
+            if self._servers == 1 and not begun.done():
+                task.cancel()  # nobody else waits for it
             raise
 
     async def end(self) -> None:
@@ -75,8 +79,6 @@ class Life:
             return
         self._task = None
         self._over.set()
-        if not self._begun.done():
-            task.cancel()
         await asyncio.wait({task})
         if not task.cancelled():
             task.result()

@@ -76,6 +76,10 @@ class Server:
         """
         return _End(self._ended)
 
+    def is_closed(self) -> bool:
+        """Tell whether the server has ended, and all that was to be done then."""
+        return self._ended.done()
+
     async def _run(self, sock: socket.socket) -> None:
         try:
             await self._running.run_until_stopped(sock)

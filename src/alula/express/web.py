@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, Self, overload
 
@@ -20,6 +18,7 @@ from alula.express.mounting import Existing, asgi_step
 from alula.express.request import Request
 from alula.express.response import Response
 from alula.express.routing import Router
+from alula.express.running import run_until_signal
 from alula.express.server import Server, start_server
 from alula.query import parse
 
@@ -217,34 +216,31 @@ class WebApplication(Router):
         gate = self._gate = Gate()
         try:
             server = await start_server(self, port, host, **options)
+            server.on_end(self._life.end)
             try:
                 await self._life.begin(server)
             except BaseException:
-                gate.open(admits=bool(self._servers))
+                gate.open(admits=self._is_served())
                 await server.close()
                 raise
             self._servers.append(server)
-            server.on_end(partial(self._ended, server))
+            return server
         finally:
-            gate.open(admits=bool(self._servers))
+            gate.open(admits=self._is_served())
             if self._gate is gate:
                 self._gate = None
-        return server
 
     def run(self, port: int = 3030, host: str = "127.0.0.1", **options: Any) -> None:
         """Listen until SIGINT (Ctrl+C) or SIGTERM, for scripts: ``app.run(3030)``.
 
-        A second signal does not wait for the requests that are under way.
+        A second signal does not wait for the requests that are under way. The arguments are those
+        of `listen`.
+
+        Raises:
+            KeyboardInterrupt: For a second Ctrl+C.
+            Exception: As `listen`.
         """
-
-        async def serve() -> None:
-            server = await self.listen(port, host, **options)
-            with _on_signals(server.close):
-                print(f"listening on {server.url}", flush=True)  # noqa: T201  # scripts have no log
-                await server.wait_closed()
-
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(serve())
+        run_until_signal(partial(self.listen, port, host, **options))
 
     @asynccontextmanager
     async def _lived(self, server: Any) -> AsyncIterator[None]:
@@ -259,9 +255,9 @@ class WebApplication(Router):
     async def _tear_down(self) -> None:
         """Undo what `setup` has done."""
 
-    async def _ended(self, server: Server) -> None:
-        self._servers.remove(server)
-        await self._life.end()
+    def _is_served(self) -> bool:
+        self._servers = [server for server in self._servers if not server.is_closed()]
+        return bool(self._servers)
 
     async def _lifespan(self, scope: Any, receive: Any, send: Any) -> None:
         stage = "startup"
@@ -278,31 +274,3 @@ class WebApplication(Router):
             await send({"type": f"lifespan.{stage}.failed", "message": message})
             raise
         await send({"type": "lifespan.shutdown.complete"})
-
-
-@contextmanager
-def _on_signals(close: Callable[[], Awaitable[None]]) -> Iterator[None]:
-    """Call ``close`` on the first signal to end; the second does what it did before."""
-    loop = asyncio.get_running_loop()
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def stop(*_: Any) -> None:
-        restore()
-        loop.call_soon_threadsafe(close)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        restore()
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415  # optional: not on every platform
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

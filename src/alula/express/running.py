@@ -1,0 +1,62 @@
+"""`app.run`: a server for as long as a script runs, with signals to end it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from alula.express.server import Server
+
+__all__ = ["run_until_signal"]
+
+
+def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
+    """Start a server, and return once SIGINT (Ctrl+C) or SIGTERM has ended it in an orderly way.
+
+    Args:
+        listen: Starts the server.
+
+    Raises:
+        KeyboardInterrupt: A second Ctrl+C did not wait for the requests under way.
+        Exception: Whatever ``listen`` raises, or the teardown.
+    """
+
+    async def serve() -> None:
+        server = await listen()
+        with _on_signals(server.close):
+            print(f"listening on {server.url}", flush=True)  # noqa: T201  # a script has no log
+            await server.wait_closed()
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(serve())
+
+
+@contextmanager
+def _on_signals(close: Callable[[], Awaitable[None]]) -> Iterator[None]:
+    """Call ``close`` on the first signal to end; the second does what it did before."""
+    loop = asyncio.get_running_loop()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def stop(*_: Any) -> None:
+        restore()
+        loop.call_soon_threadsafe(close)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        restore()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415  # optional: not on every platform
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
