@@ -1,0 +1,36 @@
+"""The package: its public names, and what it says where the extra is missing."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+import sys
+
+import pytest
+
+import alula.express
+
+
+@pytest.mark.parametrize("missing", ["orjson", "starlette", "uvicorn"])
+def test_what_is_missing_is_named_with_the_command_that_installs_it(monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError) as raised:
+        runpy.run_path(alula.express.__file__)
+    assert str(raised.value) == (
+        f"alula.express needs {missing}, which is not installed;"
+        " install it with: pip install 'alula[server]'"
+    )
+    assert isinstance(raised.value.__cause__, ImportError)
+
+
+def test_all_public_names_are_there_in_order_and_documented():
+    names = alula.express.__all__
+    assert names == sorted(names)
+    for name in names:
+        assert inspect.getdoc(getattr(alula.express, name)), name
+
+
+def test_no_module_bears_the_name_of_a_function_of_the_package():
+    functions = {n for n in alula.express.__all__ if inspect.isfunction(getattr(alula.express, n))}
+    modules = {n.rpartition(".")[2] for n in sys.modules if n.startswith("alula.express.")}
+    assert functions & modules == set()
