@@ -304,7 +304,6 @@ class App(EventEmitter, Hookable):
 
 async def _call_life(name: str, app: App, handle: ServiceHandle) -> None:
     function: Any = getattr(handle.service, name, None)
-    if callable(function):
-        result: Any = function(app, handle.path)
-        if hasattr(result, "__await__"):
-            await result
+    result: Any = function(app, handle.path) if callable(function) else None
+    if hasattr(result, "__await__"):
+        await result

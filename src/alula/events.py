@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar, overload
 
 from alula.compose import name_of
@@ -108,8 +109,6 @@ class EventEmitter:
 
 def loop_is_running() -> bool:
     """Tell whether tasks can be begun here."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+    with suppress(RuntimeError):
+        return asyncio.get_running_loop().is_running()
+    return False

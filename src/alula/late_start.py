@@ -41,11 +41,10 @@ class LateStart:
 
     def begin(self) -> asyncio.Task[None]:
         """Return the task that does it, a new one where there is none or it failed."""
-        task = self._task
-        if task is None or (task.done() and not self._succeeded):
-            task = self._task = self._run_beside(self._run(), f"the set-up of {self._name}")
-            task.add_done_callback(_mark_as_seen)
-        return task
+        if self._task is None or (self._task.done() and not self._succeeded):
+            self._task = self._run_beside(self._run(), f"the set-up of {self._name}")
+            self._task.add_done_callback(_mark_as_seen)
+        return self._task
 
     async def wait(self) -> None:
         """Wait until it has succeeded. A caller that is cancelled does not stop it.

@@ -16,7 +16,13 @@ ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 """The types of plain JSON values."""
 
 _CONTAINERS: Final = (Mapping, list, tuple, set, frozenset)
-_WORDS: Final = {str: "a string", bool: "true or false", int: "a number", float: "a number"}
+_WORDS: Final = {
+    type(None): "null",
+    str: "a string",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+}
 
 
 def is_scalar(id: Any) -> bool:
@@ -78,8 +84,6 @@ def _check_keys(value: Mapping[str, Any], opened: Collection[str]) -> None:
 
 def _kind(value: Any) -> str:
     """Return what a value is, in the words of JSON."""
-    if value is None:
-        return "null"
     if isinstance(value, Mapping):
         return "an object"
     return _WORDS.get(type(value), "a list" if isinstance(value, _CONTAINERS) else "a value")

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 import zlib
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from alula.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
 from alula.express.request import Request
+from alula.express.response import Response
+from alula.types import UNSET
 
-__all__ = ["DEFAULT_LIMIT", "ContentType", "content_type_of", "parse_size", "read_body"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "ContentType",
+    "body_parser",
+    "content_type_of",
+    "parse_size",
+    "read_body",
+]
 
 DEFAULT_LIMIT: Final = 1024 * 1024
 """Bytes that a body may have, where neither the parser nor the setting ``body limit`` says."""
@@ -50,6 +60,33 @@ def content_type_of(req: Request) -> ContentType:
     text = (req.headers.get("content-type") or "").lower()
     found = _CHARSET.search(text)
     return ContentType(text.partition(";")[0].strip(), found[1] if found else "utf-8")
+
+
+def body_parser(
+    media_type: str, limit: int | str | None, decode: Callable[[bytes, str], Any]
+) -> Any:
+    """Return middleware that parses bodies of one media type into ``req.body``.
+
+    Args:
+        media_type: In lower case, without parameters.
+        limit: Size in bytes, or such as ``"100kb"``; None takes the setting ``body limit``.
+        decode: Gets the bytes and the charset that the request names; returns the value.
+
+    Raises:
+        ValueError: ``limit`` is no size.
+    """
+    size = None if limit is None else parse_size(limit)
+
+    async def parse(req: Request, next: Any) -> None:
+        content_type = content_type_of(req)
+        if content_type.name == media_type and req.body is UNSET:
+            req.body = decode(await read_body(req, size), content_type.charset)
+        await next()
+
+    def middleware(req: Request, _: Response, next: Any) -> Any:
+        return parse(req, next) if req.has_body else next()
+
+    return middleware
 
 
 async def read_body(req: Request, limit: int | None) -> bytes:

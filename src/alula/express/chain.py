@@ -70,8 +70,7 @@ class Next:
         if self.went_on:
             raise RuntimeError(f"{self._owner()} awaited one next() twice, or after it had ended")
         self.went_on = True
-        steps, req, res, out = self._chain
-        return run_steps(steps, req, res, out, self.error, self._at).__await__()
+        return run_steps(*self._chain, self.error, self._at).__await__()
 
     def _owner(self) -> str:
         return name_of(self._chain[0][self._at - 1].function)

@@ -20,11 +20,7 @@ __all__ = ["Existing", "asgi_step"]
 
 def asgi_step(app: ASGIApp) -> Step:
     """Return a step that hands requests to an ASGI application, which always answers them."""
-
-    def run(req: Request, res: Response, _: Any) -> None:
-        res.delegate(_below(app, req))
-
-    return Step(run)
+    return Step(lambda req, res, _: res.delegate(_below(app, req)))
 
 
 def _below(app: ASGIApp, req: Request) -> ASGIApp:

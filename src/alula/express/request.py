@@ -96,8 +96,8 @@ class Request:
         """
         query = self._query
         if query is None:
-            raw = self.scope["query_string"]
-            query = self._query = self.app.query_parser(raw.decode("latin-1")) if raw else {}
+            raw = self.scope["query_string"].decode("latin-1")
+            query = self._query = self.app.query_parser(raw) if raw else {}
         return query
 
     @query.setter
@@ -115,11 +115,10 @@ class Request:
     @property
     def framework(self) -> Params:
         """Params for the service call: properties set here arrive in its ``params``."""
-        params = self._framework
-        if params is None:
-            params = self._framework = Params(provider="rest", headers=self.headers)
-            del params.__dict__["query"]  # the client's query is read when a service is called
-        return params
+        if self._framework is None:
+            # Without a query: the client's is read when a service is called.
+            self._framework = Params.adopt({"provider": "rest", "headers": self.headers})
+        return self._framework
 
     @framework.setter
     def framework(self, _: object) -> None:

@@ -11,7 +11,7 @@ from alula.express.application import ExpressApplication
 from alula.express.chain import Out
 from alula.express.request import Request
 from alula.express.response import Response
-from alula.express.service_route import Formatter, call_service, send_result
+from alula.express.service_route import Formatter, call_service, send_json, send_result
 from alula.routes import Match
 from alula.service import ServiceHandle
 
@@ -58,7 +58,7 @@ def _check_formatter(formatter: Any) -> None:
 
 
 def _transport(app: ExpressApplication, formatter: Formatter | None) -> Any:
-    lookup, routes = app.lookup, app.service_routes
+    lookup, routes = app.app.lookup, app.service_routes
 
     def services(req: Request, res: Response, next: Out) -> Awaitable[None]:
         match = lookup(req.path)
@@ -71,6 +71,9 @@ def _transport(app: ExpressApplication, formatter: Formatter | None) -> Any:
 
     async def serve(match: Match[ServiceHandle], req: Request, res: Response) -> None:
         await call_service(match, req, res)
-        await send_result(formatter, req, res)
+        if formatter is None:
+            send_json(res)  # the usual case, without a coroutine of its own
+        else:
+            await send_result(formatter, req, res)
 
     return services

@@ -192,8 +192,4 @@ def step_of(item: Any) -> Step:
 
 
 def _without_next(handler: Layer) -> Callable[[Request, Response, Any], Any]:
-    @functools.wraps(handler)
-    def run(req: Request, res: Response, _: Any) -> Any:
-        return handler(req, res)
-
-    return run
+    return functools.update_wrapper(lambda req, res, _: handler(req, res), handler)

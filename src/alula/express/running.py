@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from alula.express.server import Server
@@ -55,8 +55,8 @@ def _on_signals(close: Callable[[], Awaitable[None]]) -> Iterator[None]:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
+    with suppress(ImportError):
         import uvloop  # noqa: PLC0415  # optional: not on every platform
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
+
+        return uvloop.new_event_loop
+    return None

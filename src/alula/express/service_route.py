@@ -17,7 +17,7 @@ from alula.routes import Match
 from alula.service import ServiceHandle
 from alula.types import ID_METHODS, STANDARD_METHODS, UNSET
 
-__all__ = ["Formatter", "ServiceRoute", "call_service", "send_result"]
+__all__ = ["Formatter", "ServiceRoute", "call_service", "send_json", "send_result"]
 
 Formatter = Callable[[Request, Response], Any]
 
@@ -92,15 +92,26 @@ async def call_service(match: Match[ServiceHandle], req: Request, res: Response)
         res.set(name, value)
 
 
-async def send_result(formatter: Formatter | None, req: Request, res: Response) -> None:
-    """Give ``res.data`` to the formatter, as JSON where there is none."""
+def send_json(res: Response) -> None:
+    """Answer ``res.data`` as JSON, with no body where the status says that there is none."""
     res.vary("Accept")
+    if res.status_code == 204:
+        res.end()
+    else:
+        res.remove("content-type").json(res.data)
+
+
+async def send_result(formatter: Formatter | None, req: Request, res: Response) -> None:
+    """Give ``res.data`` to the formatter, as JSON where there is none.
+
+    Raises:
+        RuntimeError: The formatter answered nothing.
+        Exception: Whatever it raises.
+    """
     if formatter is None:
-        if res.status_code == 204:
-            res.end()
-        else:
-            res.remove("content-type").json(res.data)
+        send_json(res)
         return
+    res.vary("Accept")
     result = formatter(req, res)
     if hasattr(result, "__await__"):
         await result

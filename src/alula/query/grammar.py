@@ -261,7 +261,5 @@ def _is_operators(value: Mapping[str, Any]) -> bool:
 def _holds_operators(value: Mapping[str, Any], depth: int) -> bool:
     """Say whether operators stand somewhere in the objects inside this one."""
     check_depth(depth)
-    for inner in value.values():
-        if is_mapping(inner) and (_is_operators(inner) or _holds_operators(inner, depth + 1)):
-            return True
-    return False
+    inside = filter(is_mapping, value.values())
+    return any(_is_operators(inner) or _holds_operators(inner, depth + 1) for inner in inside)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import codecs
+from functools import partial
 from typing import Any, Final
 
 from alula.errors import BadRequest, UnsupportedMediaType
-from alula.express.body_reader import content_type_of, parse_size, read_body
+from alula.express.body_reader import body_parser
 from alula.express.encoding import loads
-from alula.express.request import Request
-from alula.express.response import Response
-from alula.types import UNSET
 
 __all__ = ["json"]
 
@@ -32,22 +30,10 @@ def json(*, limit: int | str | None = None, strict: bool = True) -> Any:
         ValueError: ``limit`` is no size.
         PayloadTooLarge, UnsupportedMediaType, BadRequest: By the middleware, for such a body.
     """
-    size = None if limit is None else parse_size(limit)
-
-    async def parse(req: Request, next: Any) -> None:
-        content_type = content_type_of(req)
-        if content_type.name == "application/json" and req.body is UNSET:
-            raw = await read_body(req, size)
-            req.body = _decode(raw, content_type.charset, strict)
-        await next()
-
-    def middleware(req: Request, _: Response, next: Any) -> Any:
-        return parse(req, next) if req.has_body else next()
-
-    return middleware
+    return body_parser("application/json", limit, partial(_decode, strict))
 
 
-def _decode(raw: bytes, charset: str, strict: bool) -> Any:
+def _decode(strict: bool, raw: bytes, charset: str) -> Any:
     try:
         if charset in _OTHER_CHARSETS:
             raw = raw.decode(charset).encode()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from alula.errors import BadRequest, UnsupportedMediaType
-from alula.express.body_reader import content_type_of, parse_size, read_body
-from alula.express.request import Request
-from alula.express.response import Response
+from alula.express.body_reader import body_parser
 from alula.query import parse
-from alula.types import UNSET
 
 __all__ = ["urlencoded"]
 
@@ -35,23 +33,11 @@ def urlencoded(*, limit: int | str | None = None, extended: bool = True) -> Any:
         ValueError: ``limit`` is no size.
         PayloadTooLarge, UnsupportedMediaType, BadRequest: By the middleware, for such a body.
     """
-    size = None if limit is None else parse_size(limit)
     read = _read_extended if extended else _read_flat
-
-    async def parse_body(req: Request, next: Any) -> None:
-        content_type = content_type_of(req)
-        if content_type.name == "application/x-www-form-urlencoded" and req.body is UNSET:
-            raw = await read_body(req, size)
-            req.body = _decode(raw, content_type.charset, read)
-        await next()
-
-    def middleware(req: Request, _: Response, next: Any) -> Any:
-        return parse_body(req, next) if req.has_body else next()
-
-    return middleware
+    return body_parser("application/x-www-form-urlencoded", limit, partial(_decode, read))
 
 
-def _decode(raw: bytes, charset: str, read: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+def _decode(read: Callable[[str], dict[str, Any]], raw: bytes, charset: str) -> dict[str, Any]:
     if charset not in _CHARSETS:
         raise UnsupportedMediaType(f"Forms in the charset {charset} are not supported; send utf-8")
     if raw.count(b"&") >= MAX_ITEMS:
@@ -65,8 +51,7 @@ def _decode(raw: bytes, charset: str, read: Callable[[str], dict[str, Any]]) -> 
 def _read_extended(text: str) -> dict[str, Any]:
     try:
         return parse(text, array_limit=MAX_ITEMS, depth=MAX_DEPTH, parameter_limit=MAX_ITEMS)
-    except BadRequest:
-        # The message speaks of a query string; the number of fields was checked before.
+    except BadRequest:  # which speaks of a query string
         raise BadRequest(f"A name in the form has more than {MAX_DEPTH} levels") from None
 
 

@@ -42,9 +42,8 @@ class Subject:
     def __init__(self, adapter: Any, access: str) -> None:
         self.adapter = adapter
         self.id: str = adapter.id
-        self._target: Any = adapter
-        if access == "app":
-            self._target = App().use("records", adapter).service("records")
+        in_app = access == "app"
+        self._target = App().use("records", adapter).service("records") if in_app else adapter
 
     async def find(self, query: Any = None, **params: Any) -> Any:
         """Call `find`."""
