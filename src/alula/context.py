@@ -136,11 +136,9 @@ _WELL_KNOWN = frozenset(Params.__annotations__)
 
 
 def _attributes(params: Params | Mapping[str, Any]) -> Mapping[str, Any]:
-    if isinstance(params, Params):
-        return params.__dict__
-    if not isinstance(params, Mapping):
+    if not isinstance(params, Params | Mapping):
         raise TypeError(f"params has to be a mapping or Params, not {params!r}")
-    return params
+    return params.__dict__ if isinstance(params, Params) else params
 
 
 class HookContext:

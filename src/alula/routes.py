@@ -102,7 +102,7 @@ class RouteTable(Generic[T]):
             return Match(value, None, {})
         head, _, last = path.rpartition("/")
         value = self._plain.get(head)
-        if value is not None and last:
+        if value is not None:
             return Match(value, decode_segment(last), {})
         if self._has_placeholders or "%" in path:
             return self._search([decode_segment(segment) for segment in path.split("/")])
@@ -136,7 +136,7 @@ class RouteTable(Generic[T]):
         if whole is not None:
             return Match(whole[0], None, whole[1])
         one = self._walk(self._tree, segments[:-1], 0, [])
-        if one is not None and segments[-1]:
+        if one is not None:
             return Match(one[0], segments[-1], one[1])
         return None
 

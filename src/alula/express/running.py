@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
+
+import uvicorn
 
 from alula.express.server import Server
 
@@ -30,7 +32,9 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
             print(f"listening on {server.url}", flush=True)  # noqa: T201  # a script has no log
             await server.wait_closed()
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    # uvicorn knows the quickest loop of this platform: uvloop where it is installed.
+    quickest = uvicorn.Config("", log_config=None).get_loop_factory()
+    with asyncio.Runner(loop_factory=quickest) as runner:
         runner.run(serve())
 
 
@@ -52,11 +56,3 @@ def _on_signals(close: Callable[[], Awaitable[None]]) -> Iterator[None]:
         yield
     finally:
         restore()
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    with suppress(ImportError):
-        import uvloop  # noqa: PLC0415  # optional: not on every platform
-
-        return uvloop.new_event_loop
-    return None

@@ -94,8 +94,7 @@ async def call_service(match: Match[ServiceHandle], req: Request, res: Response)
 
 def send_json(res: Response) -> None:
     """Answer ``res.data`` as JSON, with no body where the status says that there is none."""
-    res.vary("Accept")
-    if res.status_code == 204:
+    if res.vary("Accept").status_code == 204:
         res.end()
     else:
         res.remove("content-type").json(res.data)
