@@ -252,6 +252,14 @@ class TestRemoving:
         assert routes.find("/%61/b/c").value == "a/b/c"
         assert routes.find("/a/1/b") is None
 
+    def test_what_leads_to_neighbours_stays(self):
+        """Also where only the tree knows the way: for encoded paths and placeholders."""
+        routes = table("a", "a/b/c", "x/:id/y", "x/z")
+        routes.remove("a/b/c")
+        routes.remove("x/z")
+        assert routes.find("/%61") == ("a", None, {})
+        assert routes.find("/x/1/y").route == {"id": "1"}
+
     @pytest.mark.parametrize("path", ["nope", "messages/x", ":x", ":x/y", "messages/:id", "/"])
     def test_removing_what_is_not_there_changes_nothing(self, path):
         routes = table("messages")
