@@ -6,7 +6,8 @@ import pytest
 from tests.express.asgi_client import call, post_json
 
 from alula import App, HookContext
-from alula.errors import Conflict, NotAcceptable
+from alula.adapters.memory import MemoryService
+from alula.errors import Conflict, Forbidden, NotAcceptable
 from alula.express import cors, error_handler, express, json, not_found, rest, urlencoded
 
 JSON = {"content-type": "application/json"}
@@ -545,3 +546,14 @@ async def test_custom_middleware_before_rest_runs_for_rest_requests():
     await call(app, url="/full")
     await app.service("full").find()
     assert log == ["middleware", "find"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/admin", "/admin/", "//admin", "///admin//", "/%61dmin", "//%61dmin/1", "/admin/1"]
+)
+async def test_a_guard_mounted_at_the_path_of_a_service_sees_every_way_to_it(path):
+    app = express(App())
+    app.use("/admin", lambda req, res, next: next(Forbidden("guarded")))
+    app.configure(rest())
+    app.use("admin", MemoryService([{"id": 1}]))
+    assert (await call(app, "GET", path)).status == 403

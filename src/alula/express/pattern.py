@@ -12,7 +12,7 @@ _SEGMENT = re.compile(r":[A-Za-z_]\w*|[^:*?(){}]+")
 
 
 class Pattern:
-    """A path with placeholders: ``/users/:id``, ``/files/*``. Case matters, a slash at its end not.
+    """A path with placeholders: ``/users/:id``, ``/files/*``. Case matters, slashes at its ends do not.
 
     Args:
         path: Segments; ``:name`` takes one, ``*`` at the end takes all that follow.
@@ -33,9 +33,9 @@ class Pattern:
                     f"{segment!r} in the path {path!r} is not understood; a segment is text or a"
                     " placeholder such as :id, and the last one may be *"
                 )
-        plain = "/" + "/".join(self._segments)
+        plain = "/".join(self._segments)
         # Most requests lead elsewhere: this prefix rules them out before anything is split.
-        self._start = "/" if ":" in plain else plain
+        self._start = "" if ":" in plain else plain
 
     def match(self, path: str) -> tuple[dict[str, str], str] | None:
         """Return the placeholders' values and the prefix that was covered, None for no match.
@@ -43,9 +43,12 @@ class Pattern:
         Args:
             path: As it was sent, percent-encoded; values and comparisons are decoded.
         """
-        if not path.startswith(self._start) and "%" not in path:
+        # Slashes at the start do not count, as in the look-up of services: a guard that is mounted
+        # at /admin must see //admin, too.
+        inner = path.lstrip("/")
+        if not inner.startswith(self._start) and "%" not in path:
             return None
-        parts = path.split("/")[1:]
+        parts = inner.split("/")
         while parts and not parts[-1]:
             parts.pop()
         wanted = self._segments
@@ -59,4 +62,5 @@ class Pattern:
                 return None
         if self._rest:
             params["*"] = "/".join(decode_segment(part) for part in parts[len(wanted) :])
-        return params, "".join("/" + part for part in parts[: len(wanted)])
+        slashes = path[: len(path) - len(inner)] if wanted else ""
+        return params, slashes + "/".join(parts[: len(wanted)])
