@@ -553,7 +553,7 @@ async def test_custom_middleware_before_rest_runs_for_rest_requests():
 )
 async def test_a_guard_mounted_at_the_path_of_a_service_sees_every_way_to_it(path):
     app = express(App())
-    app.use("/admin", lambda req, res, next: next(Forbidden("guarded")))
+    app.use("/admin", lambda req, res, go_on: go_on(Forbidden("guarded")))
     app.configure(rest())
     app.use("admin", MemoryService([{"id": 1}]))
     assert (await call(app, "GET", path)).status == 403
