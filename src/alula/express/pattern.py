@@ -12,7 +12,9 @@ _SEGMENT = re.compile(r":[A-Za-z_]\w*|[^:*?(){}]+")
 
 
 class Pattern:
-    """A path with placeholders: ``/users/:id``, ``/files/*``. Case matters, slashes at its ends do not.
+    """A path with placeholders: ``/users/:id``, ``/files/*``.
+
+    Case matters, slashes at its ends do not.
 
     Args:
         path: Segments; ``:name`` takes one, ``*`` at the end takes all that follow.
