@@ -27,7 +27,7 @@ _WORDS: Final = {
 
 def is_scalar(id: Any) -> bool:
     """Say whether this can be an id: neither None nor something that holds other values."""
-    return id is not None and not isinstance(id, _CONTAINERS)
+    return type(id) is str or (id is not None and not isinstance(id, _CONTAINERS))
 
 
 def check_new_id(name: str, id: Any) -> None:

@@ -14,8 +14,8 @@ from alula.types import UNSET
 
 __all__ = [
     "DEFAULT_LIMIT",
+    "BodyParser",
     "ContentType",
-    "body_parser",
     "content_type_of",
     "parse_size",
     "read_body",
@@ -62,10 +62,8 @@ def content_type_of(req: Request) -> ContentType:
     return ContentType(text.partition(";")[0].strip(), found[1] if found else "utf-8")
 
 
-def body_parser(
-    media_type: str, limit: int | str | None, decode: Callable[[bytes, str], Any]
-) -> Any:
-    """Return middleware that parses bodies of one media type into ``req.body``.
+class BodyParser:
+    """Middleware that parses bodies of one media type into ``req.body``.
 
     Args:
         media_type: In lower case, without parameters.
@@ -75,18 +73,22 @@ def body_parser(
     Raises:
         ValueError: ``limit`` is no size.
     """
-    size = None if limit is None else parse_size(limit)
 
-    async def parse(req: Request, next: Any) -> None:
+    needs_body: Final = True  # the chain passes it by for requests without a body
+
+    def __init__(
+        self, media_type: str, limit: int | str | None, decode: Callable[[bytes, str], Any]
+    ) -> None:
+        self._media_type = media_type
+        self._limit = None if limit is None else parse_size(limit)
+        self._decode = decode
+
+    async def __call__(self, req: Request, _: Response, next: Any) -> None:
+        """Parse the body of a request, and go on."""
         content_type = content_type_of(req)
-        if content_type.name == media_type and req.body is UNSET:
-            req.body = decode(await read_body(req, size), content_type.charset)
+        if content_type.name == self._media_type and req.has_body and req.body is UNSET:
+            req.body = self._decode(await read_body(req, self._limit), content_type.charset)
         await next()
-
-    def middleware(req: Request, _: Response, next: Any) -> Any:
-        return parse(req, next) if req.has_body else next()
-
-    return middleware
 
 
 async def read_body(req: Request, limit: int | None) -> bytes:

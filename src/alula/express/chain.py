@@ -30,10 +30,12 @@ class Step(NamedTuple):
     Attributes:
         function: ``(req, res, next)``, or ``(error, req, res, next)`` where it takes errors.
         takes_errors: Which of both it is.
+        needs_body: Whether it has nothing to do for a request without a body.
     """
 
     function: Layer
     takes_errors: bool = False
+    needs_body: bool = False
 
 
 class Next:
@@ -94,9 +96,9 @@ async def run_steps(
     """
     chain = steps, req, res, out
     while at < len(steps):
-        function, takes_errors = steps[at]
+        function, takes_errors, needs_body = steps[at]
         at += 1
-        if takes_errors is (error is None):
+        if takes_errors is (error is None) or (needs_body and not req.has_body):
             continue
         following = Next(chain, at)
         try:

@@ -188,7 +188,8 @@ def step_of(item: Any) -> Step:
         return asgi_step(item)
     if kind is Kind.HANDLER:
         return Step(_without_next(item))
-    return Step(item, takes_errors=kind is Kind.ERROR_MIDDLEWARE)
+    needs_body = getattr(item, "needs_body", False) is True
+    return Step(item, kind is Kind.ERROR_MIDDLEWARE, needs_body)
 
 
 def _without_next(handler: Layer) -> Callable[[Request, Response, Any], Any]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from alula.errors import BadRequest, UnsupportedMediaType
-from alula.express.body_reader import body_parser
+from alula.express.body_reader import BodyParser
 from alula.express.encoding import loads
 
 __all__ = ["json"]
@@ -30,7 +30,7 @@ def json(*, limit: int | str | None = None, strict: bool = True) -> Any:
         ValueError: ``limit`` is no size.
         PayloadTooLarge, UnsupportedMediaType, BadRequest: By the middleware, for such a body.
     """
-    return body_parser("application/json", limit, partial(_decode, strict))
+    return BodyParser("application/json", limit, partial(_decode, strict))
 
 
 def _decode(strict: bool, raw: bytes, charset: str) -> Any:

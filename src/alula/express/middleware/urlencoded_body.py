@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from alula.errors import BadRequest, UnsupportedMediaType
-from alula.express.body_reader import body_parser
+from alula.express.body_reader import BodyParser
 from alula.query import parse
 
 __all__ = ["urlencoded"]
@@ -34,7 +34,7 @@ def urlencoded(*, limit: int | str | None = None, extended: bool = True) -> Any:
         PayloadTooLarge, UnsupportedMediaType, BadRequest: By the middleware, for such a body.
     """
     read = _read_extended if extended else _read_flat
-    return body_parser("application/x-www-form-urlencoded", limit, partial(_decode, read))
+    return BodyParser("application/x-www-form-urlencoded", limit, partial(_decode, read))
 
 
 def _decode(read: Callable[[str], dict[str, Any]], raw: bytes, charset: str) -> dict[str, Any]:
