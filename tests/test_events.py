@@ -287,3 +287,8 @@ def test_whether_a_loop_is_running():
 
     assert loop_is_running() is False
     assert asyncio.run(inside()) is True
+
+
+def test_a_decorator_without_brackets_is_refused():
+    with pytest.raises(TypeError, match="an event is a name"):
+        EventEmitter().on(lambda data: None)

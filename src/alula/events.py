@@ -37,6 +37,8 @@ class EventEmitter:
     def on(self, event: str) -> Callable[[Listener], Listener]: ...
     def on(self, event: str, listener: Any = None) -> Any:
         """Call ``listener`` whenever ``event`` is emitted; also ``@service.on("created")``."""
+        if not isinstance(event, str):
+            raise TypeError(f"on({event!r}): an event is a name, such as @service.on('created')")
         if listener is None:
             return lambda function: self.on(event, function)
         self._listeners.setdefault(event, []).append(listener)

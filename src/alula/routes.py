@@ -55,6 +55,8 @@ def _placeholders(path: str) -> tuple[str, ...]:
     names = tuple(segment[1:] for segment in path.split("/") if segment.startswith(":"))
     if "" in names:
         raise ValueError(f"the path {path!r} has a placeholder without a name")
+    if "{" in path:
+        raise ValueError(f"the path {path!r} has braces; a placeholder is written :name here")
     if len(set(names)) < len(names):
         raise ValueError(f"the path {path!r} has two placeholders of one name")
     return names

@@ -419,3 +419,9 @@ def test_pages_are_slices_of_what_matches(records, skip, limit, least, way):
     matching.sort(key=lambda record: record["b"] * way)
     assert page["total"] == len(matching)
     assert page["data"] == matching[skip : skip + limit]
+
+
+def test_there_are_no_update_operators_to_open():
+    assert MemoryService(update_operators=[]).options
+    with pytest.raises(ValueError, match="records in memory know none"):
+        MemoryService(update_operators=["$inc"])

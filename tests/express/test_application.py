@@ -314,3 +314,8 @@ def test_a_hook_for_a_method_that_does_not_exist_is_refused(app):
     with pytest.raises(ValueError, match="after hook for `create` of service 'things'"):
         app.service("things").hooks(after={"create": [lambda context: None]})
     app.hooks(before={"archive": [lambda context: None]})
+
+
+def test_hooks_of_the_web_application_can_be_chained():
+    app = express(App())
+    assert app.hooks(before=[]) is app

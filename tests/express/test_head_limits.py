@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from alula.express import express
 from alula.express import json as json_parser
 from alula.express.head_limits import MAX_HEAD, MAX_HEADERS, guarded
+from alula.express.routing import step_of
 
 LINE = b"GET /x HTTP/1.1\r\nhost: x\r\n"
 
@@ -139,3 +140,39 @@ def test_uvicorns_protocols_keep_their_names_and_others_are_left_alone():
         assert issubclass(guarded(protocol), protocol)
         assert guarded(protocol).__name__ == protocol.__name__
     assert guarded(asyncio.Protocol) is asyncio.Protocol
+
+
+UPGRADES = [
+    b"upgrade: h2c\r\nconnection: upgrade, http2-settings\r\nhttp2-settings: AAMAAABk\r\n",
+    b"upgrade: websocket\r\nconnection: upgrade\r\n",
+]
+
+
+@pytest.mark.parametrize("upgrade", UPGRADES)
+@pytest.mark.parametrize("body", [b"content-length: 30\r\n", b"transfer-encoding: chunked\r\n"])
+async def test_a_body_is_never_lost_to_an_upgrade_nor_read_as_the_next_request(web, upgrade, body):
+    head = b"PUT /x HTTP/1.1\r\nhost: x\r\n" + upgrade + body + b"\r\n"
+    async with await web.listen(0, http="httptools") as server:
+        answers = await talk(server, head, b"DELETE /y HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert len(answers) == 1
+    assert answers[0].startswith(b"HTTP/1.1 400 ")
+    assert "can not ask for an upgrade" in json.loads(answers[0].split(b"\r\n\r\n")[1])["message"]
+
+
+async def test_an_upgrade_without_a_body_is_served_without_it(web):
+    upgrade = b"upgrade: h2c\r\nconnection: upgrade\r\ncontent-length: 0\r\n"
+    async with await web.listen(0, http="httptools") as server:
+        (answer,) = await talk(server, LINE + upgrade + b"\r\n")
+    assert answer.endswith(b'["GET",0]')
+
+
+async def test_trailers_are_no_headers(server, web):
+    async def headers(req, res, next):
+        res.set("x-trailer", req.get("x-late") or "none")
+        await next()
+
+    web._steps.insert(0, step_of(headers))
+    head = b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    chunked = head + b"transfer-encoding: chunked\r\n\r\n1\r\n5\r\n0\r\n"
+    (answer,) = await talk(server, chunked + b"x-late: yes\r\n\r\n")
+    assert b"x-trailer: none" in answer

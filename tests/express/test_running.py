@@ -249,3 +249,8 @@ def test_run_takes_the_options_of_listen(app):
 
 async def _fail(context, next):
     raise LookupError(f"on {context.server.host}")
+
+
+async def test_run_where_a_loop_is_running_says_what_to_write(app):
+    with pytest.raises(RuntimeError, match=r"await app\.listen"):
+        app.run(0)

@@ -463,3 +463,10 @@ async def test_the_log_of_an_unhandled_error_is_there_once(web, caplog):
 
 def test_a_plain_application_says_what_it_is(web):
     assert repr(web) == "<WebApplication with 0 steps>"
+
+
+def test_a_body_limit_that_is_no_size_is_refused_when_it_is_set():
+    app = express()
+    with pytest.raises(ValueError, match="is no size"):
+        app.set("body limit", "x")
+    assert app.set("body limit", "2mb").get("body limit") == "2mb"

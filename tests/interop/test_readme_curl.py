@@ -78,5 +78,5 @@ def test_the_application_ends_on_a_signal_and_has_told_of_its_event(running):
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=SECONDS_TO_ANSWER)
     assert process.returncode == 0
-    assert "somebody said Bye\n" in output
+    assert "there is a new message: {'text': 'Bye'" in output
     assert "Traceback" not in errors

@@ -48,6 +48,7 @@ class MemoryService(AdapterService):
         operators: Operators that queries may use beside the common ones, out of those that
             `alula.query.predicate` knows.
         filters: Names at the top level of a query that are accepted; they select nothing here.
+        update_operators: None can be opened here; the option is there as in every adapter.
         events: Names of events that the service emits beside the standard ones.
 
     Raises:
@@ -72,8 +73,11 @@ class MemoryService(AdapterService):
         multi: bool | Iterable[str] = False,
         operators: Iterable[str] = (),
         filters: Mapping[str, Any] | None = None,
+        update_operators: Iterable[str] = (),
         events: Iterable[str] = (),
     ) -> None:
+        if tuple(update_operators):
+            raise ValueError("update_operators: records in memory know none; leave it out")
         operators = tuple(operators)
         for name in operators:
             if name not in SUPPORTED_OPERATORS:

@@ -109,9 +109,10 @@ class ExpressApplication(WebApplication):
         """Return where a request path leads (see `App.lookup`)."""
         return self.app.lookup(path)
 
-    def hooks(self, hooks: Any = None, /, **kinds: Any) -> None:
+    def hooks(self, hooks: Any = None, /, **kinds: Any) -> Self:
         """Register hooks around the methods of all services (see `App.hooks`)."""
         self.app.hooks(hooks, **kinds)
+        return self
 
     def around(self, *methods: str) -> Callable[[Any], Any]:
         """Register an around hook for all services."""

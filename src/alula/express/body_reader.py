@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from alula.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
 from alula.express.request import Request
@@ -62,6 +62,10 @@ def content_type_of(req: Request) -> ContentType:
     return ContentType(text.partition(";")[0].strip(), found[1] if found else "utf-8")
 
 
+Size: TypeAlias = int | str | None
+"""A number of bytes, such a text as ``"100kb"``, or None for what is set elsewhere."""
+
+
 class BodyParser:
     """Middleware that parses bodies of one media type into ``req.body``.
 
@@ -76,9 +80,7 @@ class BodyParser:
 
     needs_body: Final = True  # the chain passes it by for requests without a body
 
-    def __init__(
-        self, media_type: str, limit: int | str | None, decode: Callable[[bytes, str], Any]
-    ) -> None:
+    def __init__(self, media_type: str, limit: Size, decode: Callable[[bytes, str], Any]) -> None:
         self._media_type = media_type
         self._limit = None if limit is None else parse_size(limit)
         self._decode = decode

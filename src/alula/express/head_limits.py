@@ -40,6 +40,11 @@ def guarded(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
     return cast("type[asyncio.Protocol]", type(protocol.__name__, (_Guard, protocol), {}))
 
 
+def _announces_body(header: tuple[bytes, bytes]) -> bool:
+    name, value = header
+    return name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
+
+
 class _Guard(asyncio.Protocol):
     """What comes before uvicorn's protocol in the order of method resolution."""
 
@@ -47,6 +52,9 @@ class _Guard(asyncio.Protocol):
     server_state: Any
     scope: Any  # of the request whose head is read, or was read last
     cycle: Any  # the last request whose head is complete
+    parser: Any
+    headers: Any  # those of the head that is read, as pairs of bytes
+    _reason: str = ""  # why a request is refused, where the protocol does not know
     _read: Any = None  # the head that is being counted, by its scope
     _head = 0
 
@@ -58,8 +66,22 @@ class _Guard(asyncio.Protocol):
             if not self.transport.is_closing():
                 self._feed(data[at : at + _PIECE])
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Trailers, behind a body in chunks, come here too. They are no headers of the request:
+        # they could name a method or bring what a proxy in front has taken out.
+        if self.cycle is None or self.cycle.scope is not self.scope:
+            super().on_header(name, value)  # type: ignore[misc]  # of the protocol behind
+
+    def on_headers_complete(self) -> None:
+        # Where an upgrade is asked for, the parser ends the request at its head. A body would be
+        # lost, and its bytes read as the next request.
+        if self.parser.should_upgrade() and any(map(_announces_body, self.headers)):
+            self._reason = "A request with a body can not ask for an upgrade; send it without one"
+            raise ValueError(self._reason)  # ends the parsing; the protocol then answers a 400
+        super().on_headers_complete()  # type: ignore[misc]  # as above
+
     def send_400_response(self, msg: str) -> None:
-        self._refuse(BadRequest(msg))
+        self._refuse(BadRequest(self._reason or msg))
 
     def _feed(self, data: bytes) -> None:
         super().data_received(data)

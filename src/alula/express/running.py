@@ -10,6 +10,7 @@ from typing import Any
 
 import uvicorn
 
+from alula.events import loop_is_running
 from alula.express.server import Server
 
 __all__ = ["run_until_signal"]
@@ -22,6 +23,7 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
         listen: Starts the server.
 
     Raises:
+        RuntimeError: An event loop is running here already.
         KeyboardInterrupt: A second Ctrl+C did not wait for the requests under way.
         Exception: Whatever ``listen`` raises, or the teardown.
     """
@@ -32,6 +34,8 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
             print(f"listening on {server.url}", flush=True)  # noqa: T201  # a script has no log
             await server.wait_closed()
 
+    if loop_is_running():
+        raise RuntimeError("run() is for scripts; in a running loop write `await app.listen(port)`")
     # uvicorn knows the quickest loop of this platform: uvloop where it is installed.
     quickest = uvicorn.Config("", log_config=None).get_loop_factory()
     with asyncio.Runner(loop_factory=quickest) as runner:

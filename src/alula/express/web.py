@@ -10,6 +10,7 @@ from typing import Any, Self, overload
 
 from alula.compose import name_of
 from alula.errors import NotFound, Unavailable
+from alula.express.body_reader import parse_size
 from alula.express.chain import Out, run_steps
 from alula.express.head_limits import MAX_HEADERS, head_too_large
 from alula.express.life import Gate, Life
@@ -57,7 +58,10 @@ class WebApplication(Router):
 
         Raises:
             TypeError: A ``query parser`` that is no function of the query string.
+            ValueError: A ``body limit`` that is no size.
         """
+        if name == "body limit":
+            parse_size(value)  # else the first request with a body would be told
         if name == "query parser" and not callable(value):
             raise TypeError(
                 f"the setting 'query parser' is {value!r}; give a function that takes the query"

@@ -62,3 +62,11 @@ async def test_goes_on_to_the_error_middleware_as_an_error():
     app.use(handler)
     answer = await call(app, "GET", "/nope")
     assert (answer.status, answer.text) == (404, "NotFound")
+
+
+async def test_a_token_in_the_url_stays_out_of_the_error():
+    logged = []
+    app = express().use(not_found(verbose=True), error_handler(logger=logged.append))
+    answer = await call(app, "GET", "/x?a=1&access_token=secret&b=2")
+    assert answer.json["data"] == {"url": "/x?a=1&access_token=...&b=2"}
+    assert "secret" not in answer.text + str(logged)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from alula.errors import NotFound
 from alula.express.request import Request
@@ -10,16 +11,20 @@ from alula.express.response import Response
 
 __all__ = ["not_found"]
 
+_TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
+
 
 def not_found(*, verbose: bool = False) -> Any:
     """Return middleware that raises `NotFound`; it goes last, before the error handler.
+
+    An ``access_token`` in the URL is left out of the error, which loggers get as it is.
 
     Args:
         verbose: Name the URL in the message.
     """
 
     def middleware(req: Request, _: Response, next: Any) -> Any:
-        url = req.url
+        url = _TOKEN.sub(r"\1...", req.url)
         message = f"Page not found: {url}" if verbose else "Page not found"
         return next(NotFound(message, {"url": url}))
 
