@@ -475,7 +475,7 @@ async def test_errors_of_clients_are_a_line_without_the_query_string(caplog):
     app = express()
     app.use(not_found(verbose=True))
     app.use(error_handler())
-    answer = await get(app, url="/a?access_token=...")
+    answer = await get(app, url="/a?access_token=xyz")
     assert answer.json["message"] == "Page not found: /a?access_token=..."
     assert [record.getMessage() for record in caplog.records] == [
         "GET /a: NotFound: Page not found: /a"
