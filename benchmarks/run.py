@@ -175,7 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="one short round: does it run?")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4.0, help="for each figure")
+    parser.add_argument("--seconds", type=float, default=3.0, help="for each figure")
     parser.add_argument("--only", help="names of servers, separated by commas")
     parser.add_argument("--plot", type=Path, default=ROOT / "docs" / "benchmarks.svg")
     options = parser.parse_args()
