@@ -62,7 +62,6 @@ async def _log_error(error: Exception, status: int, req: Request) -> None:
         log.error("%s failed", where, exc_info=error)
         return
     text = str(error)
-    query = req.scope["query_string"].decode("latin-1")
-    if query:
-        text = text.replace(f"?{query}", "")
+    for url in (req.url, req.shown_url):
+        text = text.replace(url, req.path)
     log.info("%s: %s: %s", where, type(error).__name__, text.translate(_ESCAPES))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from alula.context import Params
@@ -15,6 +16,7 @@ from alula.types import UNSET
 __all__ = ["Request"]
 
 _NO_PARAMS: dict[str, str] = {}
+_TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
 
 # Whether there is a body shows in the headers of HTTP/1 alone.
 _WITH_FRAMES = frozenset({"2", "3"})
@@ -81,6 +83,11 @@ class Request:
         """Path and query string; below a mount, what follows its prefix."""
         query = self.scope["query_string"]
         return f"{self.path}?{query.decode('latin-1')}" if query else self.path
+
+    @property
+    def shown_url(self) -> str:
+        """As `url`, without the value of an ``access_token``: for messages, which get logged."""
+        return _TOKEN.sub(r"\1...", self.url)
 
     @property
     def original_url(self) -> str:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any
 
 from alula.errors import NotFound
 from alula.express.request import Request
 from alula.express.response import Response
 
 __all__ = ["not_found"]
-
-_TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
 
 
 def not_found(*, verbose: bool = False) -> Any:
@@ -24,7 +21,7 @@ def not_found(*, verbose: bool = False) -> Any:
     """
 
     def middleware(req: Request, _: Response, next: Any) -> Any:
-        url = _TOKEN.sub(r"\1...", req.url)
+        url = req.shown_url
         message = f"Page not found: {url}" if verbose else "Page not found"
         return next(NotFound(message, {"url": url}))
 
