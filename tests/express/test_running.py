@@ -226,7 +226,7 @@ def test_run_serves_and_returns_after_a_signal(app, capsys):
 
 
 def test_run_uses_uvloop_where_it_is_there(app):
-    pytest.importorskip("uvloop")
+    pytest.importorskip("uvloop")  # there is none for every platform
     assert b'"loop":"uvloop"' in while_running(app, lambda url: fetch(f"{url}/service/5"))
 
 

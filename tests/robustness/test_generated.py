@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import threading
 from contextlib import contextmanager
 from http.client import HTTPException
 
 import pytest
+from examples.chat.app import make_app
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.conformance.wire import Reply, send
@@ -84,11 +84,7 @@ def test_the_reference_app_survives_damaged_bytes(reference, request, edits):
 
 @pytest.fixture(scope="session")
 def chat():
-    """The address of the example chat, if it is there."""
-    if importlib.util.find_spec("examples.chat.app") is None:
-        pytest.skip("there is no examples/chat")
-    from examples.chat.app import make_app
-
+    """The address of the example chat."""
     with served(make_app()) as base:
         yield base
 

@@ -3,7 +3,7 @@
 Needs the extra ``server``.
 """
 
-try:
+try:  # only whether they are there: the modules below import them by themselves
     import orjson as _orjson  # noqa: F401
     import starlette as _starlette  # noqa: F401
     import uvicorn as _uvicorn  # noqa: F401

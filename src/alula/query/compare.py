@@ -60,7 +60,7 @@ class _Own:
     """A value of a type that we do not know (an ObjectId, a UUID), in the order of that type."""
 
     __slots__ = ("value",)
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # equal by order, so no key
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -1,5 +1,5 @@
 """Pages: what find answers where `paginate` is on, for the service or for one call."""
-# ruff: noqa: S101
+# ruff: noqa: S101  # tests assert
 
 from __future__ import annotations
 

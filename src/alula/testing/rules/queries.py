@@ -1,5 +1,5 @@
 """The common query syntax: what each filter and operator selects."""
-# ruff: noqa: S101
+# ruff: noqa: S101  # tests assert
 
 from __future__ import annotations
 

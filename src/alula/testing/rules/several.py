@@ -1,5 +1,5 @@
 """create, patch and remove of several records at once, where `multi` allows it."""
-# ruff: noqa: S101
+# ruff: noqa: S101  # tests assert
 
 from __future__ import annotations
 
