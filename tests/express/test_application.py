@@ -87,7 +87,7 @@ def test_both_share_one_registry(app, core):
     assert app.services is core.services
     core.use("others", Service())
     assert app.lookup("/others/5") == core.lookup("/others/5")
-    assert app.lookup("/others/5").id == "5"
+    assert app.lookup("/others/5")[1] == "5"
 
 
 def test_both_share_settings_and_debug(app, core):

@@ -8,9 +8,12 @@ import zlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.express.asgi_client import Sender, fake_app, request
+from tests.express.asgi_client import Sender, call, fake_app, request
 
+from alula import UNSET
 from alula.errors import BadRequest, FrameworkError, PayloadTooLarge, UnsupportedMediaType
+from alula.express import express
+from alula.express import json as json_parser
 from alula.express.body_reader import (
     DEFAULT_LIMIT,
     ContentType,
@@ -242,3 +245,16 @@ async def test_any_bytes_are_read_or_refused(raw, encoding):
     except FrameworkError as error:
         found = error.code
     assert found in {400, 413, 415} or len(found) <= 50
+
+
+@pytest.mark.parametrize(("body", "found"), [(b'{"a": 1}', {"a": 1}), (None, "none")])
+async def test_middleware_of_ones_own_can_call_a_parser(body, found):
+    parser = json_parser()
+
+    async def parse_and_look(req, res, next):
+        await parser(req, res, next)
+        res.json("none" if req.body is UNSET else req.body)
+
+    app = express().use(parse_and_look, lambda req, res: None)
+    answer = await call(app, "POST", "/", body, {"content-type": "application/json"})
+    assert answer.json == found

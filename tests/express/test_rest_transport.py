@@ -221,7 +221,7 @@ async def test_of_params_only_the_query_comes_from_the_client():
     app.configure(rest())
     app.use("service", Service())
     names = ["provider", "route", "paginate", "user", "adapter", "pipeline", "docdb", "collation",
-             "authentication", "query", "headers"]  # fmt: skip
+             "authentication", "query", "headers", "ip", "x-forwarded-for"]  # fmt: skip
     query = "&".join(f"{name}=evil&params[{name}]=evil&{name}[a]=evil" for name in names)
     evil = dict.fromkeys(names, "evil")
     await post_json(app, evil, f"/service?{query}", headers=evil)
@@ -231,7 +231,8 @@ async def test_of_params_only_the_query_comes_from_the_client():
     assert params.headers["provider"] == "evil"
     for name in ("paginate", "user", "adapter", "pipeline", "docdb", "collation", "authentication"):
         assert getattr(params, name) is None
-    assert set(params) == {"query", "provider", "headers", "route"}
+    assert set(params) == {"query", "provider", "headers", "route", "ip"}
+    assert params.ip == "192.0.2.7"  # that of the connection
 
 
 async def test_placeholders_of_the_path_arrive_decoded(app):

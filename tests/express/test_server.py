@@ -193,7 +193,7 @@ async def test_an_address_of_ip_version_6(app):
     try:
         server = await app.listen(0, "::1")
     except OSError as error:  # a machine without it
-        assert "can not listen on ::1:0" in str(error)  # noqa: PT017
+        assert "can not listen on ::1:0" in str(error)  # noqa: PT017  # its text is the point
         return
     async with server, client_of(server) as client:
         assert (await client.get("/slow/5")).status_code == 200
@@ -202,6 +202,19 @@ async def test_an_address_of_ip_version_6(app):
 async def test_an_option_that_does_not_exist_is_an_error(app):
     with pytest.raises(TypeError, match="unknown"):
         await app.listen(0, unknown=True)
+
+
+async def test_headers_of_proxies_are_taken_only_where_that_is_asked_for(app):
+    def where(req, res):
+        res.json([req.ip, req.protocol])
+
+    app.get("/where", where)
+    headers = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https"}
+    async with await app.listen(0) as server, client_of(server) as client:
+        assert (await client.get("/where", headers=headers)).json() == ["127.0.0.1", "http"]
+    behind = {"proxy_headers": True, "forwarded_allow_ips": "127.0.0.1"}
+    async with await app.listen(0, **behind) as server, client_of(server) as client:
+        assert (await client.get("/where", headers=headers)).json() == ["203.0.113.9", "https"]
 
 
 async def test_a_server_that_can_not_start_leaves_nothing_open(app, monkeypatch):

@@ -134,7 +134,7 @@ async def test_errors_before_keep_the_service_from_being_called(log, how):
 
 async def test_before_sees_the_whole_path_and_the_headers(log):
     async def look(req, res, next):
-        log.append((req.path, req.base_url, req.get("x-in"), req.match.id, dict(req.match.route)))
+        log.append((req.path, req.base_url, req.get("x-in"), req.match[1], dict(req.match[2])))
         await next()
 
     app = made(look, Service(), path="users/:user/things")

@@ -4,9 +4,9 @@ Needs the extra ``server``.
 """
 
 try:  # only whether they are there: the modules below import them by themselves
-    import orjson as _orjson  # noqa: F401
-    import starlette as _starlette  # noqa: F401
-    import uvicorn as _uvicorn  # noqa: F401
+    import orjson as _orjson  # noqa: F401  # to see whether it is there
+    import starlette as _starlette  # noqa: F401  # to see whether it is there
+    import uvicorn as _uvicorn  # noqa: F401  # to see whether it is there
 except ImportError as error:
     raise ImportError(
         f"alula.express needs {error.name}, which is not installed;"
@@ -14,6 +14,7 @@ except ImportError as error:
     ) from error
 
 from alula.express.application import ExpressApplication, express
+from alula.express.middleware.caller import authenticate, parse_authentication
 from alula.express.middleware.compress import compression
 from alula.express.middleware.cross_origin import cors
 from alula.express.middleware.error_pages import error_handler
@@ -35,12 +36,14 @@ __all__ = [
     "Router",
     "Server",
     "WebApplication",
+    "authenticate",
     "compression",
     "cors",
     "error_handler",
     "express",
     "json",
     "not_found",
+    "parse_authentication",
     "rest",
     "serve_static",
     "urlencoded",

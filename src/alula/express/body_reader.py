@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from alula.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
+from alula.express.chain import GO_ON
 from alula.express.request import Request
 from alula.express.response import Response
 from alula.types import UNSET
@@ -28,6 +30,7 @@ _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?b)?", re.ASCII | re.IGNOREC
 _UNITS: Final = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3}
 _LONGEST_LENGTH: Final = 18  # digits; more would be no size of this world
 
+_USUAL_LENGTH: Final = 100  # of a content type that is kept with what it says
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)")
 
 # What zlib calls its formats: gzip has a header of its own, "deflate" is a zlib stream.
@@ -57,10 +60,17 @@ def parse_size(size: int | str) -> int:
 
 def content_type_of(req: Request) -> ContentType:
     """Return the content type of a request, without a name where it says none."""
-    text = (req.headers.get("content-type") or "").lower()
+    text = req.headers.get("content-type") or ""
+    return _known_type(text) if len(text) < _USUAL_LENGTH else _content_type(text)
+
+
+def _content_type(text: str) -> ContentType:
+    text = text.lower()
     found = _CHARSET.search(text)
     return ContentType(text.partition(";")[0].strip(), found[1] if found else "utf-8")
 
+
+_known_type = lru_cache(maxsize=128)(_content_type)
 
 Size: TypeAlias = int | str | None
 """A number of bytes, such a text as ``"100kb"``, or None for what is set elsewhere."""
@@ -78,19 +88,31 @@ class BodyParser:
         ValueError: ``limit`` is no size.
     """
 
-    needs_body: Final = True  # the chain passes it by for requests without a body
-
     def __init__(self, media_type: str, limit: Size, decode: Callable[[bytes, str], Any]) -> None:
         self._media_type = media_type
         self._limit = None if limit is None else parse_size(limit)
         self._decode = decode
 
-    async def __call__(self, req: Request, _: Response, next: Any) -> None:
+    async def __call__(self, req: Request, res: Response, next: Any) -> None:
         """Parse the body of a request, and go on."""
-        content_type = content_type_of(req)
-        if content_type.name == self._media_type and req.has_body and req.body is UNSET:
-            req.body = self._decode(await read_body(req, self._limit), content_type.charset)
+        parsing = self.claim(req, res) if req.has_body else None
+        if parsing is not None:
+            await parsing
         await next()
+
+    def claim(self, req: Request, _: Response) -> Awaitable[object] | None:
+        """Return what parses the body of a request that has one, None where others do that.
+
+        As a step that claims it costs a request no further level of the chain.
+        """
+        content_type = content_type_of(req)
+        if content_type.name != self._media_type or req.body is not UNSET:
+            return None
+        return self._parse(req, content_type.charset)
+
+    async def _parse(self, req: Request, charset: str) -> object:
+        req.body = self._decode(await read_body(req, self._limit), charset)
+        return GO_ON
 
 
 async def read_body(req: Request, limit: int | None) -> bytes:
@@ -112,16 +134,24 @@ async def read_body(req: Request, limit: int | None) -> bytes:
     length = req.headers.get("content-length") or ""
     if length.isdecimal() and (len(length) > _LONGEST_LENGTH or int(length) > limit):
         raise _too_large(limit)
-    body, more = bytearray(), True
+    raw, more = await req.receive_part()
+    if len(raw) > limit:
+        raise _too_large(limit)
+    if more:
+        raw = await _read_on(req, bytearray(raw), limit)
+    req.replay(raw)
+    encoding = (req.headers.get("content-encoding") or "identity").strip().lower()
+    return raw if encoding == "identity" or not raw else _unpack(raw, encoding, limit)
+
+
+async def _read_on(req: Request, body: bytearray, limit: int) -> bytes:
+    more = True
     while more:
         part, more = await req.receive_part()
         body += part
         if len(body) > limit:
             raise _too_large(limit)
-    raw = bytes(body)
-    req.replay(raw)
-    encoding = (req.headers.get("content-encoding") or "identity").strip().lower()
-    return raw if encoding == "identity" or not raw else _unpack(raw, encoding, limit)
+    return bytes(body)
 
 
 def _unpack(raw: bytes, encoding: str, limit: int) -> bytes:

@@ -13,15 +13,19 @@ registered after the one where it came up. Rules held here:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from alula.compose import Layer, name_of
 from alula.errors import GeneralError
 
-__all__ = ["Next", "Out", "Step", "run_steps"]
+__all__ = ["GO_ON", "Next", "Out", "Step", "run_steps"]
 
 Out: TypeAlias = Callable[..., Awaitable[None]]
 """Where a chain goes on behind its last step: ``out()``, or ``out(error)``."""
+
+
+GO_ON: Final = object()
+"""What a claim ends with where it turns out that the following steps are to answer."""
 
 
 class Step(NamedTuple):
@@ -31,11 +35,14 @@ class Step(NamedTuple):
         function: ``(req, res, next)``, or ``(error, req, res, next)`` where it takes errors.
         takes_errors: Which of both it is.
         needs_body: Whether it has nothing to do for a request without a body.
+        claims: Whether it is ``(req, res)`` instead, without a ``next``: it returns what has to be
+            awaited for the answer, or None for a request that it leaves to the following steps.
     """
 
     function: Layer
     takes_errors: bool = False
     needs_body: bool = False
+    claims: bool = False
 
 
 class Next:
@@ -94,14 +101,20 @@ async def run_steps(
     Raises:
         Exception: Whatever ``out`` raises.
     """
-    chain = steps, req, res, out
     while at < len(steps):
-        function, takes_errors, needs_body = steps[at]
+        function, takes_errors, needs_body, claims = steps[at]
         at += 1
         if takes_errors is (error is None) or (needs_body and not req.has_body):
             continue
-        following = Next(chain, at)
         try:
+            if claims:
+                answer = function(req, res)
+                if answer is None:
+                    continue
+                if await answer is GO_ON:
+                    continue
+                return
+            following = Next((steps, req, res, out), at)
             if error is None:
                 result = function(req, res, following)
             else:
@@ -114,18 +127,19 @@ async def run_steps(
         if following.went_on:
             return
         if not following.called:
-            if req.ended_by is None and not res.headers_sent:
-                req.ended_by = function
+            _note_end(function, req, res)
             return
-        if result is not following:
-            following.went_on = True  # a task that awaits it later finds it closed
-            error = _not_awaited(function)
-        else:
-            error = following.error
+        error = following.error if result is following else _not_awaited(function, following)
     await out(error)
 
 
-def _not_awaited(function: Layer) -> RuntimeError:
+def _note_end(function: Layer, req: Any, res: Any) -> None:
+    if req.ended_by is None and not res.headers_sent:
+        req.ended_by = function
+
+
+def _not_awaited(function: Layer, following: Next) -> RuntimeError:
+    following.went_on = True  # a task that awaits it later finds it closed
     return RuntimeError(
         f"{name_of(function)} called next() without waiting for it; write `await next()`"
         " (or `return next()` in a plain function)"

@@ -20,11 +20,16 @@ from typing import Any, Final
 
 import orjson
 
+from alula.external import GuardedRecord
+from alula.json_forms import FORMS
+
 __all__ = ["MAX_DEPTH", "dumps", "loads"]
 
 MAX_DEPTH: Final = 254
 """Levels of lists and objects that `loads` takes: what orjson can write again."""
 
+# Dates have a form of ours; a subclass of dict may be a record of which not all may leave.
+_PASSED_ON: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _DIGITS: Final = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG_NUMBER: Final = b"0" * 19  # the shortest that may not fit into 64 bits
 
@@ -53,14 +58,14 @@ def dumps(value: Any) -> bytes:
     Args:
         value: Mappings, lists, scalars, and beside them: datetimes (ISO 8601 in UTC; naive ones
             are taken for UTC), dates and times, UUIDs and Decimals (strings), bytes (base64), sets
-            and named tuples (lists), enums, dataclasses, and objects with ``model_dump``
-            (their mapping). NaN and infinities become null.
+            and named tuples (lists), enums, dataclasses, objects with ``model_dump`` (their
+            mapping), and what `register_json_form` was told of. NaN and infinities become null.
 
     Raises:
         TypeError: It holds something else, or itself; the message names type and place.
     """
     try:
-        return orjson.dumps(value, _default, orjson.OPT_PASSTHROUGH_DATETIME)
+        return orjson.dumps(value, _default, _PASSED_ON)
     except TypeError:
         try:
             return json.dumps(_plain(value, "value"), separators=(",", ":")).encode()
@@ -92,13 +97,18 @@ _ENCODERS: Final[dict[type, Callable[[Any], Any]]] = {
     tuple: list,
     float: float,
     enum.Enum: lambda member: member.value,
+    GuardedRecord: lambda record: record.outside,
+    dict: dict,
+    list: list,
+    str: str.__str__,
+    int: int.__int__,
 }
 
 
 def _default(value: Any) -> Any:
     """Return what stands for a value that orjson does not know by itself."""
     for kind in type(value).__mro__:
-        encode = _ENCODERS.get(kind)
+        encode = _ENCODERS.get(kind) or FORMS.get(kind)
         if encode is not None:
             return encode(value)
     if isinstance(value, type):
@@ -119,6 +129,8 @@ def _plain(value: Any, place: str) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, GuardedRecord):
+        return _plain(value.outside, place)
     if isinstance(value, Mapping):
         plain = {_key(key, place): _plain(item, f"{place}[{key!r}]") for key, item in value.items()}
         if len(plain) < len(value):

@@ -27,6 +27,14 @@ class _Changed(Exception):
     """The file is another than the one that was looked at."""
 
 
+class _NoRange(Exception):
+    """The header ``Range`` is none, so that it has to be ignored (RFC 9110, 14.2)."""
+
+
+class _NoSuchPart(Exception):
+    """The header ``Range`` names no part of the file."""
+
+
 def file_answer(files: StaticFiles, path: str, seen: os.stat_result) -> ASGIApp:
     """Return an ASGI application that answers with a file, or a part of it, or a 304.
 
@@ -44,6 +52,12 @@ def file_answer(files: StaticFiles, path: str, seen: os.stat_result) -> ASGIApp:
             try:
                 await files.file_response(path, status, scope)(scope, receive, held)
                 return
+            except _NoRange:
+                scope = {**scope, "headers": [h for h in scope["headers"] if h[0] != b"range"]}
+                continue
+            except _NoSuchPart:
+                error = _no_such_part(status.st_size)
+                break
             except (_Changed, FileNotFoundError):
                 if held.begun:
                     raise
@@ -53,9 +67,8 @@ def file_answer(files: StaticFiles, path: str, seen: os.stat_result) -> ASGIApp:
                 error = NotFound("Page not found")
                 break
         body = dumps(error.to_dict())
-        await StarletteResponse(body, error.code, media_type="application/json")(
-            scope, receive, send
-        )
+        answer = StarletteResponse(body, error.code, error.headers, "application/json")
+        await answer(scope, receive, send)
 
     return run
 
@@ -71,6 +84,8 @@ class _Held:
 
     async def __call__(self, message: Any) -> None:
         if message["type"] == "http.response.start":
+            if message["status"] >= 400:
+                raise _NoSuchPart if message["status"] == 416 else _NoRange
             self._head = message
             self._left = int(dict(message["headers"]).get(b"content-length", 0))
             return
@@ -85,6 +100,17 @@ class _Held:
             self._left -= len(body)
             message = {**message, "body": body}
         await self._send(message)
+
+
+def _no_such_part(size: int) -> FrameworkError:
+    error = FrameworkError(
+        "The header Range names no part of the file",
+        name="RangeNotSatisfiable",
+        code=416,
+        class_name="range-not-satisfiable",
+    )
+    error.headers = {"Content-Range": f"bytes */{size}"}
+    return error
 
 
 def _identity(status: os.stat_result) -> tuple[int, int, int]:

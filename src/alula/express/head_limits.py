@@ -11,6 +11,8 @@ from typing import Any, cast
 
 from alula.errors import BadRequest, FrameworkError
 from alula.express.encoding import dumps
+from alula.express.joined_writes import JoinedWrites
+from alula.express.patience import Patience
 
 __all__ = ["MAX_HEADERS", "guarded", "head_too_large"]
 
@@ -45,13 +47,10 @@ def _announces_body(header: tuple[bytes, bytes]) -> bool:
     return name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
 
 
-class _Guard(asyncio.Protocol):
+class _Guard(Patience):
     """What comes before uvicorn's protocol in the order of method resolution."""
 
-    transport: asyncio.Transport
     server_state: Any
-    scope: Any  # of the request whose head is read, or was read last
-    cycle: Any  # the last request whose head is complete
     parser: Any
     headers: Any  # those of the head that is read, as pairs of bytes
     _reason: str = ""  # why a request is refused, where the protocol does not know
@@ -79,11 +78,15 @@ class _Guard(asyncio.Protocol):
             self._reason = "A request with a body can not ask for an upgrade; send it without one"
             raise ValueError(self._reason)  # ends the parsing; the protocol then answers a 400
         super().on_headers_complete()  # type: ignore[misc]  # as above
+        cycle, scope = self.cycle, self.scope
+        if cycle is not None and cycle.scope is scope and scope["method"] != "HEAD":
+            cycle.transport = JoinedWrites(self.transport)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(BadRequest(self._reason or msg))
+        self.refuse(BadRequest(self._reason or msg))
 
     def _feed(self, data: bytes) -> None:
+        self._received += len(data)
         super().data_received(data)
         scope, cycle = self.scope, self.cycle
         if scope is None or (cycle is not None and cycle.scope is scope):
@@ -92,9 +95,9 @@ class _Guard(asyncio.Protocol):
             self._read, self._head = scope, 0
         self._head += len(data)
         if self._head > MAX_HEAD and not self.transport.is_closing():
-            self._refuse(head_too_large(f"The head of the request has over {MAX_HEAD} bytes"))
+            self.refuse(head_too_large(f"The head of the request has over {MAX_HEAD} bytes"))
 
-    def _refuse(self, error: FrameworkError) -> None:
+    def refuse(self, error: FrameworkError) -> None:
         body = dumps(error.to_dict())
         headers = [
             *self.server_state.default_headers,

@@ -21,6 +21,7 @@ _TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
 # Whether there is a body shows in the headers of HTTP/1 alone.
 _WITH_FRAMES = frozenset({"2", "3"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+_OF_BODY = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class Request:
@@ -35,14 +36,12 @@ class Request:
         original_url: Path and query string as they were sent.
         body: What a body parser made of the body; `UNSET` before that.
         params: Values of the route's placeholders.
-        authentication: What the caller sent as proof, as authentication middleware reads it.
         user: Who is signed in.
     """
 
     base_url: str = ""
     body: Any = UNSET
     params: Mapping[str, str] = _NO_PARAMS
-    authentication: Mapping[str, Any] | None = None
     user: Any = None
     match: Any = None  # the service that the path leads to, while its own middleware runs
     ended_by: Any = None  # the middleware that neither answered nor went on, for the message
@@ -135,6 +134,15 @@ class Request:
         )
 
     @property
+    def authentication(self) -> Mapping[str, Any] | None:
+        """What the caller sent as proof; the same as ``framework.authentication``."""
+        return None if self._framework is None else self._framework.authentication
+
+    @authentication.setter
+    def authentication(self, value: Mapping[str, Any] | None) -> None:
+        self.framework.authentication = value
+
+    @property
     def ip(self) -> str | None:
         """Address of the peer, None where the server does not know it."""
         client = self.scope.get("client")
@@ -162,16 +170,14 @@ class Request:
         """Whether the request comes with a body, which may turn out to be empty."""
         known = self._has_body
         if known is None:
-            known = self._has_body = self._announces_body()
+            scope = self.scope
+            known = scope.get("http_version") in _WITH_FRAMES and self.method not in _WITHOUT_BODY
+            for name, value in scope["headers"]:
+                if name in _OF_BODY:
+                    known = value != b"0"
+                    break
+            self._has_body = known
         return known
-
-    def _announces_body(self) -> bool:
-        for name, value in self.scope["headers"]:
-            if name == b"content-length":
-                return bool(value != b"0")
-            if name == b"transfer-encoding":
-                return True
-        return self.scope.get("http_version") in _WITH_FRAMES and self.method not in _WITHOUT_BODY
 
     async def receive_part(self) -> tuple[bytes, bool]:
         """Return the next part of the body, and whether there are more.

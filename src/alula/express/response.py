@@ -40,7 +40,9 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
 
-# What nearly every answer carries, encoded once.
+# The headers of nearly every answer of a service, encoded once as a whole, and single ones.
+_OF_RESULTS: Final = {"vary": "Accept", "content-type": _JSON}
+_RAW_OF_RESULTS: Final = ((b"vary", b"Accept"), (b"content-type", _JSON.encode()))
 _COMMON: Final = {
     pair: (pair[0].encode(), pair[1].encode())
     for pair in (
@@ -208,6 +210,20 @@ class Response:
 
     # -- what Alula's own middleware calls -----------------------------------------------------
 
+    def send_result(self, value: Any) -> None:
+        """Answer what a service returned as JSON; with no body where the status says so.
+
+        Raises:
+            TypeError: It has no JSON form.
+        """
+        body = b"" if self.status_code == 204 else dumps(value)
+        if not self._headers and not self.headers_sent and self.status_code in _STATUSES:
+            self._headers, self._body, self.headers_sent = {**_OF_RESULTS}, body, True
+        else:
+            self.vary("Accept")
+            self._headers["content-type"] = _JSON
+            self._answer(body, None)
+
     def delegate(self, app: ASGIApp) -> None:
         """Let an ASGI application give the answer; headers that were set are added to its own."""
         self._answer(b"", None)
@@ -226,6 +242,8 @@ class Response:
 
     def finish(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
         """Send the answer."""
+        if not self._wrappers:
+            return self._send(scope, receive, send)
         answer: ASGIApp = self._send
         for wrapper in self._wrappers:
             answer = wrapper(answer)
@@ -255,6 +273,8 @@ class Response:
             headers.pop("content-type", None)
             headers.pop("content-length", None)
             body, raw = b"", self._raw_headers()
+        elif isinstance(body, bytes) and headers == _OF_RESULTS:
+            raw = [*_RAW_OF_RESULTS, (b"content-length", b"%d" % len(body))]
         elif isinstance(body, bytes):
             if "content-length" in headers and (body or scope["method"] != "HEAD"):
                 del headers["content-length"]  # who set it may have been wrong

@@ -8,11 +8,12 @@ from typing import Any
 
 from alula.compose import name_of
 from alula.express.application import ExpressApplication
-from alula.express.chain import Out
+from alula.express.chain import Out, Step
+from alula.express.middleware.caller import proof_reader
 from alula.express.request import Request
 from alula.express.response import Response
-from alula.express.service_route import Formatter, call_service, send_json, send_result
-from alula.routes import Match
+from alula.express.service_route import Formatter, call_service, send_result
+from alula.routes import Found
 from alula.service import ServiceHandle
 
 __all__ = ["rest"]
@@ -38,7 +39,9 @@ def rest(formatter: Formatter | None = None) -> Callable[[ExpressApplication], N
     def configure(app: ExpressApplication) -> None:
         if not isinstance(app, ExpressApplication):
             raise TypeError(f"rest() configures what express(App()) returns, not {app!r}")
-        app.use(_transport(app, formatter))
+        app.add(Step(proof_reader(app.app), claims=True))
+        for step in _transport(app, formatter):
+            app.add(step)
 
     return configure
 
@@ -57,23 +60,29 @@ def _check_formatter(formatter: Any) -> None:
         ) from None
 
 
-def _transport(app: ExpressApplication, formatter: Formatter | None) -> Any:
-    lookup, routes = app.app.lookup, app.service_routes
+def _transport(app: ExpressApplication, formatter: Formatter | None) -> tuple[Step, Step]:
+    """Return the step of services without middleware of their own, and that of the others."""
+    lookup, routes = app.app.routes.find, app.service_routes
 
-    def services(req: Request, res: Response, next: Out) -> Awaitable[None]:
+    def services(req: Request, res: Response) -> Awaitable[None] | None:
         match = lookup(req.path)
+        if match is None or (routes and match[0] in routes):
+            return None
+        if formatter is None:
+            return call_service(match, req, res, answers=True)
+        return _serve(match, formatter, req, res)
+
+    def surrounded_services(req: Request, res: Response, next: Out) -> Awaitable[None]:
+        match = lookup(req.path) if routes else None
         if match is None:
             return next()
-        route = routes.get(match.value) if routes else None
-        if route is None:
-            return serve(match, req, res)
-        return route.handle(match, formatter, req, res, next)
+        return routes[match[0]].handle(match, formatter, req, res, next)
 
-    async def serve(match: Match[ServiceHandle], req: Request, res: Response) -> None:
-        await call_service(match, req, res)
-        if formatter is None:
-            send_json(res)  # the usual case, without a coroutine of its own
-        else:
-            await send_result(formatter, req, res)
+    return Step(services, claims=True), Step(surrounded_services)
 
-    return services
+
+async def _serve(
+    match: Found[ServiceHandle], formatter: Formatter, req: Request, res: Response
+) -> None:
+    await call_service(match, req, res)
+    await send_result(formatter, req, res)

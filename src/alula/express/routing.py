@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self
 
 from alula.compose import Layer
+from alula.express.body_reader import BodyParser
 from alula.express.chain import Out, Step, run_steps
 from alula.express.classify import Kind, kind_of
 from alula.express.mounting import asgi_step
@@ -22,6 +23,7 @@ class Router:
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
+        self._bodyless: list[Step] = []  # the same, but for those that only read bodies
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._steps)} steps>"
@@ -77,6 +79,8 @@ class Router:
         if path.strip("/"):
             step = _Place([step], Pattern(path, whole=False), strip=True).step(step.takes_errors)
         self._steps.append(step)
+        if not step.needs_body:
+            self._bodyless.append(step)
 
     def handle(self, req: Request, res: Response, next: Out) -> Awaitable[None]:
         """Run as middleware: through the own steps, and on to ``next`` where none answers."""
@@ -188,8 +192,9 @@ def step_of(item: Any) -> Step:
         return asgi_step(item)
     if kind is Kind.HANDLER:
         return Step(_without_next(item))
-    needs_body = getattr(item, "needs_body", False) is True
-    return Step(item, kind is Kind.ERROR_MIDDLEWARE, needs_body)
+    if isinstance(item, BodyParser):
+        return Step(item.claim, needs_body=True, claims=True)
+    return Step(item, kind is Kind.ERROR_MIDDLEWARE)
 
 
 def _without_next(handler: Layer) -> Callable[[Request, Response, Any], Any]:

@@ -151,6 +151,7 @@ async def start_server(app: Any, port: int, host: str, **options: Any) -> Server
         "log_config": None,
         "access_log": False,
         "server_header": False,
+        "proxy_headers": False,  # X-Forwarded-For says what a client likes, unless a proxy sets it
         "timeout_graceful_shutdown": GRACE_SECONDS,
         **options,
     }

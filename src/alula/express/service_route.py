@@ -6,18 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from alula.compose import name_of
-from alula.context import HookContext, Params
+from alula.context import HookContext, Params, RequestParams
 from alula.errors import UnsupportedMediaType
 from alula.express.chain import Out, Step, run_steps
 from alula.express.request import Request
 from alula.express.response import Response
 from alula.express.routing import step_of
+from alula.external import outside_of
 from alula.http import METHOD_HEADER, answer_for, method_for, not_allowed
-from alula.routes import Match
+from alula.routes import Found
 from alula.service import ServiceHandle
 from alula.types import ID_METHODS, STANDARD_METHODS, UNSET
 
-__all__ = ["Formatter", "ServiceRoute", "call_service", "send_json", "send_result"]
+__all__ = ["Formatter", "ServiceRoute", "call_service", "send_result"]
 
 Formatter = Callable[[Request, Response], Any]
 
@@ -42,7 +43,7 @@ class ServiceRoute:
 
     async def handle(
         self,
-        match: Match[ServiceHandle],
+        match: Found[ServiceHandle],
         formatter: Formatter | None,
         req: Request,
         res: Response,
@@ -68,8 +69,20 @@ async def _call(req: Request, res: Response, next: Out) -> None:
     await next()
 
 
-async def call_service(match: Match[ServiceHandle], req: Request, res: Response) -> None:
+async def call_service(
+    match: Found[ServiceHandle],
+    req: Request,
+    res: Response,
+    *,
+    answers: bool = False,
+) -> None:
     """Call the method that a request asks for; status, headers and ``res.data`` are set then.
+
+    Args:
+        match: Where the path leads.
+        req: The request.
+        res: The response.
+        answers: Whether to answer ``res.data`` as JSON at once, since nobody wants to see it.
 
     Raises:
         MethodNotAllowed: The service does not offer the method to the outside.
@@ -82,22 +95,26 @@ async def call_service(match: Match[ServiceHandle], req: Request, res: Response)
     method = method_for(verb, record_id is not None, custom)
     if method not in handle.methods or (custom and method in STANDARD_METHODS):
         raise not_allowed(method, verb, handle.methods, record_id is not None)
-    data = None if method in _WITHOUT_DATA else await _data(req)
+    data = None if method in _WITHOUT_DATA else req.body
+    if data is UNSET:
+        data = await _data(req)
     target = record_id if method in ID_METHODS else None
-    context = HookContext(handle.app, handle, method, _params(req, route), target, data)
+    query = req.query
+    params: Params = RequestParams({**query} if query else {}, "rest", req.headers, route, req.ip)
+    by_middleware = req._framework  # noqa: SLF001  # the property would make one for every call
+    if by_middleware is not None:
+        params = Params(params, **by_middleware.__dict__)
+    context = HookContext(handle.app, handle, method, params, target, data)
     res.hook = context
     await handle.run(context)
     res.status_code, headers, res.data = answer_for(context)
-    for name, value in headers.items():
-        res.set(name, value)
-
-
-def send_json(res: Response) -> None:
-    """Answer ``res.data`` as JSON, with no body where the status says that there is none."""
-    if res.vary("Accept").status_code == 204:
-        res.end()
+    if headers:
+        for name, value in headers.items():
+            res.set(name, value)
+    if answers:
+        res.send_result(res.data)
     else:
-        res.remove("content-type").json(res.data)
+        res.data = outside_of(res.data)  # whoever sees it may write it in a form of its own
 
 
 async def send_result(formatter: Formatter | None, req: Request, res: Response) -> None:
@@ -108,7 +125,7 @@ async def send_result(formatter: Formatter | None, req: Request, res: Response) 
         Exception: Whatever it raises.
     """
     if formatter is None:
-        send_json(res)
+        res.send_result(res.data)
         return
     res.vary("Accept")
     result = formatter(req, res)
@@ -121,22 +138,8 @@ async def send_result(formatter: Formatter | None, req: Request, res: Response) 
         )
 
 
-def _params(req: Request, route: dict[str, str]) -> Params:
-    values: dict[str, Any] = {
-        "query": dict(req.query),
-        "provider": "rest",
-        "headers": req.headers,
-        "route": route,
-    }
-    by_middleware = req._framework  # noqa: SLF001  # the property would make one for every call
-    if by_middleware is None:
-        return Params.adopt(values)
-    return Params(values, **by_middleware.__dict__)
-
-
 async def _data(req: Request) -> Any:
-    if req.body is not UNSET:
-        return req.body
+    """Return the data of a request whose body nobody has parsed."""
     if req.has_body and await req.has_content():
         kind = req.get("content-type") or "none"
         known = kind.startswith("application/json")

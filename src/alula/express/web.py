@@ -27,6 +27,9 @@ __all__ = ["WebApplication"]
 
 _answer_error = error_handler()
 
+_PASSED = "alula.passed"
+"""In a scope: the existing application whose middleware has passed it on to ours."""
+
 
 class WebApplication(Router):
     """Middleware and routes as an ASGI application, without services: ``express()``.
@@ -47,7 +50,7 @@ class WebApplication(Router):
         self._gate: Gate | None = None
         self._life = Life(self._lived)
         self._state: dict[str, Any] = {}
-        self._existing = None if existing is None else Existing(existing, self._serve)
+        self._existing = None if existing is None else Existing(existing, self)
         if self._existing is not None:
             self.add(self._existing.step())
 
@@ -111,12 +114,25 @@ class WebApplication(Router):
         """Serve one ASGI connection."""
         if self._gate is not None and scope["type"] != "lifespan" and not await self._gate.admits():
             await self._refuse(scope, receive, send)
-        elif self._existing is None:
-            await self._serve(scope, receive, send)
-        else:
+        elif self._existing is not None and scope.get(_PASSED) is not self._existing.app:
+            scope = {**scope, _PASSED: self._existing.app}
             if self._state:
-                scope = {**scope, "state": {**scope.get("state", {}), **self._state}}
+                scope["state"] = {**scope.get("state", {}), **self._state}
             await self._existing.app(scope, receive, send)
+        elif scope["type"] == "http":
+            req = Request(self, scope, receive)
+            res = Response(req)
+            end = partial(self._end, req, res)
+            if len(scope["headers"]) > MAX_HEADERS:
+                await end(head_too_large(f"The request has over {MAX_HEADERS} headers"))
+            else:
+                steps = self._steps if req.has_body else self._bodyless
+                await run_steps(steps, req, res, end)
+                if not res.headers_sent:
+                    await self._report_silence(req, res, end)
+            await res.finish(scope, req.receive, send)
+        else:
+            await self._serve_other(scope, receive, send)
 
     async def handle(self, req: Request, res: Response, next: Out) -> None:
         """Run as a sub-application mounted in another: ``req.app`` is this one meanwhile."""
@@ -138,19 +154,8 @@ class WebApplication(Router):
         finally:
             req.app = outer
 
-    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            req = Request(self, scope, receive)
-            res = Response(req)
-            end = partial(self._end, req, res)
-            if len(scope["headers"]) > MAX_HEADERS:
-                await end(head_too_large(f"The request has over {MAX_HEADERS} headers"))
-            else:
-                await run_steps(self._steps, req, res, end)
-                if not res.headers_sent:
-                    await self._report_silence(req, res, end)
-            await res.finish(scope, req.receive, send)
-        elif scope["type"] == "lifespan":
+    async def _serve_other(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
         elif self._existing is not None:
             await self._existing.routing(scope, receive, send)
