@@ -14,8 +14,10 @@ import pytest
 
 from alula import Params
 from alula.adapters.base import AdapterService
+from alula.adapters.memory import MemoryService
 from alula.adapters.options import Pagination
 from alula.errors import BadRequest, MethodNotAllowed, NotFound
+from alula.external import GuardedRecord
 from alula.query import EMPTY_QUERY, And, Query, Where
 
 RECORD = {"id": 5, "name": "Ada", "age": 36}
@@ -374,3 +376,29 @@ class TestDollarKeys:
                 with pytest.raises(BadRequest, match="\\$inc"):
                     await method(5, OPERATORS, params)
         assert service.calls == []
+
+
+class TestGuardedRecords:
+    """What a service hides of its records stays hidden where another service stores them."""
+
+    USER = GuardedRecord({"id": 7, "name": "Ada", "password": "hash"}, {"id": 7, "name": "Ada"})
+    SEEN: ClassVar = {"id": 7, "name": "Ada"}
+
+    @pytest.fixture
+    def notes(self):
+        return MemoryService(start_id=1, multi=True)
+
+    async def test_within_data_are_stored_as_they_may_leave(self, notes):
+        await notes.create({"by": self.USER})
+        await notes.create([{"readers": [self.USER]}])
+        await notes.update(1, {"owner": {"was": self.USER}})
+        await notes.patch(2, {"by": self.USER})
+        assert await notes.find() == [
+            {"id": 1, "owner": {"was": self.SEEN}},
+            {"id": 2, "readers": [self.SEEN], "by": self.SEEN},
+        ]
+
+    async def test_as_data_are_stored_whole(self, notes):
+        assert (await notes.create(self.USER))["password"] == "hash"
+        assert (await notes.update(7, self.USER))["password"] == "hash"
+        assert (await notes.patch(7, self.USER))["password"] == "hash"

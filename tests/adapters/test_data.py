@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.adapters.data import MAX_DEPTH, check_data, check_new_id, is_scalar, read_data
+from alula.adapters.data import (
+    MAX_DEPTH,
+    check_data,
+    check_new_id,
+    hide_nested,
+    is_scalar,
+    read_data,
+)
 from alula.errors import BadRequest
+from alula.external import GuardedRecord
 
 NOTHING = frozenset()
 VALUES = st.recursive(
@@ -142,3 +150,20 @@ def test_any_data(data):
     else:
         check_data(data, NOTHING)
     check_data(data, None)
+
+
+def test_what_is_guarded_within_data_is_replaced_by_what_may_leave():
+    guarded = GuardedRecord({"id": 1, "password": "hash"}, {"id": 1})
+    data = {"user": guarded, "users": [{"by": guarded}], "text": "a", "tags": ["b"]}
+    tags = data["tags"]
+    hide_nested(data)
+    assert data == {"user": {"id": 1}, "users": [{"by": {"id": 1}}], "text": "a", "tags": ["b"]}
+    assert data["tags"] is tags
+    assert guarded["password"] == "hash"
+
+
+def test_properties_of_data_that_is_guarded_itself_stay():
+    inner = GuardedRecord({"key": "secret", "name": "A"}, {"name": "A"})
+    record = read_data("update", GuardedRecord({"password": "hash", "team": inner}, {}))
+    hide_nested(record)
+    assert record == {"password": "hash", "team": {"name": "A"}}

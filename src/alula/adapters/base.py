@@ -10,9 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
-from alula.adapters.data import check_data, check_new_id, is_scalar, read_data
+from alula.adapters.data import check_data, check_new_id, hide_nested, is_scalar, read_data
 from alula.adapters.options import Options, Pagination, read_multi, read_pagination
 from alula.adapters.selection import selector
 from alula.context import Params
@@ -160,6 +160,8 @@ class AdapterService(ABC):
             BadRequest: The query is not in order.
         """
         params = _read_params(params)
+        if params.adapter and (own := self._set_up_for(params)) is not None:
+            return await AdapterService.find(own, params)
         query = self._grammar.read(params.query)
         pagination = self.options_for(params).pagination
         if pagination is None:
@@ -185,11 +187,15 @@ class AdapterService(ABC):
             BadRequest: The id is None, or the query is not in order.
             NotFound: No record has the id and meets the query.
         """
-        params = _read_params(params)
-        query = self._read(params)
+        if not isinstance(params, Params):
+            params = Params(params)
+        if params.adapter and (own := self._set_up_for(params)) is not None:
+            return await AdapterService.get(own, id, params)
+        query = self._read(params) if params.query else EMPTY_QUERY
         if id is None:
             raise BadRequest("get needs an id")
-        record = await self._get(id, query, params) if is_scalar(id) else None
+        known = type(id) is str or is_scalar(id)
+        record = await self._get(id, query, params) if known else None
         if record is None:
             raise _not_found(id)
         return record if query.select is None else self._selected([record], query)[0]
@@ -205,6 +211,8 @@ class AdapterService(ABC):
             MethodNotAllowed: The data is a list, and ``multi`` does not allow that.
         """
         params = _read_params(params)
+        if params.adapter and (own := self._set_up_for(params)) is not None:
+            return await AdapterService.create(own, data, params)
         several = isinstance(data, list | tuple)
         if several:
             self._check_multi("create", params)
@@ -223,6 +231,8 @@ class AdapterService(ABC):
             NotFound: No record has the id and meets the query.
         """
         params = _read_params(params)
+        if params.adapter and (own := self._set_up_for(params)) is not None:
+            return await AdapterService.update(own, id, data, params)
         query = self._read(params)
         if id is None or isinstance(data, list | tuple):
             raise BadRequest(_NO_REPLACING_OF_MANY)
@@ -244,6 +254,8 @@ class AdapterService(ABC):
             NotFound: No record has the id and meets the query.
         """
         params = _read_params(params)
+        if params.adapter and (own := self._set_up_for(params)) is not None:
+            return await AdapterService.patch(own, id, data, params)
         query = self._read(params)
         if id is None:
             self._check_multi("patch", params)
@@ -261,6 +273,8 @@ class AdapterService(ABC):
             NotFound: No record has the id and meets the query.
         """
         params = _read_params(params)
+        if params.adapter and (own := self._set_up_for(params)) is not None:
+            return await AdapterService.remove(own, id, params)
         query = self._read(params)
         if id is None:
             self._check_multi("remove", params)
@@ -294,6 +308,17 @@ class AdapterService(ABC):
         more = {name: value for name, value in own.items() if name not in {"paginate", "multi"}}
         return Options(pagination, multi, MappingProxyType(more))
 
+    def _set_up_for(self, params: Params) -> Self | None:  # noqa: ARG002
+        """Return this service with the options that ``params.adapter`` brings for a call.
+
+        None where it brings none but those of `options_for`. An adapter that reads others, such as
+        another id property, says here how it is set up with them.
+
+        Raises:
+            ValueError: One of them is not in order.
+        """
+        return None
+
     # -- reading and checking ------------------------------------------------------------------
 
     def _read(self, params: Params) -> Query:
@@ -311,8 +336,7 @@ class AdapterService(ABC):
             raise MethodNotAllowed(f"Can not {method} multiple entries")
 
     def _new_record(self, data: Any, params: Params) -> Record:
-        record = read_data("create", data)
-        self._check_keys("create", record, params)
+        record = self._read_data("create", data, params)
         given = record.get(self.id)
         if given is None or given == "":
             record.pop(self.id, None)
@@ -321,10 +345,15 @@ class AdapterService(ABC):
         return record
 
     def _read_changes(self, method: str, data: Any, params: Params) -> Record:
-        changes = read_data(method, data)
-        self._check_keys(method, changes, params)
+        changes = self._read_data(method, data, params)
         changes.pop(self.id, None)
         return changes
+
+    def _read_data(self, method: str, data: Any, params: Params) -> Record:
+        record = read_data(method, data)
+        self._check_keys(method, record, params)
+        hide_nested(record)
+        return record
 
     def _check_keys(self, method: str, data: Record, params: Params) -> None:
         rule = self.dollar_keys[method]

@@ -6,8 +6,17 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from alula.errors import BadRequest
+from alula.external import outside_of
 
-__all__ = ["ATOMS", "MAX_DEPTH", "check_data", "check_new_id", "is_scalar", "read_data"]
+__all__ = [
+    "ATOMS",
+    "MAX_DEPTH",
+    "check_data",
+    "check_new_id",
+    "hide_nested",
+    "is_scalar",
+    "read_data",
+]
 
 MAX_DEPTH: Final = 100
 """How many levels of objects and lists data may have (as MongoDB)."""
@@ -74,6 +83,17 @@ def check_data(data: Mapping[str, Any], opened: Collection[str] | None) -> None:
                 if depth == MAX_DEPTH:
                     raise BadRequest(f"The data has more than {MAX_DEPTH} levels")
                 waiting.append((inner, depth + 1))
+
+
+def hide_nested(data: dict[str, Any]) -> None:
+    """Replace guarded records of other services within the data by what may leave of them.
+
+    What is stored comes back as plain records, which nothing guards. The data itself may be such a
+    record, as where it is changed and written back: its own properties stay.
+    """
+    for name, value in data.items():
+        if type(value) not in ATOMS:
+            data[name] = outside_of(value)
 
 
 def _check_keys(value: Mapping[str, Any], opened: Collection[str]) -> None:

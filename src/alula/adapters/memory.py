@@ -146,7 +146,7 @@ class MemoryService(AdapterService):
         return [record.copy() for record in chosen], total
 
     async def _get(self, id: Id, query: Query, params: Params) -> Record | None:
-        record = self._match(id, query)
+        record = self._match(id, query) if query.criteria.parts else self._store.get(str(id))
         return None if record is None else record.copy()
 
     async def _create(self, records: list[Record], query: Query, params: Params) -> list[Record]:

@@ -1,0 +1,29 @@
+"""Services on collections of MongoDB. Needs the extra ``mongodb``."""
+
+try:
+    import pymongo as _pymongo  # noqa: F401  # to see whether it is there
+except ImportError as error:
+    raise ImportError(
+        "alula.adapters.mongodb needs pymongo, which is not installed;"
+        " install it with: pip install 'alula[mongodb]'"
+    ) from error
+
+from alula.adapters.mongodb.forms import JSON_FORMS
+from alula.adapters.mongodb.object_ids import (
+    ObjectIdSchema,
+    keyword_object_id,
+    resolve_object_id,
+    resolve_query_object_id,
+)
+from alula.adapters.mongodb.service import MongoDBService
+from alula.adapters.mongodb.transactions import transaction
+
+__all__ = [
+    "JSON_FORMS",
+    "MongoDBService",
+    "ObjectIdSchema",
+    "keyword_object_id",
+    "resolve_object_id",
+    "resolve_query_object_id",
+    "transaction",
+]

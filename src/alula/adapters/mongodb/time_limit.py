@@ -1,0 +1,70 @@
+"""How long an operation may take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, TypeVar
+
+import pymongo
+
+from alula.errors import Timeout
+
+__all__ = ["as_option", "in_time", "limited", "read_max_time"]
+
+_T = TypeVar("_T")
+
+_UNLIMITED: Final[AbstractContextManager[Any]] = nullcontext()
+
+
+def read_max_time(value: Any, where: str) -> float | None:
+    """Return the seconds that a number of milliseconds stands for, None for no limit.
+
+    Args:
+        value: Milliseconds from 1 on, or None.
+        where: What to call it in an error.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if value is None:
+        return None
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{where} is {value!r}; give whole milliseconds from 1 on, or None")
+    return value / 1000
+
+
+def limited(seconds: float | None) -> AbstractContextManager[Any]:
+    """Bound the driver's operations inside: on the server, on the way, and while they wait.
+
+    Args:
+        seconds: None leaves them to what the client is set up with.
+    """
+    return _UNLIMITED if seconds is None else pymongo.timeout(seconds)
+
+
+def as_option(name: str, seconds: float | None) -> dict[str, int]:
+    """Return a time limit as an option of the driver that has a name; nothing for no limit."""
+    return {} if seconds is None else {name: round(seconds * 1000)}
+
+
+async def in_time(waited: Awaitable[_T], seconds: float | None) -> _T:
+    """Return what something resolves to that is no operation of the driver.
+
+    Args:
+        waited: It is cancelled where it takes too long; behind a shield it goes on.
+        seconds: How long it may take, None for no limit.
+
+    Raises:
+        Timeout: It took longer.
+        Exception: What it raises.
+    """
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await waited
+    except TimeoutError as error:
+        if limit.expired():
+            raise Timeout("The database's collection was not there in time") from error
+        raise

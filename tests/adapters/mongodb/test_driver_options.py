@@ -1,0 +1,121 @@
+"""What of `params.docdb` and `params.collation` reaches which call of the driver."""
+
+from __future__ import annotations
+
+import pytest
+from pymongo import ReturnDocument
+
+from alula.adapters.mongodb.driver_options import options_for, ranged, upsert_options
+from alula.context import Params
+from alula.query import Query
+
+COLLATION = {"locale": "en", "strength": 2}
+CALLS = [
+    "find", "aggregate", "count", "get", "insert", "change", "replace", "delete",
+    "several", "create_all", "patch_all", "remove_all",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_there_are_none_where_none_are_given(call):
+    assert options_for(call, Params()) == {}
+    assert options_for(call, Params(docdb={})) == {}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_collation_is_for_find_patch_and_remove(call):
+    found = options_for(call, Params(collation=COLLATION))
+    wanted = {"find", "aggregate", "count", "change", "delete", "several"}
+    assert found == ({"collation": COLLATION} if call in wanted else {})
+
+
+def test_an_option_of_the_driver_goes_before_the_param():
+    own = {"locale": "de"}
+    params = Params(collation=COLLATION, docdb={"collation": own})
+    assert options_for("find", params) == {"collation": own}
+    assert options_for("get", params) == {"collation": own}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_session_takes_part_in_every_call(call):
+    found = options_for(call, Params(docdb={"session": "s"}))
+    # Calls on several records hand it over apart: it may be one of their own.
+    apart = {"several", "create_all", "patch_all", "remove_all"}
+    assert found == ({} if call in apart else {"session": "s"})
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_upsert_concerns_writes_of_one_record(call):
+    found = options_for(call, Params(docdb={"upsert": True, "comment": "c"}))
+    assert found == {"comment": "c"} | ({"upsert": True} if call in {"change", "replace"} else {})
+
+
+def test_options_of_commands_bear_the_names_of_the_server():
+    params = Params(docdb={"max_time_ms": 5, "allow_disk_use": True, "batch_size": 2})
+    assert options_for("find", params) == dict(params.docdb)
+    assert options_for("aggregate", params) == {
+        "maxTimeMS": 5,
+        "allowDiskUse": True,
+        "batchSize": 2,
+    }
+    assert options_for("change", params) == {"maxTimeMS": 5}
+
+
+def test_a_name_that_no_call_knows_is_an_error():
+    with pytest.raises(ValueError, match=r"params\.docdb has 'sesion'; .*session"):
+        options_for("find", Params(docdb={"sesion": 1}))
+
+
+@pytest.mark.parametrize("call", ["find", "aggregate", "count", "change"])
+@pytest.mark.parametrize(
+    ("hint", "wanted"),
+    [
+        ("by_age", "by_age"),
+        ([("age", 1), ("name", -1)], {"age": 1, "name": -1}),
+        (["age", ("name", -1)], {"age": 1, "name": -1}),
+        ({"age": 1}, {"age": 1}),
+        (None, None),
+    ],
+)
+def test_an_index_has_the_forms_that_the_driver_knows(call, hint, wanted):
+    assert options_for(call, Params(docdb={"hint": hint})) == {"hint": wanted}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_order_and_range_go_with_the_query(call):
+    assert options_for(call, Params(docdb={"sort": "a", "limit": 1, "skip": 1})) == {}
+
+
+@pytest.mark.parametrize(
+    ("docdb", "query", "wanted"),
+    [
+        (None, Query(limit=5), Query(limit=5)),
+        ({"comment": "c"}, Query(limit=5), Query(limit=5)),
+        ({"limit": 2}, Query(), Query(limit=2)),
+        ({"limit": 2}, Query(limit=5), Query(limit=2)),
+        ({"limit": 9}, Query(limit=5), Query(limit=5)),
+        ({"limit": 9}, Query(limit=0), Query(limit=0)),
+        ({"limit": -2}, Query(), Query(limit=2)),
+        ({"limit": 0}, Query(limit=5), Query(limit=5)),
+        ({"limit": None, "skip": None, "sort": None}, Query(), Query()),
+        ({"skip": 3}, Query(limit=5), Query(limit=5, skip=3)),
+        ({"skip": 3}, Query(skip=1), Query(skip=1)),
+        ({"sort": [("a", 1), ("b", -1)]}, Query(), Query(sort=(("a", 1), ("b", -1)))),
+        ({"sort": "a"}, Query(), Query(sort=(("a", 1),))),
+        ({"sort": {"a": -1}}, Query(), Query(sort=(("a", -1),))),
+        ({"sort": ["a", "b"]}, Query(), Query(sort=(("a", 1), ("b", 1)))),
+        ({"sort": "a"}, Query(sort=(("b", -1),)), Query(sort=(("b", -1),))),
+    ],
+)
+def test_the_query_goes_before_order_and_range_of_the_driver(docdb, query, wanted):
+    assert ranged(query, Params(docdb=docdb)) == wanted
+
+
+def test_an_upsert_of_a_query_has_the_options_of_a_change():
+    docdb = {"upsert": True, "session": "s", "projection": ["a"], "comment": "c"}
+    assert upsert_options(Params(docdb=docdb, collation=COLLATION)) == {
+        "upsert": True,
+        "comment": "c",
+        "collation": COLLATION,
+        "return_document": ReturnDocument.AFTER,
+    }

@@ -1,0 +1,143 @@
+"""From a query to the filter that the database gets."""
+
+from __future__ import annotations
+
+import pytest
+from bson import ObjectId
+
+from alula.adapters.mongodb.filters import all_of, filter_of
+from alula.adapters.mongodb.object_ids import to_object_id
+from alula.errors import BadRequest
+from alula.query import Grammar
+
+OPENED = [
+    "$eq", "$not", "$all", "$elemMatch", "$exists", "$size", "$mod", "$regex", "$options", "$type",
+]  # fmt: skip
+GRAMMAR = Grammar(
+    operators=OPENED, filters={"$text": True, "$search": True, "$comment": False, "$nor": True}
+)
+HEX = "64b0000000000000000000d1"
+ID = ObjectId(HEX)
+
+
+def read(query):
+    def convert(field, value):
+        return to_object_id(value) if field == "_id" else value
+
+    return filter_of(GRAMMAR.read(query), convert)
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ({}, {}),
+        ({"$limit": 1, "$sort": {"a": 1}}, {}),
+        ({"a": 1}, {"a": {"$eq": 1}}),
+        ({"a": None}, {"a": {"$eq": None}}),
+        ({"a.b": {"$gt": 1, "$lt": 3}}, {"a.b": {"$gt": 1, "$lt": 3}}),
+        ({"a": 1, "b": {"$in": [1, "x"]}}, {"a": {"$eq": 1}, "b": {"$in": [1, "x"]}}),
+        ({"a": {"b": 1}}, {"a": {"$eq": {"b": 1}}}),
+        ({"a": [1, 2]}, {"a": {"$eq": [1, 2]}}),
+        (
+            {"$or": [{"a": 1}, {"b": 2, "c": 3}]},
+            {"$or": [{"a": {"$eq": 1}}, {"b": {"$eq": 2}, "c": {"$eq": 3}}]},
+        ),
+        (
+            {"a": 1, "$and": [{"a": {"$ne": 2}}, {"$or": [{"b": 1}]}]},
+            {
+                "$and": [
+                    {"a": {"$eq": 1}},
+                    {"a": {"$ne": 2}, "$or": [{"b": {"$eq": 1}}]},
+                ]
+            },
+        ),
+        ({"a": {"$not": {"$gt": 1}}}, {"a": {"$not": {"$gt": 1}}}),
+        ({"a": {"$elemMatch": {"$gt": 1, "$lt": 2}}}, {"a": {"$elemMatch": {"$gt": 1, "$lt": 2}}}),
+        (
+            {"a": {"$elemMatch": {"b": 1, "_id": HEX}}},
+            {"a": {"$elemMatch": {"b": {"$eq": 1}, "_id": {"$eq": HEX}}}},
+        ),
+        ({"a": {"$regex": "^x", "$options": "i"}}, {"a": {"$regex": "^x", "$options": "i"}}),
+        ({"a": {"$type": "string"}}, {"a": {"$type": "string"}}),
+    ],
+)
+def test_builds_the_filter(query, wanted):
+    assert read(query) == wanted
+
+
+def test_equality_never_reads_a_value_as_operators():
+    """Whatever a value is, it stands below an operator of ours."""
+    assert read({"a": {"b": {"c": 1}}}) == {"a": {"$eq": {"b": {"c": 1}}}}
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (HEX, {"$eq": ID}),
+        ("other", {"$eq": "other"}),
+        ({"$in": [HEX, "x"]}, {"$in": [ID, "x"]}),
+        ({"$nin": [HEX]}, {"$nin": [ID]}),
+        ({"$all": [HEX]}, {"$all": [ID]}),
+        ({"$ne": HEX, "$gt": HEX}, {"$ne": ID, "$gt": ID}),
+        ({"$not": {"$in": [HEX], "$lte": HEX}}, {"$not": {"$in": [ID], "$lte": ID}}),
+        ({"$elemMatch": {"$eq": HEX}}, {"$elemMatch": {"$eq": ID}}),
+        ({"$regex": HEX}, {"$regex": HEX}),
+    ],
+)
+def test_ids_are_converted_where_they_are_compared(value, wanted):
+    assert read({"_id": value}) == {"_id": wanted}
+    assert read({"$or": [{"_id": value}]}) == {"$or": [{"_id": wanted}]}
+
+
+@pytest.mark.parametrize(
+    ("operator", "text", "wanted"),
+    [
+        ("$exists", "1", True),
+        ("$exists", "true", True),
+        ("$exists", "false", False),
+        ("$exists", True, True),
+        ("$size", "2", 2),
+        ("$size", "-2", -2),
+        ("$size", 2, 2),
+        ("$size", "two", "two"),
+        ("$size", "", ""),
+        ("$size", "9" * 19, "9" * 19),
+        ("$mod", ["4", 0], [4, 0]),
+        ("$mod", "4", "4"),
+    ],
+)
+def test_what_is_no_text_may_come_as_text(operator, text, wanted):
+    found = read({"a": {operator: text}})["a"][operator]
+    assert (found, type(found)) == (wanted, type(wanted))
+
+
+def test_other_fields_keep_their_text():
+    assert read({"owner": HEX, "a._id": {"$in": [HEX]}}) == {
+        "owner": {"$eq": HEX},
+        "a._id": {"$in": [HEX]},
+    }
+
+
+def test_exists_is_true_or_false():
+    with pytest.raises(BadRequest, match=r"\$exists"):
+        read({"a": {"$exists": "perhaps"}})
+
+
+def test_opened_filters_go_with_the_criteria():
+    assert read({"$text": {"$search": "x"}, "a": 1}) == {
+        "a": {"$eq": 1},
+        "$text": {"$search": "x"},
+    }
+    assert read({"$search": "x y"}) == {"$text": {"$search": "x y"}}
+    assert read({"$comment": "dropped"}) == {}
+    assert read({"$nor": [{"a": 1}]}) == {"$nor": [{"a": 1}]}
+
+
+def test_parts_with_one_name_twice_are_kept_apart():
+    assert all_of([]) == {}
+    assert all_of([{"a": 1}, {"b": 2}]) == {"a": 1, "b": 2}
+    assert all_of([{"a": 1}, {"b": 2}, {"a": 3}]) == {"$and": [{"a": 1}, {"b": 2}, {"a": 3}]}
+    # The parts stay as they are, also where the first ones could be merged.
+    parts = [{"a": 1}, {"a": 2}]
+    assert all_of(parts) == {"$and": [{"a": 1}, {"a": 2}]}
+    assert parts == [{"a": 1}, {"a": 2}]

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+
+import pytest
+
+from alula.adapters.mongodb import line as line_module
+from alula.adapters.mongodb.line import Line
+
+TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """Let no pause of a busy machine look like a query that hangs."""
+    monkeypatch.setattr(line_module, "PATIENCE", 1000)
+
+
+class Store:
+    """Answers each batch when it is told to, and keeps what it was asked."""
+
+    def __init__(self, *, at_once: bool = False) -> None:
+        self.batches: list[list[object]] = []
+        self.gate = asyncio.Event()
+        self.left = 0
+        self.error: Exception | None = None
+        self.line: Line[object] = Line(self.carry, self.leave)
+        if at_once:
+            self.gate.set()
+
+    def ask(self, question: object) -> asyncio.Task[object]:
+        return asyncio.ensure_future(self.line.ask(question))
+
+    def leave(self) -> None:
+        self.left += 1
+
+    async def carry(self, questions: list[object]) -> list[object]:
+        self.batches.append(questions)
+        await self.gate.wait()
+        if self.error:
+            error, self.error = self.error, None
+            raise error
+        return [
+            question if isinstance(question, Exception) else f"answer to {question}"
+            for question in questions
+        ]
+
+
+async def turns(number: int = 5) -> None:
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def test_those_of_one_turn_go_together():
+    store = Store(at_once=True)
+    answers = await asyncio.gather(*(store.ask(n) for n in range(5)))
+    assert answers == [f"answer to {n}" for n in range(5)]
+    assert store.batches == [[0, 1, 2, 3, 4]]
+    assert store.left == 1
+
+
+async def test_one_alone_is_asked_when_its_turn_is_over():
+    store = Store()
+    store.ask("a")
+    await turns(2)
+    assert store.batches == [["a"]]
+    store.gate.set()
+    await turns()
+    assert store.left == 1
+
+
+async def test_who_comes_later_never_joins_a_query_under_way_but_shares_the_next():
+    store = Store()
+    first = store.ask("a")
+    await turns()
+    later = [store.ask("b"), store.ask("c")]
+    await turns()
+    assert store.batches == [["a"]]
+    store.gate.set()
+    assert [await first, *[await each for each in later]] == [
+        "answer to a",
+        "answer to b",
+        "answer to c",
+    ]
+    assert store.batches == [["a"], ["b", "c"]]
+    assert store.left == 1
+
+
+async def test_the_line_works_again_after_it_was_left():
+    store = Store(at_once=True)
+    assert await store.ask("a") == "answer to a"
+    assert await store.ask("b") == "answer to b"
+    assert store.left == 2
+
+
+async def test_one_that_is_asked_in_the_turn_in_which_the_last_answer_comes_is_not_forgotten():
+    store = Store(at_once=True)
+    answers = []
+    for n in range(20):
+        future = store.ask(n)
+        for _ in range(n % 7):  # at every distance from the end of the query before
+            await asyncio.sleep(0)
+        answers.append(asyncio.wait_for(future, 1))
+    assert await asyncio.gather(*answers) == [f"answer to {n}" for n in range(20)]
+
+
+async def test_a_failed_query_fails_for_all_that_shared_it_and_for_nobody_else():
+    store = Store()
+    store.error = OSError("gone")
+    shared = [store.ask("a"), store.ask("b")]
+    await turns()
+    next_one = store.ask("c")
+    store.gate.set()
+    for future in shared:
+        with pytest.raises(OSError, match="gone"):
+            await future
+    assert await next_one == "answer to c"
+
+
+async def test_an_error_among_the_answers_reaches_its_own_caller():
+    store = Store(at_once=True)
+    good, bad = store.ask("a"), store.ask(KeyError("b"))
+    with pytest.raises(KeyError, match="b"):
+        await bad
+    assert await good == "answer to a"
+
+
+async def test_a_cancelled_caller_hurts_no_other_and_is_not_asked_for():
+    store = Store()
+    first = store.ask("a")
+    await turns()
+    gone, stays = store.ask("b"), store.ask("c")
+    gone.cancel()
+    store.gate.set()
+    assert await first == "answer to a"
+    assert await stays == "answer to c"
+    assert store.batches == [["a"], ["c"]]
+
+
+async def test_a_caller_cancelled_while_its_query_is_under_way_hurts_no_other():
+    store = Store()
+    gone, stays = store.ask("a"), store.ask("b")
+    await turns()
+    gone.cancel()
+    store.gate.set()
+    assert await stays == "answer to b"
+
+
+async def test_where_all_were_cancelled_nothing_is_asked():
+    store = Store(at_once=True)
+    alone = store.ask("a")
+    await turns(1)
+    alone.cancel()
+    await turns()
+    assert store.batches == []
+    assert store.left == 1
+
+
+async def test_where_all_that_waited_were_cancelled_nothing_more_is_asked():
+    store = Store()
+    first = [store.ask("a"), store.ask("b")]
+    await turns()
+    waiting = [store.ask("c"), store.ask("d")]
+    await turns()
+    for task in waiting:
+        task.cancel()
+    store.gate.set()
+    assert await asyncio.gather(*first) == ["answer to a", "answer to b"]
+    await turns()
+    assert store.batches == [["a", "b"]]
+    assert store.left == 1
+
+
+async def test_a_query_takes_no_more_than_its_number(monkeypatch):
+    monkeypatch.setattr(line_module, "MOST", 3)
+    store = Store(at_once=True)
+    await asyncio.gather(*(store.ask(n) for n in range(7)))
+    assert store.batches == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+async def test_a_query_that_hangs_holds_nobody_up_for_long(monkeypatch):
+    store = Store()
+    hangs = store.ask("a")
+    await turns()
+    waits = store.ask("b")
+    await turns()
+    assert store.batches == [["a"]]
+    monkeypatch.setattr(line_module, "PATIENCE", 0.0001)
+    await asyncio.sleep(0.002)
+    comes = store.ask("c")
+    await turns()
+    assert store.batches == [["a"], ["b", "c"]]
+    assert store.left == 0
+    store.gate.set()
+    assert await asyncio.gather(hangs, waits, comes)
+    await turns()
+    assert store.left == 1
+
+
+async def test_the_context_of_a_caller_stays_its_own():
+    seen = []
+
+    async def carry(questions: list[str]) -> list[str]:
+        seen.append((len(questions), TENANT.get()))
+        return questions
+
+    line: Line[str] = Line(carry, lambda: None)
+    TENANT.set("acme")
+    await asyncio.gather(line.ask("a"), line.ask("b"))
+    assert seen == [(2, "nobody")]
+    await line.ask("c")
+    assert seen[1:] == [(1, "acme")]
+
+
+async def test_who_is_alone_and_cancelled_leaves_the_line_to_the_next():
+    store = Store()
+    alone = store.ask("a")
+    await turns()
+    waits = store.ask("b")
+    await turns()
+    alone.cancel()
+    await turns()
+    assert store.batches == [["a"], ["b"]]
+    store.gate.set()
+    assert await waits == "answer to b"
+    assert alone.cancelled()
+    assert store.left == 1
+
+
+async def test_who_is_cancelled_before_its_turn_is_over_is_not_asked_for():
+    store = Store(at_once=True)
+    gone, stays = store.ask("a"), store.ask("b")
+    await turns(1)
+    gone.cancel()
+    assert await stays == "answer to b"
+    assert store.batches == [["b"]]
+
+
+async def test_an_error_that_is_the_answer_is_raised_for_one_alone_too():
+    store = Store(at_once=True)
+    with pytest.raises(KeyError, match="a"):
+        await store.ask(KeyError("a"))
+    assert store.left == 1
+
+
+async def test_a_query_that_is_cancelled_from_outside_leaves_nobody_waiting():
+    store = Store()
+    under_way = [store.ask("a"), store.ask("b")]
+    await turns()
+    waiting = store.ask("c")
+    await turns()
+    (task,) = store.line._tasks
+    task.cancel()
+    for future in under_way:
+        with pytest.raises(asyncio.CancelledError):
+            await future
+    store.gate.set()
+    assert await waiting == "answer to c"
+    assert store.left == 1

@@ -1,0 +1,125 @@
+"""The local server: a replica set of one member, on a real mongod."""
+
+from __future__ import annotations
+
+import pytest
+from pymongo import AsyncMongoClient
+from pymongo.errors import AutoReconnect, OperationFailure
+from tests.requirements import require_mongod
+
+from alula.adapters.mongodb import local
+from alula.adapters.mongodb.local import (
+    LocalServer,
+    LocalServerError,
+    Mongod,
+    form_replica_set,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _needs_mongod():
+    require_mongod()
+
+
+async def count_after_one_more(server: LocalServer) -> int:
+    """Write a record in a transaction, which takes a primary; return how many there are."""
+    async with AsyncMongoClient(server.url, serverSelectionTimeoutMS=5_000) as client:
+        records = client.test.records
+        async with client.start_session() as session, await session.start_transaction():
+            await records.insert_one({}, session=session)
+        return await records.count_documents({})
+
+
+async def test_keeps_its_data_when_its_port_changes_and_after_a_kill(tmp_path):
+    server = LocalServer(tmp_path)
+    async with server as entered:
+        assert entered is server
+        first = server.url
+        assert first.startswith("mongodb://127.0.0.1:")
+        assert await server.start() is server
+        assert server.url == first
+        assert await count_after_one_more(server) == 1
+        server._mongod.kill()
+    await server.start()
+    assert server.url != first
+    assert await count_after_one_more(server) == 2
+    port = server._mongod.port
+    await server.stop()
+    async with LocalServer(tmp_path, port=port) as again:  # the address of the last time
+        assert again.url == f"mongodb://127.0.0.1:{port}/?replicaSet=alula"
+        assert await count_after_one_more(again) == 3
+
+
+async def test_a_folder_of_its_own_goes_with_it():
+    server = LocalServer()
+    with pytest.raises(LocalServerError, match=r"not running; `await server.start\(\)` first"):
+        _ = server.url
+    await server.start()
+    folder = server._mongod.folder
+    assert repr(server) == f"<LocalServer <Mongod {server._mongod.address} in {folder}>>"
+    assert (folder / "mongod.log").is_file()
+    await server.stop(grace=0)
+    assert not folder.exists()
+    await server.stop()
+    with pytest.raises(LocalServerError, match="not running"):
+        _ = server.url
+
+
+async def test_leaves_nothing_behind_where_the_set_can_not_be_formed(tmp_path, monkeypatch):
+    started = []
+
+    async def fail(members):
+        started.extend(members)
+        raise LocalServerError("no primary")
+
+    monkeypatch.setattr(local, "form_replica_set", fail)
+    server = LocalServer(tmp_path)
+    with pytest.raises(LocalServerError, match="no primary"):
+        await server.start()
+    assert not started[0].is_running()
+    with pytest.raises(LocalServerError, match="not running"):
+        _ = server.url
+
+
+async def test_a_standalone_server_can_not_become_a_set(tmp_path):
+    server = Mongod(tmp_path)
+    await server.start()
+    with pytest.raises(OperationFailure, match="replSet"):
+        await form_replica_set([server])
+    server.kill()
+
+
+async def test_settings_reach_the_set_and_no_primary_in_time_is_an_error(tmp_path, monkeypatch):
+    server = Mongod(tmp_path, replica_set="rs")
+    await server.start()
+    await form_replica_set([server], {"electionTimeoutMillis": 1234})
+    async with AsyncMongoClient("127.0.0.1", server.port, directConnection=True) as client:
+        found = await client.admin.command("replSetGetConfig")
+    assert found["config"]["settings"]["electionTimeoutMillis"] == 1234
+    assert found["config"]["_id"] == "rs"
+
+    monkeypatch.setattr(local, "SECONDS_TO_START", 0)
+    monkeypatch.setattr(local, "_has_primary", never)
+    with pytest.raises(LocalServerError, match=r"no primary was elected; see \S+mongod.log"):
+        await form_replica_set([server])
+    server.kill()
+
+
+async def never(_) -> bool:
+    return False
+
+
+class Dropping:
+    """A client whose server drops the connection."""
+
+    @property
+    def admin(self):
+        return self
+
+    async def command(self, name):
+        assert name == "hello"
+        raise AutoReconnect("connection closed")
+
+
+async def test_a_dropped_connection_means_no_primary_yet():
+    assert await local._has_primary(Dropping()) is False

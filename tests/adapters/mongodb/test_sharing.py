@@ -1,0 +1,585 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import bson
+import pytest
+from bson import DBRef, Decimal128, ObjectId
+from bson.errors import InvalidBSON
+from pymongo import AsyncMongoClient, WriteConcern, errors, monitoring
+
+from alula.adapters.mongodb import MongoDBService
+from alula.adapters.mongodb.sharing import Sharing, read_share
+from alula.errors import BadRequest, Conflict, NotFound
+
+CASE_BLIND = {"locale": "en", "strength": 2}
+
+
+class Commands(monitoring.CommandListener):
+    """Keeps the commands that a client sends."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict] = []
+        self.any = asyncio.Event()
+
+    def started(self, event):
+        if event.command_name in ("find", "insert", "aggregate", "count"):
+            self.sent.append(dict(event.command))
+            self.any.set()
+
+    def succeeded(self, event): ...
+
+    def failed(self, event): ...
+
+    @property
+    def names(self) -> list[str]:
+        return [next(iter(command)) for command in self.sent]
+
+
+@pytest.fixture(scope="module")
+def commands():
+    return Commands()
+
+
+@pytest.fixture(scope="module")
+async def watched(mongodb_url, commands):
+    async with AsyncMongoClient(mongodb_url, event_listeners=[commands]) as client:
+        yield client
+        await client.drop_database("alula_sharing")
+
+
+@pytest.fixture
+async def model(watched, commands):
+    collection = watched["alula_sharing"][f"c{ObjectId()}"]
+    await collection.insert_many([{"_id": n, "n": n, "tags": ["a"]} for n in range(10)])
+    await collection.insert_one({"_id": "abc", "text": "small"})
+    commands.sent.clear()
+    yield collection
+    await collection.drop()
+
+
+def get(sharing, model, id, filter=None, seconds=None, **options):
+    return sharing.get(model, id, filter or {}, seconds, **options)
+
+
+async def create(sharing, model, record, seconds):
+    record.setdefault("_id", ObjectId())
+    await sharing.create(model, bson.encode(record, codec_options=model.codec_options), seconds)
+
+
+# -- the option ------------------------------------------------------------------------------------
+
+
+def test_all_is_shared_unless_it_is_switched_off():
+    every = {"get", "create", "count"}
+    assert read_share(None) == read_share(True) == read_share({}) == every
+    assert read_share(False) == set()
+    assert read_share({"get": False}) == {"create", "count"}
+    assert read_share({"get": True, "count": False}) == {"get", "create"}
+
+
+@pytest.mark.parametrize("value", [1, "get", ["get"], {"find": False}, {"get": 1}])
+def test_an_option_that_makes_no_sense_is_refused(value):
+    with pytest.raises(ValueError, match=r"^share "):
+        read_share(value)
+
+
+# -- get -------------------------------------------------------------------------------------------
+
+
+async def test_gets_of_one_turn_take_one_query(model, commands):
+    sharing = Sharing()
+    records = await asyncio.gather(*(get(sharing, model, n) for n in range(10)))
+    assert records == [{"_id": n, "n": n, "tags": ["a"]} for n in range(10)]
+    assert commands.names == ["find"]
+    assert commands.sent[0]["filter"] == {"_id": {"$in": list(range(10))}}
+
+
+async def test_gets_that_come_while_one_is_under_way_take_the_next_query(model, commands):
+    sharing = Sharing()
+    first = asyncio.ensure_future(get(sharing, model, 0))
+    commands.any.clear()
+    await commands.any.wait()
+    rest = await asyncio.gather(*(get(sharing, model, n) for n in (1, 2, 3)))
+    assert [record["n"] for record in [await first, *rest]] == [0, 1, 2, 3]
+    assert commands.names == ["find", "find"]
+
+
+async def test_one_alone_goes_as_a_plain_find_one(model, commands):
+    assert await get(Sharing(), model, 3) == {"_id": 3, "n": 3, "tags": ["a"]}
+    assert commands.sent[0]["filter"] == {"_id": 3}
+    assert commands.sent[0]["limit"] == 1
+    assert commands.sent[0]["singleBatch"] is True
+
+
+async def test_switched_off_each_takes_its_own(model, commands):
+    sharing = Sharing({"get": False})
+    await asyncio.gather(*(get(sharing, model, n) for n in range(4)))
+    assert len(commands.sent) == 4
+
+
+async def test_a_missing_record_concerns_its_own_caller_only(model, commands):
+    sharing = Sharing()
+    found = await asyncio.gather(*(get(sharing, model, key) for key in (ObjectId(), 1, 99, "x")))
+    assert [record and record["n"] for record in found] == [None, 1, None, None]
+
+
+async def test_object_ids_that_are_missing_are_not_asked_for_again(model, commands):
+    sharing = Sharing()
+    assert await asyncio.gather(*(get(sharing, model, ObjectId()) for _ in range(5))) == [None] * 5
+    assert commands.names == ["find"]
+
+
+async def test_only_the_same_criteria_go_together(model, commands):
+    sharing = Sharing()
+    await model.insert_one({"_id": "one", "n": 1, "mine": 1})
+    await model.insert_one({"_id": "yes", "n": 2, "mine": True})
+    commands.sent.clear()
+    found = await asyncio.gather(
+        *(get(sharing, model, key, {"mine": mine}) for mine in (1, True) for key in ("one", "yes"))
+    )
+    assert [record and record["_id"] for record in found] == ["one", None, None, "yes"]
+    filters = [command["filter"] for command in commands.sent if "$and" in command["filter"]]
+    shared = [each for each in filters if "$in" in str(each)]
+    assert [repr(each["$and"][1]) for each in shared] == ["{'mine': 1}", "{'mine': True}"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"projection": {"n": 1}}, {"collation": CASE_BLIND}, {"seconds": 5.0}]
+)
+async def test_only_the_same_options_go_together(model, commands, options):
+    sharing = Sharing()
+    plain, other = await asyncio.gather(get(sharing, model, 1), get(sharing, model, 2, **options))
+    assert plain["n"] == 1
+    assert other["n"] == 2
+    assert ("tags" in other) is ("projection" not in options)
+    assert len(commands.sent) == 2
+
+
+async def test_collections_never_mix(model, commands):
+    sharing = Sharing()
+    twin = model.with_options(write_concern=WriteConcern(w=1))  # equal to it for Python
+    other = model["others"]
+    await other.insert_one({"_id": 1, "n": "other"})
+    commands.sent.clear()
+    found = await asyncio.gather(*(get(sharing, each, 1) for each in (model, twin, other)))
+    assert [record["n"] for record in found] == [1, 1, "other"]
+    assert len(commands.sent) == 3
+
+
+async def test_callers_of_one_record_share_nothing_of_it(model, commands):
+    sharing = Sharing()
+    first, second, third = await asyncio.gather(*(get(sharing, model, 1) for _ in range(3)))
+    assert first == second == third
+    first["tags"].append("b")
+    second["n"] = 7
+    assert third == {"_id": 1, "n": 1, "tags": ["a"]}
+    assert second["tags"] == ["a"]
+
+
+async def test_an_id_that_a_collation_takes_for_another_is_found_in_company_too(model):
+    sharing = Sharing()
+    ids = ["abc", "ABC", "Abc", "x"]
+    found = await asyncio.gather(*(get(sharing, model, key, collation=CASE_BLIND) for key in ids))
+    assert [record and record["_id"] for record in found] == ["abc", "abc", "abc", None]
+
+
+async def test_a_default_collation_mixes_up_no_callers(watched, commands):
+    database = watched["alula_sharing"]
+    model = await database.create_collection(f"c{ObjectId()}", collation=CASE_BLIND)
+    await model.insert_many([{"_id": "ann", "tags": []}, {"_id": "bob"}])
+    sharing = Sharing()
+    for ids, wanted in (
+        (["bob", "ANN", ObjectId()], ["bob", "ann", None]),
+        (["bob", "ANN", "ANN"], ["bob", "ann", "ann"]),
+        (["ann", "ANN", "Ann"], ["ann", "ann", "ann"]),
+    ):
+        found = await asyncio.gather(*(get(sharing, model, key) for key in ids))
+        assert [record and record["_id"] for record in found] == wanted
+        assert len({id(record) for record in found}) == len(ids)
+    found[0]["tags"].append("mine")
+    assert found[1]["tags"] == found[2]["tags"] == []
+    await model.drop()
+
+
+async def test_an_id_of_another_type_beside_missing_ones(model):
+    await model.insert_one({"_id": Decimal128("25")})
+    sharing = Sharing()
+    for ids in ([25, ObjectId()], [27, 25, ObjectId()], [25, 25, ObjectId()]):
+        found = await asyncio.gather(*(get(sharing, model, key) for key in ids))
+        keys = [record and record["_id"] for record in found]
+        assert keys == [Decimal128("25") if key == 25 else None for key in ids]
+
+
+async def test_numbers_of_other_types_are_found_as_the_database_does(model):
+    await model.insert_many([{"_id": 20.0}, {"_id": Decimal128("21")}, {"_id": {"a": 1}}])
+    sharing = Sharing()
+    found = await asyncio.gather(*(get(sharing, model, key) for key in (20, 21, 1)))
+    assert [record["_id"] for record in found] == [20.0, Decimal128("21"), 1]
+
+
+async def test_true_is_not_one(model):
+    await model.insert_one({"_id": True})
+    sharing = Sharing()
+    found = await asyncio.gather(get(sharing, model, 1), get(sharing, model, True))
+    assert [type(record["_id"]) for record in found] == [int, bool]
+
+
+@pytest.mark.parametrize("id", [2**70, "\ud800"])
+async def test_an_id_that_can_not_be_sent_fails_for_its_own_caller(model, id):
+    sharing = Sharing()
+    good, bad = await asyncio.gather(
+        get(sharing, model, 1), get(sharing, model, id), return_exceptions=True
+    )
+    assert good["n"] == 1
+    assert isinstance(bad, (OverflowError, UnicodeEncodeError, bson.errors.BSONError))
+
+
+async def test_a_record_that_can_not_be_read_fails_for_its_own_caller(model):
+    await model.insert_one({"_id": "far", "at": bson.datetime_ms.DatetimeMS(2**60)})
+    sharing = Sharing()
+    good, bad = await asyncio.gather(
+        get(sharing, model, 1), get(sharing, model, "far"), return_exceptions=True
+    )
+    assert good["n"] == 1
+    assert isinstance(bad, InvalidBSON)
+
+
+async def test_a_failed_round_trip_fails_for_all_that_shared_it(model):
+    sharing = Sharing()
+    answers = await asyncio.gather(
+        *(get(sharing, model, n, {"n": {"$nonsense": 1}}) for n in range(3)),
+        return_exceptions=True,
+    )
+    assert [type(answer) for answer in answers] == [errors.OperationFailure] * 3
+
+
+async def test_criteria_that_can_not_be_sent_fail_in_a_query_of_their_own(model):
+    with pytest.raises(bson.errors.InvalidDocument):
+        await get(Sharing(), model, 1, {"n": object()})
+
+
+async def test_a_record_found_by_something_else_than_usual_ids(model, commands):
+    sharing = Sharing()
+    key = Decimal128("21")
+    await model.insert_one({"_id": key})
+    commands.sent.clear()
+    assert (
+        await asyncio.gather(get(sharing, model, key), get(sharing, model, key))
+        == [{"_id": key}] * 2
+    )
+    assert len(commands.sent) == 2
+
+
+async def test_many_records_arrive_in_one_reply(model, commands):
+    await model.insert_many([{"_id": f"r{n}"} for n in range(300)])
+    commands.sent.clear()
+    sharing = Sharing()
+    found = await asyncio.gather(*(get(sharing, model, f"r{n}") for n in range(300)))
+    assert [record["_id"] for record in found] == [f"r{n}" for n in range(300)]
+    assert commands.names == ["find"]
+
+
+async def test_who_asks_after_a_write_sees_it_whatever_is_under_way(model):
+    sharing = Sharing()
+    for n in range(30):
+        under_way = [asyncio.ensure_future(get(sharing, model, key)) for key in range(5)]
+        await asyncio.sleep(0.0002 * (n % 5))
+        await model.update_one({"_id": 1}, {"$set": {"n": n}})
+        assert (await get(sharing, model, 1))["n"] == n
+        await asyncio.gather(*under_way)
+
+
+async def test_a_cancelled_caller_hurts_no_other(model):
+    sharing = Sharing()
+    tasks = [asyncio.ensure_future(get(sharing, model, n)) for n in range(4)]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert [record["n"] for record in found[1:]] == [1, 2, 3]
+
+
+async def test_nothing_is_kept_when_all_have_left(model):
+    sharing = Sharing()
+    await asyncio.gather(*(get(sharing, model, 1, {"n": n}) for n in range(5)))
+    await create(sharing, model, {}, None)
+    await sharing.count(model, None, None)
+    await asyncio.sleep(0)
+    assert sharing._lines == {}
+
+
+async def test_over_time_is_over_time_for_all_that_shared_it(model):
+    sharing = Sharing()
+    slow = {"$where": "sleep(300) || true"}
+    answers = await asyncio.gather(
+        *(get(sharing, model, n, slow, 0.1) for n in range(3)), return_exceptions=True
+    )
+    assert all(isinstance(answer, errors.PyMongoError) and answer.timeout for answer in answers)
+    assert (await get(sharing, model, 1))["n"] == 1
+
+
+# -- create ----------------------------------------------------------------------------------------
+
+
+async def test_creates_of_one_turn_take_one_command(model, commands):
+    sharing = Sharing()
+    records = [{"n": n, "at": datetime(2026, 1, 1, tzinfo=UTC)} for n in range(100, 120)]
+    await asyncio.gather(*(create(sharing, model, record, None) for record in records))
+    assert commands.names == ["insert"]
+    assert commands.sent[0]["ordered"] is False
+    stored = await model.find({"n": {"$gte": 100}}).to_list()
+    assert {record["_id"]: record["n"] for record in stored} == {
+        record["_id"]: record["n"] for record in records
+    }
+
+
+async def test_one_alone_goes_as_a_plain_insert(model, commands):
+    record = {"n": 100}
+    await create(Sharing(), model, record, None)
+    assert commands.names == ["insert"]
+    assert await model.find_one({"n": 100}) == record
+    assert isinstance(record["_id"], ObjectId)
+
+
+async def test_switched_off_each_creates_its_own(model, commands):
+    sharing = Sharing({"create": False})
+    await asyncio.gather(*(create(sharing, model, {"n": n}, None) for n in range(3)))
+    assert commands.names == ["insert"] * 3
+    assert await model.count_documents({}) == 14
+
+
+async def test_a_taken_key_concerns_its_own_caller_only(model):
+    sharing = Sharing()
+    await model.create_index("code", unique=True, sparse=True)
+    ids = (50, 1, 51, 51, 52, 53)
+    records = [{"_id": key} for key in ids]
+    records[4]["code"] = records[5]["code"] = "x"
+    answers = await asyncio.gather(
+        *(create(sharing, model, record, None) for record in records), return_exceptions=True
+    )
+    assert [type(answer) for answer in answers] == [
+        type(None),
+        errors.DuplicateKeyError,
+        type(None),
+        errors.DuplicateKeyError,
+        type(None),
+        errors.DuplicateKeyError,
+    ]
+    assert answers[1].details["keyPattern"] == {"_id": 1}
+    assert answers[5].details["keyPattern"] == {"code": 1}
+    assert await model.count_documents({"_id": {"$in": [50, 51, 52, 53]}}) == 3
+
+
+async def test_a_record_that_the_collection_refuses_concerns_its_own_caller_only(model):
+    rule = {"n": {"$lt": 1000}}
+    await model.database.command("collMod", model.name, validator=rule)
+    sharing = Sharing()
+    answers = await asyncio.gather(
+        *(create(sharing, model, {"n": n}, None) for n in (500, 5000)), return_exceptions=True
+    )
+    assert [type(answer) for answer in answers] == [type(None), errors.WriteError]
+    assert answers[1].code == 121
+
+
+@pytest.mark.parametrize("value", [object(), 2**70, "\ud800", datetime])
+async def test_a_value_that_can_not_be_stored_concerns_its_own_caller_only(model, value):
+    sharing = Sharing()
+    answers = await asyncio.gather(
+        *(create(sharing, model, {"n": each}, None) for each in (500, value)),
+        return_exceptions=True,
+    )
+    assert answers[0] is None
+    assert isinstance(answers[1], Exception)
+    assert await model.count_documents({"n": 500}) == 1
+
+
+async def test_values_are_stored_as_the_driver_stores_them(model):
+    record = {
+        "ref": DBRef("records", 1), "text": "\u00e9\0", "list": [{"a": [None]}], "big": 2**40,
+        "a.b": 1, "$c": {"$d": 1},
+    }  # fmt: skip
+    sharing = Sharing()
+    await asyncio.gather(*(create(sharing, model, record | {"_id": key}, None) for key in "ab"))
+    assert await model.find_one({"_id": "a"}) == record | {"_id": "a"}
+
+
+async def test_a_large_record_goes_on_its_own(model, commands):
+    sharing = Sharing()
+    records = [{"text": "x" * size} for size in (300_000, 1, 1)]
+    await asyncio.gather(*(create(sharing, model, record, None) for record in records))
+    assert sorted(len(command["documents"]) for command in commands.sent) == [1, 2]
+    assert await model.count_documents({"text": {"$exists": True}}) == 4
+
+
+async def test_a_record_that_is_too_large_concerns_its_own_caller_only(model):
+    sharing = Sharing()
+    answers = await asyncio.gather(
+        *(create(sharing, model, {"text": "x" * size}, None) for size in (17_000_000, 1)),
+        return_exceptions=True,
+    )
+    assert isinstance(answers[0], errors.DocumentTooLarge)
+    assert answers[1] is None
+
+
+async def test_a_failed_acknowledgement_reaches_all_but_those_with_an_error_of_their_own(model):
+    unsafe = model.with_options(write_concern=WriteConcern(w=3, wtimeout=50))
+    sharing = Sharing()
+    answers = await asyncio.gather(
+        *(create(sharing, unsafe, {"_id": key}, None) for key in (1, 60, 61)),
+        return_exceptions=True,
+    )
+    assert isinstance(answers[0], errors.DuplicateKeyError)
+    assert all(isinstance(answer, errors.WriteConcernError) for answer in answers[1:])
+    assert await model.count_documents({"_id": {"$in": [60, 61]}}) == 2
+
+
+async def test_no_acknowledgement_is_waited_for_where_none_is_configured(model, commands):
+    silent = model.with_options(write_concern=WriteConcern(w=0))
+    sharing = Sharing()
+    await asyncio.gather(*(create(sharing, silent, {"_id": key}, None) for key in (1, 60, 61)))
+    assert commands.sent[-1]["writeConcern"] == {"w": 0}
+
+
+@pytest.mark.parametrize("share", [True, False])
+async def test_a_create_that_can_not_end_in_time_fails(model, share):
+    sharing = Sharing(share)
+    answers = await asyncio.gather(
+        *(create(sharing, model, {"n": 500}, 1e-9) for _ in range(2)), return_exceptions=True
+    )
+    assert all(isinstance(answer, errors.PyMongoError) and answer.timeout for answer in answers)
+
+
+# -- count -----------------------------------------------------------------------------------------
+
+LARGE = [{"$match": {"n": {"$gte": 5}}}, {"$count": "total"}]
+NONE = [{"$match": {"n": 77}}, {"$count": "total"}]
+
+
+async def test_equal_counts_of_one_turn_take_one_query(model, commands):
+    sharing = Sharing()
+    assert await asyncio.gather(*(sharing.count(model, LARGE, None) for _ in range(5))) == [5] * 5
+    assert commands.names == ["aggregate"]
+
+
+async def test_counts_that_differ_do_not_mix(model, commands):
+    sharing = Sharing()
+    totals = await asyncio.gather(
+        sharing.count(model, LARGE, None),
+        sharing.count(model, NONE, None),
+        sharing.count(model, None, None),
+        sharing.count(model, LARGE, None, collation=CASE_BLIND),
+    )
+    assert totals == [5, 0, 11, 5]
+    assert sorted(commands.names) == ["aggregate", "aggregate", "aggregate", "count"]
+
+
+async def test_who_counts_after_a_write_counts_it(model):
+    sharing = Sharing()
+    for n in range(20):
+        under_way = [asyncio.ensure_future(sharing.count(model, LARGE, None)) for _ in range(3)]
+        await asyncio.sleep(0.0002 * (n % 5))
+        await model.insert_one({"n": 100 + n})
+        assert await sharing.count(model, LARGE, None) == 6 + n
+        await asyncio.gather(*under_way)
+
+
+async def test_switched_off_each_counts_for_itself(model, commands):
+    sharing = Sharing({"count": False})
+    await asyncio.gather(*(sharing.count(model, LARGE, None) for _ in range(3)))
+    assert commands.names == ["aggregate"] * 3
+
+
+async def test_counts_in_a_session_are_not_shared(model, commands):
+    sharing = Sharing()
+    async with model.database.client.start_session() as session:
+        assert await sharing.count(model, LARGE, None, session=session) == 5
+        assert sharing._lines == {}
+        assert commands.sent[-1]["lsid"] == session.session_id
+
+
+# -- through the service ---------------------------------------------------------------------------
+
+
+async def test_each_caller_of_a_service_gets_its_own_error(model, commands):
+    await model.create_index("code", unique=True, sparse=True)
+    service = MongoDBService(model)
+    commands.sent.clear()
+    answers = await asyncio.gather(
+        service.create({"_id": "new", "code": "x"}),
+        service.create({"_id": "other", "code": "x"}),
+        service.create({"_id": 1}),
+        service.create({"n": 2**70}),
+        service.get("abc"),
+        service.get(str(ObjectId())),
+        service.get(5, {"query": {"n": 6}}),
+        return_exceptions=True,
+    )
+    assert answers[0] == {"_id": "new", "code": "x"}
+    assert [type(answer) for answer in answers[1:4]] == [Conflict, Conflict, BadRequest]
+    assert (answers[1].errors, answers[2].errors) == ({"code": "is taken"}, {"_id": "is taken"})
+    assert answers[4] == {"_id": "abc", "text": "small"}
+    assert [type(answer) for answer in answers[5:]] == [NotFound, NotFound]
+    assert commands.names.count("insert") == 1
+
+
+async def test_calls_of_several_users_whom_a_query_limits_never_mix(model, commands):
+    service = MongoDBService(model)
+    await model.update_many({}, [{"$set": {"owner": {"$mod": ["$n", 3]}}}])
+    commands.sent.clear()
+    calls = [(n, user) for n in range(9) for user in range(3)]
+    answers = await asyncio.gather(
+        *(service.get(n, {"query": {"owner": user}}) for n, user in calls), return_exceptions=True
+    )
+    for (n, user), answer in zip(calls, answers, strict=True):
+        if n % 3 == user:
+            assert (answer["_id"], answer["owner"]) == (n, user)
+        else:
+            assert isinstance(answer, NotFound)
+    shared = [command for command in commands.sent if "$in" in str(command["filter"])]
+    assert len(shared) == 3
+
+
+async def test_nothing_is_shared_in_a_transaction(model, commands):
+    service = MongoDBService(model)
+    async with (
+        model.database.client.start_session() as session,
+        await session.start_transaction(),
+    ):
+        inside = {"docdb": {"session": session}}
+        await service.create({"_id": "inside"}, inside)
+        outside = await asyncio.gather(
+            service.get("inside"), service.get("abc"), return_exceptions=True
+        )
+        assert (await service.get("inside", inside))["_id"] == "inside"
+        assert isinstance(outside[0], NotFound)
+        assert outside[1]["text"] == "small"
+        own = [command for command in commands.sent if command["lsid"] == session.session_id]
+    assert (await service.get("inside"))["_id"] == "inside"
+    assert [next(iter(command)) for command in own] == ["insert", "find"]
+
+
+async def test_options_of_a_call_are_the_call_s_own(model, commands):
+    service = MongoDBService(model)
+    await asyncio.gather(
+        service.get(1), service.get(2), service.get(3, {"docdb": {"comment": "mine"}})
+    )
+    assert sorted(command.get("comment", "") for command in commands.sent) == ["", "mine"]
+
+
+async def test_another_model_for_one_call_shares_with_no_other(model, commands):
+    other = model["others"]
+    await other.insert_one({"_id": 1, "n": "other"})
+    service = MongoDBService(model)
+    here, there = await asyncio.gather(
+        service.get(1), service.get(1, {"adapter": {"model": other}})
+    )
+    assert (here["n"], there["n"]) == (1, "other")
+
+
+async def test_a_service_by_another_id_finds_it_alone(model, commands):
+    service = MongoDBService(model, id="n")
+    found = await asyncio.gather(service.get(1), service.get(2))
+    assert [record["n"] for record in found] == [1, 2]
+    assert [command["filter"] for command in commands.sent] == [{"n": 1}, {"n": 2}]

@@ -1,0 +1,186 @@
+"""The primary is killed again and again while clients write through REST."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+
+import httpx2
+import pytest
+from tests.faults.serving import DATABASE, Site, site_on
+
+pytestmark = pytest.mark.slow
+
+CLIENTS = 6
+SECONDS_TO_ANSWER = 20
+SECONDS_TO_ELECT = 15
+"""Far more than an election takes here: the machine may be busy with other things."""
+
+
+class Writers:
+    """Clients that create records, and push to the record that they have created last.
+
+    Attributes:
+        tried: What was ever sent, by kind.
+        acknowledged: What was answered with success, by kind.
+        statuses: The statuses that were answered.
+        last: When the last success came.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.tokens = itertools.count()
+        self.tried: dict[str, set[int]] = {"create": set(), "push": set(), "order": set()}
+        self.acknowledged: dict[str, set[int]] = {"create": set(), "push": set(), "order": set()}
+        self.statuses: set[int] = set()
+        self.slowest = self.last = 0.0
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Write until `stop` is called; raises what is no answer at all."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CLIENTS):
+                group.create_task(self._write())
+
+    def stop(self) -> None:
+        self._ended.set()
+
+    async def _write(self) -> None:
+        while not self._ended.is_set():
+            made = await self._send("create", "POST", "/records", lambda token: {"token": token})
+            if made is not None:
+                path = f"/records/{made['_id']}"
+                await self._send("push", "PATCH", path, lambda token: {"$push": {"list": token}})
+            await self._send("order", "POST", "/orders", lambda token: {"token": token})
+            await asyncio.sleep(0.01)
+
+    async def _send(self, kind, method, path, data_of):
+        token = next(self.tokens)
+        self.tried[kind].add(token)
+        begun = time.monotonic()
+        answer = await self.site.send(method, path, json=data_of(token))
+        now = time.monotonic()
+        self.slowest = max(self.slowest, now - begun)
+        self.statuses.add(answer.status_code)
+        if answer.status_code >= 300:
+            return None
+        self.acknowledged[kind].add(token)
+        self.last = now
+        return answer.json()
+
+
+async def written(site: Site) -> dict[str, list[int]]:
+    """Return what is in the database, by kind."""
+    database = site.mongo[DATABASE]
+    records = await database.records.find().to_list()
+    orders = await database.orders.find().to_list()
+    return {
+        "create": [record["token"] for record in records],
+        "push": [token for record in records for token in record.get("list", ())],
+        "order": [order["token"] for order in orders],
+    }
+
+
+async def test_what_was_acknowledged_is_there_and_nothing_is_there_twice(replica_set, thorough):
+    deaths = 30 if thorough else 3
+    async with site_on(replica_set.url, SECONDS_TO_ANSWER, serverSelectionTimeoutMS=10_000) as site:
+        writers = Writers(site)
+        running = asyncio.ensure_future(writers.run())
+        try:
+            for _ in range(deaths):
+                await asyncio.sleep(1)
+                await replica_set.kill_primary()
+                await answers_again(writers, running)
+                await replica_set.heal()
+        finally:
+            writers.stop()
+            await running
+        found = await written(site)
+    for kind, tokens in found.items():
+        assert len(tokens) == len(set(tokens)), f"{kind}: some are there twice"
+        assert writers.acknowledged[kind] <= set(tokens) <= writers.tried[kind]
+        assert len(writers.acknowledged[kind]) > deaths
+    assert writers.statuses <= {200, 201, 503}
+    assert writers.slowest < SECONDS_TO_ANSWER
+
+
+async def answers_again(writers: Writers, running: asyncio.Future[None]) -> None:
+    """Wait until something succeeds that was acknowledged after the death of the primary."""
+    begun = time.monotonic()
+    while writers.last < begun + 0.2:  # what was under way may still be answered by others
+        assert time.monotonic() - begun < SECONDS_TO_ELECT, "no write succeeded after the election"
+        assert not running.done(), running
+        await asyncio.sleep(0.02)
+
+
+async def test_all_are_stopped_and_come_back(replica_set, thorough):
+    for _ in range(5 if thorough else 1):
+        async with site_on(replica_set.url, 10, serverSelectionTimeoutMS=500) as site:
+            made = (await site.send("POST", "/records", json={"n": 1})).json()
+            path = f"/records/{made['_id']}"
+            replica_set.kill()
+            await every_method_is_refused(site, path)
+            await replica_set.heal()
+            assert (await site.recovered("GET", path)).json() == made
+            assert (await site.recovered("PATCH", path, json={"n": 2})).json()["n"] == 2
+            assert (await site.recovered("POST", "/orders", json={})).status_code == 201
+
+
+async def every_method_is_refused(site: Site, path: str) -> None:
+    """Ask for everything at once, while no server is there."""
+    requests = [
+        site.send("GET", "/records"),
+        site.send("GET", path),
+        site.send("GET", path),
+        site.send("POST", "/records", json={"n": 3}),
+        site.send("POST", "/records", json={"n": 3}),
+        site.send("PUT", path, json={"n": 3}),
+        site.send("PATCH", path, json={"n": 3}),
+        site.send("DELETE", path),
+    ]
+    answers = await asyncio.gather(*requests)
+    assert [answer.status_code for answer in answers] == [503] * len(requests)
+    messages = {answer.json()["message"] for answer in answers}
+    assert messages == {"The database can not be reached; try again later"}
+
+
+async def test_a_primary_that_says_nothing_any_more_holds_nobody_up(replica_set):
+    limits = {"mongodb_max_time_ms": 1_000}
+    async with site_on(replica_set.url, 8, settings=limits) as site:
+        made = (await site.send("POST", "/records", json={"n": 1})).json()
+        path = f"/records/{made['_id']}"
+        async with replica_set.frozen_primary():
+            calls = [site.send("GET", path), site.send("PATCH", path, json={"n": 2})]
+            answers = await asyncio.gather(*calls, site.send("POST", "/records", json={"n": 3}))
+            assert {answer.status_code for answer in answers} <= {408, 503}
+        await replica_set.heal()
+        assert (await site.recovered("GET", path)).status_code == 200
+        assert (await site.recovered("PATCH", path, json={"n": 4})).json()["n"] == 4
+
+
+async def test_a_client_that_hangs_up_leaves_nothing_behind(replica_set):
+    async def take_long(context):
+        await asyncio.sleep(0.1)
+
+    async with site_on(replica_set.url, 10) as site:
+        site.app.service("orders").hooks(after={"create": [take_long]})
+        assert (await site.recovered("POST", "/orders", json={})).status_code == 201
+        hasty = httpx2.AsyncClient(base_url=site.http.base_url, timeout=0.05, trust_env=False)
+        async with hasty:
+            for _ in range(10):
+                with pytest.raises(httpx2.TimeoutException):
+                    await hasty.post("/orders", json={})
+        assert (await site.send("POST", "/orders", json={})).status_code == 201
+        assert await open_transactions(site) == 0
+
+
+async def open_transactions(site: Site) -> int:
+    """Return how many are open, once those that are ending have ended."""
+    end = time.monotonic() + 5
+    while True:
+        status = await site.mongo.admin.command("serverStatus")
+        count = status["transactions"]["currentOpen"]
+        if count == 0 or time.monotonic() > end:
+            return count
+        await asyncio.sleep(0.05)
