@@ -627,7 +627,7 @@ def names_in(value):
         for inner in value:
             if isinstance(inner, tuple):  # lists are copied as lists, so this is a pair
                 yield inner[0]
-                inner = inner[1]  # noqa: PLW2901
+                inner = inner[1]  # noqa: PLW2901  # one step inwards each time
             yield from names_in(inner)
 
 

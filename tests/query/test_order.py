@@ -88,7 +88,7 @@ class TestStability:
 
 
 class TestSeveralFields:
-    RECORDS = [  # noqa: RUF012
+    RECORDS = [  # noqa: RUF012  # never changed
         {"n": 0, "city": "Paris", "age": 30},
         {"n": 1, "city": "London", "age": 30},
         {"n": 2, "city": "Paris", "age": 20},
@@ -199,7 +199,7 @@ class TestDottedNames:
 class TestSeveralFieldsInOneList:
     """Each element offers one row of keys; the row that comes first counts."""
 
-    RECORDS = [  # noqa: RUF012
+    RECORDS = [  # noqa: RUF012  # never changed
         {"n": 0, "a": [{"b": 1, "c": 9}, {"b": 1, "c": 3}, {"b": 5, "c": 0}]},
         {"n": 1, "a": {"b": 1, "c": 2}},
         {"n": 2, "a": [{"b": 1, "c": 4}]},

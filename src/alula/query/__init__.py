@@ -4,6 +4,7 @@ from alula.query.grammar import EMPTY_QUERY, And, Grammar, Or, Query, Where
 from alula.query.match import SUPPORTED_OPERATORS, predicate
 from alula.query.order import ordered
 from alula.query.string import parse, stringify
+from alula.query.validated import ValidatedQuery
 
 __all__ = [
     "EMPTY_QUERY",
@@ -12,6 +13,7 @@ __all__ = [
     "Grammar",
     "Or",
     "Query",
+    "ValidatedQuery",
     "Where",
     "ordered",
     "parse",

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from alula.query.criteria import EMPTY, EMPTY_QUERY, And, Criterion, Or, Query, Where
+from alula.query.validated import ValidatedQuery
 from alula.query.values import (
     ATOMS,
     FORBIDDEN,
@@ -91,6 +92,7 @@ class Grammar:
             _check_opened(name, "operators")
             self._operators[name] = known.get(name, _read_open)
         self._filters = dict(filters or {})
+        self._wider: dict[tuple[frozenset[str], frozenset[str]], Grammar] = {}
         for name, option in self._filters.items():
             _check_opened(name, "filters")
             if not (isinstance(option, bool) or callable(option)):
@@ -103,7 +105,8 @@ class Grammar:
         """Return the query that a raw mapping describes.
 
         Args:
-            raw: What came in as ``params.query``. It is not changed.
+            raw: What came in as ``params.query``. It is not changed. For a `ValidatedQuery` the
+                grammar is open for what its schema names, too.
 
         Returns:
             A frozen query; `EMPTY_QUERY` itself where the mapping is empty.
@@ -115,6 +118,8 @@ class Grammar:
             return EMPTY_QUERY
         if not is_mapping(raw):
             raise refused("Invalid query: expected an object")
+        if type(raw) is ValidatedQuery and (raw.operators or raw.filters):
+            return self._opened_for(raw).read(dict(raw))
         parts: list[Criterion] = []
         limit: int | None = None
         skip = 0
@@ -148,6 +153,17 @@ class Grammar:
             BadRequest: ``$select`` is not a list of names.
         """
         return read_select(raw["$select"]) if raw and "$select" in raw else None
+
+    def _opened_for(self, raw: ValidatedQuery) -> Grammar:
+        """Return this grammar, open for what the schema of a query names; one for each schema."""
+        key = raw.operators, raw.filters
+        wider = self._wider.get(key)
+        if wider is None:
+            wider = self._wider[key] = Grammar(
+                operators=self._operators.keys() - COMMON_OPERATORS | raw.operators,
+                filters={**dict.fromkeys(raw.filters, True), **self._filters},
+            )
+        return wider
 
     def _read_filter(self, filters: Mapping[str, Any], name: str, value: Any) -> Mapping[str, Any]:
         """Return the filters with the one that this name opens."""

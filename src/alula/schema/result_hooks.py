@@ -1,0 +1,158 @@
+"""Hooks that run resolvers on what goes out: the result of a call, and what of it may leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from alula.context import HookContext
+from alula.external import GuardedRecord, outside_of
+from alula.schema.call_query import query_of, selected_by, set_query, without_select
+from alula.schema.resolver import Resolver
+from alula.schema.resolver_hooks import Hook, check_resolvers, run_all
+from alula.types import UNSET
+
+__all__ = ["resolve_external", "resolve_result"]
+
+
+def resolve_result(*resolvers: Resolver) -> Hook:
+    """Return an around hook that resolves the records of a result, those of a page included.
+
+    With ``$select`` only what it names is resolved. Where it names a virtual property the service
+    is asked for whole records, since nobody knows what that property is computed from.
+
+    Raises:
+        TypeError: Something is no resolver.
+        BadRequest: By the hook: functions raised errors of the interface.
+    """
+    check_resolvers("resolve_result", resolvers)
+
+    async def resolve_result_hook(context: HookContext, next: Any) -> None:
+        names = await _go_on(resolvers, context, next)
+        records = _records_of(context.result)
+        resolved = map(_as_before, records, await _resolved(resolvers, records, context, names))
+        context.result = _with_records(context.result, list(resolved))
+
+    return resolve_result_hook
+
+
+def resolve_external(*resolvers: Resolver) -> Hook:
+    """Return an around hook that resolves what may leave: `UNSET` hides a property.
+
+    The application itself goes on with the whole record. It is bound to its outside form, so that
+    nothing hidden leaves with another record, an event or an error that it becomes a part of.
+
+    Raises:
+        TypeError: Something is no resolver.
+        BadRequest: By the hook: functions raised errors of the interface.
+    """
+    check_resolvers("resolve_external", resolvers)
+
+    async def resolve_external_hook(context: HookContext, next: Any) -> None:
+        names = await _go_on(resolvers, context, next)
+        await _guard(resolvers, context, names, resolve_external_hook)
+
+    return resolve_external_hook
+
+
+async def _go_on(
+    resolvers: Sequence[Resolver], context: HookContext, next: Callable[[], Any]
+) -> Collection[str] | None:
+    """Make the call, for whole records where that is needed; return the properties wanted."""
+    names = selected_by(context)
+    if names is None or not any(resolver.virtual_names & set(names) for resolver in resolvers):
+        await next()
+        return names
+    query = query_of(context)
+    set_query(context, without_select(query))
+    try:
+        await next()
+    finally:
+        set_query(context, query)
+    return names
+
+
+async def _resolved(
+    resolvers: Sequence[Resolver],
+    records: Sequence[Any],
+    context: HookContext,
+    names: Collection[str] | None,
+) -> list[Any]:
+    resolved = await run_all(resolvers, records, context, names=names)
+    if names is None:
+        return resolved
+    return [_only(names, record) for record in resolved]
+
+
+def _only(names: Collection[str], record: Any) -> Any:
+    if not isinstance(record, Mapping):
+        return record
+    return {name: record[name] for name in record if name in names}
+
+
+async def _guard(
+    resolvers: Sequence[Resolver],
+    context: HookContext,
+    names: Collection[str] | None,
+    by: object,
+) -> None:
+    """Set ``context.dispatch``, and bind each record of the result to what may leave of it."""
+
+    async def views(records: Sequence[Any]) -> list[Any]:
+        if not any(isinstance(each, GuardedRecord) for each in records):
+            resolved = await _resolved(resolvers, records, context, names)
+            return list(map(outside_of, resolved))
+        new = [outside_of(each) for each in records if not _is_guarded(each, by)]
+        fresh = iter(await _resolved(resolvers, new, context, names))
+        return [
+            each.outside if _is_guarded(each, by) else outside_of(next(fresh)) for each in records
+        ]
+
+    result = context.result
+    shown = result if context.dispatch is UNSET else context.dispatch
+    outside = await views(_records_of(shown))
+    context.dispatch = _with_records(shown, outside, outside_of)
+    if shown is not result:
+        outside = await views(_records_of(result))
+    context.result = _with_records(
+        result,
+        [
+            GuardedRecord(record, view, by) if isinstance(record, Mapping) else record
+            for record, view in zip(_records_of(result), outside, strict=True)
+        ],
+    )
+
+
+def _as_before(record: Any, resolved: Any) -> Any:
+    """Return a resolved record, guarded where it came from a service that guards it."""
+    return record.changed(resolved) if isinstance(record, GuardedRecord) else resolved
+
+
+def _is_guarded(record: Any, by: object) -> bool:
+    """Tell whether this very hook has seen the record, on its way through another call."""
+    return isinstance(record, GuardedRecord) and record.by is by
+
+
+def _records_of(result: Any) -> Sequence[Any]:
+    """Return the records of a page or a list, or a single one; nothing where there is none."""
+    if isinstance(result, Mapping):
+        return result["data"] if _is_page(result) else [result]
+    return result if isinstance(result, list) else ()
+
+
+def _with_records(
+    result: Any, records: list[Any], rest: Callable[[Any], Any] = lambda value: value
+) -> Any:
+    """Return a result of the same form with other records, and what ``rest`` makes of the rest."""
+    if isinstance(result, list):
+        return records
+    if not isinstance(result, Mapping):
+        return rest(result)
+    if _is_page(result):
+        others = {name: rest(result[name]) for name in result if name != "data"}
+        return {**others, "data": records}
+    return records[0]
+
+
+def _is_page(result: Mapping[str, Any]) -> bool:
+    return "total" in result and isinstance(result.get("data"), list)

@@ -1,0 +1,96 @@
+"""Schemas that are malformed are told where, and why."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import pytest
+
+from alula.schema import SchemaError, Validator
+from alula.schema.documents import KEYWORDS, ignored_keywords, plain
+
+MALFORMED = [
+    (5, "schema at #: 5 is not"),
+    ("x", "schema at #: 'x' is not"),
+    (None, "schema at #: None is not"),
+    ({"type": "text"}, "schema at #/type: 'text' is not"),
+    ({"properties": {"a/b": {"minLength": "1"}}}, "at #/properties/a~1b/minLength: '1' is not of"),
+    ({"properties": []}, r"schema at #/properties: \[\] is not"),
+    ({"items": [True]}, r"schema at #/items: \[True\] is not"),
+    ({"required": ["a", "a"]}, "schema at #/required: .* has non-unique elements"),
+    ({"anyOf": []}, r"schema at #/anyOf: \[\] should be non-empty"),
+    ({"$defs": {"x": {"minimum": "1"}}}, r"schema at #/\$defs/x/minimum"),
+    ({"enum": "abc"}, "schema at #/enum: 'abc' is not of type 'array'"),
+    ({"multipleOf": 0}, "schema at #/multipleOf: 0 is less than or equal"),
+]
+
+
+@pytest.mark.parametrize(("schema", "text"), MALFORMED)
+def test_says_where_a_schema_is_malformed(schema, text):
+    with pytest.raises(SchemaError, match=text):
+        Validator(schema)
+
+
+def test_a_schema_error_is_a_value_error():
+    assert issubclass(SchemaError, ValueError)
+
+
+class TestPlain:
+    def test_copies_all(self):
+        given = MappingProxyType({"enum": ({"a": 1}, [2])})
+        copied = plain(given)
+        assert copied == {"enum": [{"a": 1}, [2]]}
+        assert type(copied) is dict
+
+    def test_so_that_later_changes_do_not_count(self):
+        schema = {"properties": {"a": {"enum": [1]}}}
+        validator = Validator(schema)
+        schema["properties"]["a"]["enum"].append(2)
+        schema["properties"].clear()
+        assert not validator.is_valid({"a": 2})
+        assert validator.schema == {"properties": {"a": {"enum": [1]}}}
+
+    def test_tells_names_that_are_no_strings(self):
+        with pytest.raises(SchemaError, match="schema at #/properties: the name 1 is no string"):
+            Validator({"properties": {1: {}}})
+        with pytest.raises(SchemaError, match="schema at #/anyOf/0: the name None"):
+            Validator({"anyOf": [{None: 1}]})
+
+    def test_tells_objects_that_go_in_a_circle(self):
+        schema = {}
+        schema["items"] = schema
+        with pytest.raises(SchemaError, match=r"go in a circle; use \$ref"):
+            Validator(schema)
+
+
+class TestDialects:
+    @pytest.mark.parametrize("end", ["", "#"])
+    def test_the_draft_itself(self, end):
+        uri = f"https://json-schema.org/draft/2020-12/schema{end}"
+        assert not Validator({"$schema": uri, "minimum": 5}).is_valid(1)
+
+    def test_others_are_told(self):
+        with pytest.raises(SchemaError, match=r"schema at #/\$schema: .*draft-07.* is not known"):
+            Validator({"$schema": "http://json-schema.org/draft-07/schema#"})
+
+    def test_one_without_a_vocabulary_has_not_its_keywords(self):
+        uri, draft = "https://x.example/dialect", "https://json-schema.org/draft/2020-12/"
+        vocabulary = {f"{draft}vocab/{name}": True for name in ("core", "applicator")}
+        dialect = {"$id": uri, "$vocabulary": vocabulary}
+        schema = {"$schema": uri, "properties": {"a": {"minimum": 5}, "b": False}}
+        validator = Validator(schema, schemas={uri: dialect})
+        assert validator.is_valid({"a": 1})
+        assert not validator.is_valid({"b": 1})
+        ignored = ignored_keywords(schema, {uri: dialect})
+        assert {"minimum", "required", "format"} <= ignored
+        assert not {"properties", "$ref", "anyOf", "definitions"} & ignored
+
+    def test_one_that_says_nothing_has_all(self):
+        uri = "https://x.example/dialect"
+        assert ignored_keywords({"$schema": uri}, {uri: {}}) == frozenset()
+        assert ignored_keywords(True, {}) == frozenset()
+
+
+def test_knows_the_keywords_of_the_draft():
+    assert {"unevaluatedItems", "prefixItems", "$dynamicRef", "format", "definitions"} <= KEYWORDS
+    assert not {"$recursiveRef", "dependencies", "additionalItems"} & KEYWORDS

@@ -1,0 +1,53 @@
+"""Which properties there can be."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+from alula.schema import Validator, resolve, virtual
+from alula.schema.known_names import names_in
+
+CLOSED = {"type": "object", "properties": {"id": {}, "name": {}}}
+
+
+class Person(BaseModel):
+    id: int
+    full_name: str = Field(alias="fullName")
+
+
+class Open(Person):
+    model_config = ConfigDict(extra="allow")
+
+
+@pytest.mark.parametrize(
+    ("schema", "names"),
+    [
+        (CLOSED, ["id", "name"]),
+        ({**CLOSED, "additionalProperties": False}, ["id", "name"]),
+        (Validator(CLOSED), ["id", "name"]),
+        (Person, ["id", "fullName"]),
+        ({**CLOSED, "additionalProperties": True}, None),
+        ({**CLOSED, "additionalProperties": {"type": "string"}}, None),
+        ({**CLOSED, "allOf": [{}]}, None),
+        ({**CLOSED, "patternProperties": {"^x": {}}}, None),
+        ({"type": "object"}, None),
+        (Open, None),
+    ],
+)
+def test_reads_the_names(schema, names):
+    assert names_in(schema) == names
+
+
+@pytest.mark.parametrize("schema", [3, "Person", Person(id=1, fullName="a")])
+def test_says_what_is_no_schema(schema):
+    with pytest.raises(TypeError, match=r"is neither a JSON Schema nor a Pydantic model"):
+        names_in(schema)
+
+
+def test_a_resolver_for_no_property_is_found_when_it_is_made():
+    properties = {"name": lambda: 1, "size": virtual(lambda: 1)}
+    assert resolve(properties, schema=CLOSED).names == ("name", "size")
+    with pytest.raises(ValueError, match=r"'full_name'.*did you mean 'fullName'"):
+        resolve({"full_name": lambda: 1}, schema=Person)
+    assert resolve({"anything": lambda: 1}, schema=Open).names == ("anything",)

@@ -1,0 +1,154 @@
+"""Property resolvers of every form are called in the same way."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+
+import pytest
+
+from alula.schema.properties import call_of, virtual
+
+RECORD = {"name": "Ada"}
+
+
+class Method:
+    def resolve(self, value, record):
+        return "method", value, record
+
+    async def wait(self, value):
+        await asyncio.sleep(0)
+        return "waited", value
+
+
+async def star(*given):
+    return given
+
+
+FORMS = {
+    "value, record, context": (lambda value, record, context: (value, record, context), 3),
+    "value, record": (lambda value, record: (value, record), 2),
+    "value": (lambda value: (value,), 1),
+    "nothing": (lambda: (), 0),
+    "any names": (lambda a, b, c: (a, b, c), 3),
+    "star": (lambda *given: given, 3),
+    "value and star": (lambda value, *given: (value, *given), 3),
+    "keyword only with default": (lambda value, *, length=3: (value,), 1),
+    "keywords": (lambda value, **options: (value,), 1),
+    "own default": (lambda value, length=80: (value,), 1),
+    "offered by name": (
+        lambda value, record=None, context=None: (value, record, context),
+        3,
+    ),
+    "own default after record": (lambda value, record, length=80: (value, record), 2),
+    "more than there is": (lambda value, record, context, more=1: (value, record, context), 3),
+    "partial": (functools.partial(lambda length, value: (value,), 3), 1),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_gives_what_a_function_takes(form):
+    function, count = FORMS[form]
+    assert (
+        call_of("name", function)("value", RECORD, "context")
+        == ("value", RECORD, "context")[:count]
+    )
+
+
+VIRTUAL_FORMS = {
+    "record, context": (lambda record, context: (record, context), 2),
+    "record": (lambda record: (record,), 1),
+    "nothing": (lambda: (), 0),
+    "star": (lambda *given: given, 2),
+    "own default": (lambda record, length=80: (record,), 1),
+    "offered by name": (lambda record, context=None: (record, context), 2),
+}
+
+
+@pytest.mark.parametrize("form", VIRTUAL_FORMS)
+def test_gives_virtual_ones_no_value(form):
+    function, count = VIRTUAL_FORMS[form]
+    assert (
+        call_of("name", virtual(function))("value", RECORD, "context")
+        == (RECORD, "context")[:count]
+    )
+
+
+def test_takes_functions_without_a_signature():
+    assert call_of("age", int)("42", RECORD, None) == 42
+    assert call_of("text", str.strip)(" a ", RECORD, None) == "a"
+
+
+def test_takes_methods():
+    assert call_of("name", Method().resolve)(1, RECORD, None) == ("method", 1, RECORD)
+
+
+def test_runs_at_once_what_never_waits():
+    async def initials(value, record, context):
+        return "".join(each[0] for each in value.split())
+
+    assert call_of("initials", initials)("Ada Lovelace", RECORD, None) == "AL"
+
+
+def test_runs_at_once_and_raises():
+    async def refuse(value):
+        raise ValueError(value)
+
+    with pytest.raises(ValueError, match="no"):
+        call_of("name", refuse)("no", RECORD, None)
+
+
+async def test_returns_what_waits_as_it_is():
+    async def slowly(value, record, context):
+        await asyncio.sleep(0)
+        return value + 1
+
+    async def with_manager(value):
+        async with asyncio.Lock():
+            return value + 2
+
+    async def loop(value):
+        return [each async for each in numbers(value)]
+
+    async def numbers(up_to):
+        for number in range(up_to):
+            yield number
+
+    for function, expected in ((slowly, 3), (with_manager, 4), (loop, [0, 1])):
+        waiting = call_of("n", function)(2, RECORD, None)
+        assert inspect.iscoroutine(waiting)
+        assert await waiting == expected
+    assert await call_of("n", Method().wait)(2, RECORD, None) == ("waited", 2)
+
+
+async def test_what_is_decorated_is_called_as_it_was():
+    @functools.wraps(star)
+    def outer(*given):
+        return star(*given)
+
+    assert await call_of("n", outer)(1, RECORD, 3) == (1, RECORD, 3)
+
+
+@pytest.mark.parametrize("resolver", [None, "text", 3, virtual("text")])
+def test_says_what_is_no_function(resolver):
+    with pytest.raises(TypeError, match=r"the resolver of 'name' is .*; expected a function of"):
+        call_of("name", resolver)
+
+
+def test_says_what_takes_too_much():
+    def greedy(value, record, context, status):
+        """Wants more than there is."""
+
+    with pytest.raises(TypeError, match=r"of 'name', .*greedy, takes .*status.*\(value, record, "):
+        call_of("name", greedy)
+    with pytest.raises(TypeError, match=r"greedy, takes .*; expected a function of \(record, con"):
+        call_of("name", virtual(greedy))
+
+
+def test_says_what_needs_a_keyword():
+    def picky(value, *, length):
+        """Wants what nobody gives."""
+
+    with pytest.raises(TypeError, match="picky"):
+        call_of("name", picky)

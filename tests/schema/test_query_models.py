@@ -1,0 +1,217 @@
+"""The queries that a model of Pydantic allows."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal, NotRequired, Optional
+
+import pytest
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from alula.errors import BadRequest
+from alula.schema import SchemaError, get_validator, query_syntax
+
+
+class Place(BaseModel):
+    city: str
+    zip: int = 0
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Size(TypedDict):
+    width: int
+    height: NotRequired[int]
+
+
+class Message(BaseModel):
+    name: Annotated[str, Field(min_length=1)]
+    age: Annotated[int, Field(ge=0), Field(le=150)] = 3
+    read: bool = False
+    sent_at: datetime | None = Field(None, alias="sentAt")
+    kind: Literal["a", "b"] = "a"
+    tags: list[str] = []
+    scores: set[float] = set()
+    address: Optional[Place] = None  # noqa: UP045  # both spellings have to do
+    many: list[Place] = []
+    point: Point | None = None
+    size: Annotated[Size, "any remark"] | None = None
+    either: int | str = 0
+    free: Any = None
+
+
+EXTENSIONS = {"name": {"$regex": str, "$options": str}, "$text": dict[str, str]}
+VALIDATOR = query_syntax(Message, EXTENSIONS)
+DATE = datetime.fromisoformat("2024-01-01T00:00:00Z")
+
+TYPED = [
+    ({"age": "5"}, {"age": 5}),
+    ({"read": "true"}, {"read": True}),
+    ({"name": "5"}, {"name": "5"}),
+    ({"sentAt": "2024-01-01T00:00:00Z"}, {"sentAt": DATE}),
+    ({"sentAt": {"$gt": "2024-01-01T00:00:00Z"}}, {"sentAt": {"$gt": DATE}}),
+    ({"kind": {"$ne": "b"}}, {"kind": {"$ne": "b"}}),
+    ({"tags": "5"}, {"tags": "5"}),
+    ({"tags": {"0": "a"}}, {"tags": ["a"]}),
+    ({"scores": "5"}, {"scores": 5.0}),
+    ({"scores": ["5"]}, {"scores": [5.0]}),
+    ({"address.zip": {"$gt": "5"}}, {"address.zip": {"$gt": 5}}),
+    ({"address": {"city": "x"}}, {"address": {"city": "x"}}),
+    ({"many": {"city": "x", "zip": "1"}}, {"many": {"city": "x", "zip": 1}}),
+    ({"many.zip": "1"}, {"many.zip": 1}),
+    ({"point.x": "1"}, {"point.x": 1}),
+    ({"point": {"x": "1"}}, {"point": {"x": 1}}),
+    ({"size.height": "1"}, {"size.height": 1}),
+    ({"size": {"width": "1"}}, {"size": {"width": 1}}),
+    ({"either": "x"}, {"either": "x"}),
+    ({"free": {"x": "1"}}, {"free": {"x": "1"}}),
+    ({"name": {"$regex": "^a", "$options": "i"}}, {"name": {"$regex": "^a", "$options": "i"}}),
+    ({"$text": {"$search": "x"}}, {"$text": {"$search": "x"}}),
+    ({"$limit": "5", "$skip": "1"}, {"$limit": 5, "$skip": 1}),
+    ({"$sort": {"age": "-1", "many.zip": 1}}, {"$sort": {"age": -1, "many.zip": 1}}),
+    ({"$select": {"0": "age", "1": "address.zip"}}, {"$select": ["age", "address.zip"]}),
+    *(
+        ({"age": {operator: "5"}}, {"age": {operator: 5}})
+        for operator in ("$gt", "$gte", "$lt", "$lte", "$ne")
+    ),
+    *(
+        ({"age": {operator: ["5", "6"]}}, {"age": {operator: [5, 6]}})
+        for operator in ("$in", "$nin")
+    ),
+    *(
+        ({branch: [{"age": "5"}, {"read": "true"}]}, {branch: [{"age": 5}, {"read": True}]})
+        for branch in ("$or", "$and")
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "wanted"), TYPED, ids=str)
+def test_types_the_values(query, wanted):
+    before = copy.deepcopy(query)
+    assert VALIDATOR.validate(query) == wanted
+    assert query == before
+
+
+def test_types_the_values_at_any_depth():
+    query, wanted = {"age": {"$gt": "5"}}, {"age": {"$gt": 5}}
+    for branch in ("$or", "$and", "$or"):
+        query, wanted = {branch: [query, {"read": "true"}]}, {branch: [wanted, {"read": True}]}
+    assert VALIDATOR.validate(query) == wanted
+
+
+def test_takes_an_object_with_index_keys_for_the_list_that_it_stands_for():
+    ids = {str(index): str(index) for index in range(21)}
+    assert VALIDATOR.validate({"age": {"$in": ids}}) == {"age": {"$in": list(range(21))}}
+    assert VALIDATOR.validate({"$or": {"0": {"$and": {"0": {"age": "1"}}}}}) == {
+        "$or": [{"$and": [{"age": 1}]}]
+    }
+
+
+def test_keeps_the_order_of_sort():
+    query = {"$sort": {"read": "1", "age": "1", "name": "-1"}}
+    assert list(VALIDATOR.validate(query)["$sort"]) == ["read", "age", "name"]
+
+
+def told(query):
+    with pytest.raises(BadRequest) as caught:
+        VALIDATOR.validate(query)
+    return [(each["instancePath"], each["keyword"], each["params"]) for each in caught.value.data]
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "name"),
+    [
+        ({"nope": 1}, "", "nope"),
+        ({"$where": "1"}, "", "$where"),
+        ({"age": {"$regex": "1"}}, "/age", "$regex"),
+        ({"name": {"$where": "1"}}, "/name", "$where"),
+        ({"$or": [{"nope": 1}]}, "/$or/0", "nope"),
+        ({"$or": [{"$and": [{"$limit": 1}]}]}, "/$or/0/$and/0", "$limit"),
+        ({"$sort": {"nope": 1}}, "/$sort", "nope"),
+    ],
+)
+def test_names_what_is_unknown(query, path, name):
+    assert told(query) == [(path, "additionalProperties", {"additionalProperty": name})]
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "keyword"),
+    [
+        ({"$limit": "-1"}, "/$limit", "minimum"),
+        ({"$skip": "x"}, "/$skip", "type"),
+        ({"$or": []}, "/$or", "minItems"),
+        ({"$select": ["nope"]}, "/$select/0", "enum"),
+        ({"$select": "age"}, "/$select", "type"),
+        ({"$sort": {"age": "0"}}, "/$sort/age", "enum"),
+        ({"$sort": {"age": [1]}}, "/$sort/age", "enum"),
+        ({"$sort": "age"}, "/$sort", "type"),
+        ({"age": "x"}, "/age", "type"),
+        ({"age": {"x": 1}}, "/age", "type"),
+        ({"age": {1: 1}}, "/age", "type"),
+        ({"age": "151"}, "/age", "maximum"),
+        ({"age": {"$in": {}}}, "/age/$in", "type"),
+        ({"age": {"$in": {"x": 1}}}, "/age/$in", "type"),
+        ({"age": {"$in": ["1", "x"]}}, "/age/$in/1", "type"),
+        ({"name": ""}, "/name", "minLength"),
+        ({"kind": "c"}, "/kind", "enum"),
+        ({"address": {"zip": 1}}, "/address", "required"),
+    ],
+)
+def test_tells_values_that_make_no_sense(query, path, keyword):
+    assert [(where, found) for where, found, _ in told(query)] == [(path, keyword)]
+
+
+def test_knows_what_the_extensions_open():
+    assert VALIDATOR.operators == {"$regex", "$options"}
+    assert VALIDATOR.filters == {"$text"}
+    plain = query_syntax(Message)
+    assert (plain.operators, plain.filters) == (frozenset(), frozenset())
+
+
+def test_is_a_validator_itself():
+    assert get_validator(VALIDATOR) is VALIDATOR
+
+
+def test_takes_dataclasses_and_typed_dicts():
+    assert query_syntax(Point).validate({"x": {"$gt": "1"}}) == {"x": {"$gt": 1}}
+    assert query_syntax(Size).validate({"height": "1"}) == {"height": 1}
+
+
+class Node(BaseModel):
+    value: int
+    below: list[Node] = []
+
+
+def test_dotted_names_end():
+    properties = query_syntax(Node).json_schema()["properties"]
+    assert [name for name in properties if name.endswith("value")] == [
+        "value",
+        "below.value",
+        "below.below.value",
+        "below.below.below.value",
+    ]
+
+
+def test_can_be_described_as_json_schema():
+    schema = VALIDATOR.json_schema()
+    assert schema["additionalProperties"] is False
+    assert {"$limit", "$or", "age", "address.zip", "$text"} <= schema["properties"].keys()
+
+
+@pytest.mark.parametrize("model", [int, type("Empty", (BaseModel,), {}), object(), "Message"])
+def test_tells_what_has_no_fields(model):
+    with pytest.raises(SchemaError, match="has no fields; give a model of a record"):
+        query_syntax(model)
+
+
+def test_tells_extensions_that_make_no_sense():
+    with pytest.raises(SchemaError, match="extensions: 'nope' is no property; there are name,"):
+        query_syntax(Message, {"nope": {"$regex": str}})
+    with pytest.raises(SchemaError, match="extensions of 'name': 'regex' is no operator"):
+        query_syntax(Message, {"name": {"regex": str}})
