@@ -1,0 +1,41 @@
+"""Sign-in: tokens, passwords, strategies, and the hooks that ask who is calling.
+
+Needs the extra ``auth``.
+"""
+
+try:  # only whether they are there: the modules below import them by themselves
+    import argon2 as _argon2  # noqa: F401  # to see whether it is there
+    import bcrypt as _bcrypt  # noqa: F401  # to see whether it is there
+    import jwt as _jwt  # noqa: F401  # to see whether it is there
+except ImportError as error:
+    raise ImportError(
+        f"alula.authentication needs {error.name}, which is not installed;"
+        " install it with: pip install 'alula[auth]'"
+    ) from error
+
+from alula.authentication.extension import Extension
+from alula.authentication.hiding import protect
+from alula.authentication.hooks import authenticate, hash_password, password_hash
+from alula.authentication.jwt import JWTStrategy
+from alula.authentication.local import LocalStrategy
+from alula.authentication.passwords import HashedPassword, Passwords
+from alula.authentication.service import AuthenticationService
+from alula.authentication.sessions import Sessions
+from alula.authentication.strategy import AuthenticationStrategy
+from alula.authentication.throttle import Throttle
+
+__all__ = [
+    "AuthenticationService",
+    "AuthenticationStrategy",
+    "Extension",
+    "HashedPassword",
+    "JWTStrategy",
+    "LocalStrategy",
+    "Passwords",
+    "Sessions",
+    "Throttle",
+    "authenticate",
+    "hash_password",
+    "password_hash",
+    "protect",
+]

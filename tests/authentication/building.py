@@ -1,0 +1,51 @@
+"""An application with users who can sign in, whose passwords are hashed in no time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alula import App
+from alula.adapters.memory import MemoryService
+from alula.authentication import AuthenticationService, LocalStrategy, Passwords
+
+SECRET = "a secret of this test, 32 bytes long"
+OTHER_SECRET = "another secret of it, just as long as the first"
+
+# A hash of "right" by the least cost, as other applications have stored it.
+BCRYPT = "$2b$04$rlulnf2cFwLaz1Bu2gy99uSFTZfSWAirbO53Y6kPQ.TdFS6l1uAva"
+
+
+def quick_passwords(**options: Any) -> Passwords:
+    """Return what hashes in less than a millisecond."""
+    return Passwords(
+        **{"time_cost": 1, "memory_cost": 8, "parallelism": 1, "least_floor": 0.0, **options}
+    )
+
+
+def add_authentication(app: Any, path: str = "authentication", **options: Any) -> Any:
+    """Register an authentication service and return it."""
+    service = AuthenticationService(app, **{"secret": SECRET, "throttle": False, **options})
+    if "local" in service.strategies:
+        service.register("local", LocalStrategy(passwords=quick_passwords()))
+    app.use(path, service)
+    return service
+
+
+def make_app(users: Any = None, **options: Any) -> App:
+    """Return an application that is not set up."""
+    app = App()
+    app.use("users", MemoryService(start_id=1) if users is None else users)
+    add_authentication(app, **options)
+    return app
+
+
+async def add_user(app: Any, email: str = "ada@example.com", **more: Any) -> dict[str, Any]:
+    """Store a user whose password is "right", and return the record."""
+    hashed = await quick_passwords().hash("right")
+    record = {"email": email, "password": str(hashed), **more}
+    return await app.service("users").create(record)
+
+
+def login(email: Any = "ada@example.com", password: Any = "right") -> dict[str, Any]:
+    """Return the data of a sign-in."""
+    return {"strategy": "local", "email": email, "password": password}

@@ -1,0 +1,218 @@
+"""The hook that keeps fields of records from leaving."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from tests.authentication.building import add_user, make_app
+
+from alula.authentication import authenticate, protect
+from alula.errors import BadRequest
+from alula.external import GuardedRecord, outside_of
+
+
+class Notes:
+    """Answers who is calling."""
+
+    async def find(self, params):
+        names = ("user", "authentication", "authenticated", "provider", "query")
+        return {name: params.get(name) for name in names}
+
+
+@pytest.fixture
+async def app():
+    app = make_app()
+    await add_user(app, role="admin")
+    app.use("notes", Notes())
+    await app.setup()
+    return app
+
+
+def proof_for(app, subject="1", path="authentication"):
+    token = app.service(path).service.create_access_token({}, subject)
+    return {"strategy": "jwt", "accessToken": token}
+
+
+class Records:
+    """Answers records of every shape."""
+
+    async def find(self, params):
+        return params.query.get("shape")
+
+    async def get(self, id, params):
+        return {"id": id, "password": "hash", "data": [{"password": "inner"}]}
+
+    async def create(self, data, params):
+        return data
+
+
+PASSWORD, HIDDEN = {"id": 1, "password": "hash", "salt": 2}, {"id": 1}
+
+
+class TestProtect:
+    @pytest.fixture(autouse=True, params=["after", "around"])
+    def _hook(self, request, app):
+        app.use("records", Records())
+        app.service("records").hooks({request.param: [protect("password", "salt")]})
+
+    @pytest.fixture
+    def seen(self, app):
+        """Every context of a call."""
+        contexts = []
+
+        async def note(context, next):
+            await next()
+            contexts.append(context)
+
+        app.hooks(around=[note])
+        return contexts
+
+    @pytest.mark.parametrize(
+        ("shape", "shown"),
+        [
+            (PASSWORD, HIDDEN),
+            ([PASSWORD, PASSWORD], [HIDDEN, HIDDEN]),
+            ({"total": 1, "data": [PASSWORD]}, {"total": 1, "data": [HIDDEN]}),
+            ({"data": "text", "password": 1}, {"data": "text"}),
+            ("text", "text"),
+            (None, None),
+            ([5, None], [5, None]),
+        ],
+    )
+    async def test_clients_do_not_get_the_fields(self, app, seen, shape, shown):
+        internal = await app.service("records").find(query={"shape": shape})
+        assert internal == shape
+        assert seen[0].dispatch == shown
+        await app.service("records").find(query={"shape": shape}, provider="rest")
+        assert (seen[1].dispatch, seen[1].result) == (shown, shown)
+
+    async def test_what_internal_calls_get_is_bound_to_what_may_leave(self, app):
+        records = app.service("records")
+        one = await records.find(query={"shape": PASSWORD})
+        (several,) = await records.find(query={"shape": [PASSWORD]})
+        page = await records.find(query={"shape": {"total": 1, "data": [PASSWORD]}})
+        for record in (one, several, page["data"][0]):
+            assert record["password"] == "hash"
+            assert outside_of({"owner": record}) == {"owner": HIDDEN}
+            assert "hash" not in repr(record)
+
+    async def test_what_is_hidden_already_stays_so(self, app):
+        class Guarded:
+            async def get(self, id, params):
+                return GuardedRecord({**PASSWORD, "inner": 3}, {"id": 1, "salt": 2}, "me")
+
+        app.use("guarded", Guarded())
+        app.service("guarded").hooks(after=[protect("salt")])
+        record = await app.service("guarded").get(1)
+        assert record == {**PASSWORD, "inner": 3}
+        assert (record.outside, record.by) == (HIDDEN, "me")
+
+    async def test_the_user_of_a_call_is_bound_to_it_too(self, app):
+        app.service("users").hooks(around=[protect("role")])
+        app.service("notes").hooks(before=[authenticate("jwt")])
+        found = await app.service("notes").find(authentication=proof_for(app))
+        assert found["user"] == {"id": 1, "email": "ada@example.com", "role": "admin"}
+        assert outside_of(found)["user"] == {"id": 1, "email": "ada@example.com"}
+
+    async def test_only_pages_have_their_records_in_data(self, app, seen):
+        await app.service("records").get(1)
+        assert seen[0].dispatch == {"id": 1, "data": [{"password": "inner"}]}
+
+    async def test_events_of_calls_from_outside_have_them_neither(self, app):
+        seen = []
+        app.service("records").on("created", lambda data, context: seen.append(data))
+        await app.service("records").create(PASSWORD, provider="rest")
+        assert seen == [HIDDEN]
+
+    async def test_goes_on_from_what_others_show(self, app, seen):
+        def show(context):
+            context.dispatch = {"id": 1, "salt": 2, "shown": True}
+
+        app.use("shown", Records())
+        app.service("shown").hooks(after={"get": [show, protect("salt")]})
+        await app.service("shown").get(1)
+        assert seen[-1].dispatch == {"id": 1, "shown": True}
+
+
+class TestQueriesByWhatIsProtected:
+    @pytest.fixture(autouse=True)
+    def _hook(self, app):
+        app.service("users").hooks(around=[protect("password")])
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            {"$sort": {"password": "1"}},
+            {"$sort": {"email": "1", "password.x": "1"}},
+            {"password": {"$gt": "$2b$"}},
+            {"password": {"$lte": "$2b$"}},
+            {"password": {"$ne": "x", "$lt": "$3"}},
+            {"password": {"$regex": "^.2b"}},
+            {"password": {"x": "y"}},
+            {"password.x": {"$gt": "a"}},
+            {"$or": [{"email": "x"}, {"password": {"$gte": "$2b$"}}]},
+            {"$or": {"0": {"password": {"$gte": "$2b$"}}}},
+            {"$and": [{"$or": [{"password": {"$gt": "a"}}]}]},
+            {"$nor": [{"password": {"$gt": "a"}}]},
+            {"$not": {"x": {"password": {"$gt": "a"}}}},
+        ],
+    )
+    async def test_that_would_find_it_out(self, app, query):
+        with pytest.raises(BadRequest, match="can not be asked for in this way"):
+            await app.service("users").find(query=query, provider="rest")
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            {},
+            {"$sort": {"email": "1"}},
+            {"$limit": "1", "$select": ["password", "email"]},
+            {"email": {"$gt": "a"}},
+            {"password": "x"},
+            {"password": {"$in": ["x"]}},
+            {"$or": [{"email": "ada@example.com"}, {"password": {"$ne": "x"}}]},
+        ],
+    )
+    async def test_that_would_not(self, app, query):
+        for each in await app.service("users").find(query=query, provider="rest"):
+            assert "password" not in each
+
+    @pytest.mark.parametrize("query", [{"$sort": "password"}, {"$or": "x"}, {"$or": ["x"]}])
+    async def test_that_are_none_are_left_to_the_service(self, app, query):
+        with pytest.raises(BadRequest) as caught:
+            await app.service("users").find(query=query, provider="rest")
+        assert "in this way" not in caught.value.message
+
+    async def test_of_internal_calls(self, app):
+        found = await app.service("users").find(query={"password": {"$gt": "$"}})
+        assert len(found) == 1
+
+    async def test_of_other_methods(self, app):
+        with pytest.raises(BadRequest):
+            await app.service("users").remove(1, query={"password": {"$gt": "$"}}, provider="rest")
+
+
+def test_protect_needs_fields():
+    with pytest.raises(TypeError, match=r"protect\(\) needs the names"):
+        protect()
+
+
+@pytest.mark.parametrize("kind", ["before", "error"])
+async def test_protect_is_refused_where_it_would_do_nothing(app, kind):
+    app.use("records", Records())
+    with pytest.raises(TypeError, match=rf"{kind} hook .*protect.* as after or around hook"):
+        app.service("records").hooks({kind: {"get": [protect("password")]}})
+
+
+def test_protect_takes_no_names_of_inner_fields():
+    with pytest.raises(ValueError, match=r"protect\('account.password'\): .* such as 'password'"):
+        protect("email", "account.password")
+
+
+async def test_protect_is_no_before_hook(app):
+    app.use("records", Records())
+    hide = protect("password")
+    app.service("records").hooks(before=[partial(hide)])
+    with pytest.raises(RuntimeError, match="is an after or an around hook"):
+        await app.service("records").get(1)

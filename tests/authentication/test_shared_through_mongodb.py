@@ -1,0 +1,85 @@
+"""Tries and sessions that processes share through a database."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pymongo import AsyncMongoClient
+from tests.authentication.building import SECRET
+
+from alula import App
+from alula.adapters.memory import MemoryService
+from alula.adapters.mongodb import MongoDBService
+from alula.authentication import AuthenticationService
+from alula.errors import NotAuthenticated, TooManyRequests
+
+NAME = "alula_shared_authentication"
+
+
+@pytest.fixture
+async def processes(mongodb_url):
+    """Two applications as two processes would have them, with one database."""
+    async with AsyncMongoClient(mongodb_url) as client:
+        await client.drop_database(NAME)
+        yield [await make_app(client[NAME]) for _ in range(2)]
+        await client.drop_database(NAME)
+
+
+async def make_app(database):
+    app = App()
+    app.use("users", MemoryService([{"id": 1}]))
+    for path in ("tries", "sessions"):
+        service = MongoDBService(database[path], disable_objectify=True)
+        app.use(path, service, methods=[])
+    authentication = AuthenticationService(
+        app, secret=SECRET, throttle={"tries": 3, "service": "tries"}, sessions="sessions"
+    )
+    app.use("authentication", authentication)
+    await app.setup()
+    return app.service("authentication").service
+
+
+async def guess(process):
+    price = await process.throttle.pay("192.0.2.1", "ada@example.com")
+    await process.throttle.after_failure({}, {"throttle_price": price}, NotAuthenticated("no"))
+
+
+async def test_a_crowd_spread_over_processes_gets_no_further_than_one(processes):
+    tries = (guess(process) for _ in range(10) for process in processes)
+    results = await asyncio.gather(*tries, return_exceptions=True)
+    assert sum(result is None for result in results) == 3
+    assert sum(isinstance(result, TooManyRequests) for result in results) == 17
+
+
+async def test_tries_are_given_back_swept_and_reset(processes):
+    throttle = processes[0].throttle
+    for _ in range(5):
+        await throttle.reward(await throttle.pay("192.0.2.1", "ada@example.com"))
+    await throttle.reset()
+    for _ in range(3):
+        await guess(processes[1])
+    with pytest.raises(TooManyRequests):
+        await guess(processes[0])
+
+
+async def test_a_refresh_token_is_good_once_for_all_processes(processes):
+    one, other = (process.sessions for process in processes)
+    first = await one.begin(1)
+    second = await other.renew(first.refresh_token)
+    await one.check({"sid": second.id, "sub": "1"})
+    renewals = [process.renew(second.refresh_token) for process in (one, other)]
+    results = await asyncio.gather(*renewals, return_exceptions=True)
+    assert sum(isinstance(result, NotAuthenticated) for result in results) == 1
+    for process in (one, other):
+        with pytest.raises(NotAuthenticated):
+            await process.check({"sid": second.id, "sub": "1"})
+
+
+async def test_signing_out_everywhere_counts_for_all_processes(processes):
+    one, other = (process.sessions for process in processes)
+    sessions = [await each.begin(1) for each in (one, other)]
+    await one.end_all(1)
+    for session in sessions:
+        with pytest.raises(NotAuthenticated):
+            await other.check({"sid": session.id, "sub": "1"})
