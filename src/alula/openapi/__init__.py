@@ -1,0 +1,6 @@
+"""An OpenAPI description of all services that is never out of date, and a page that shows it."""
+
+from alula.openapi.document import describe
+from alula.openapi.plugin import openapi
+
+__all__ = ["describe", "openapi"]

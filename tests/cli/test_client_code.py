@@ -1,0 +1,142 @@
+"""What `alula client` writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tests.client.faking import faked
+from tests.openapi.described import make_app
+
+from alula.cli.client_code import client_code
+from alula.cli.description import description_of
+from alula.client import create_sync_client, rest
+
+WRITTEN = Path(__file__).parents[1] / "typing" / "written_client.py"
+
+
+@pytest.fixture(scope="module")
+def code():
+    return client_code(json.loads(description_of(make_app())))
+
+
+def module_of(code):
+    module = ModuleType("written")
+    exec(compile(code, "written.py", "exec"), module.__dict__)
+    return module
+
+
+def description(schema, *, path="items", **more):
+    operation = {
+        "operationId": "items.get",
+        "tags": [path],
+        "responses": {
+            "200": {
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/items"}}}
+            }
+        },
+    }
+    return {
+        "info": {"title": "API"},
+        "tags": [{"name": path}],
+        "paths": {"/items/{id}": {"parameters": [], "get": operation}},
+        "components": {"schemas": {"items": schema, **more}},
+    }
+
+
+class TestTheReferenceDescription:
+    def test_it_is_what_type_checkers_see(self, code):
+        command = "alula client tests.openapi.described:make_app > tests/typing/written_client.py"
+        assert WRITTEN.read_text() == code, f"write it anew: {command}"
+
+    def test_it_has_a_type_and_a_function_for_each_service(self, code):
+        assert module_of(code).__all__ == [
+            *("People", "PeoplePlace", "TeamsTeamTasks"),
+            *("calc", "jobs", "people", "plain", "secret", "teams_team_tasks"),
+        ]
+
+    def test_they_return_services(self, code):
+        module = module_of(code)
+        client, _ = faked()
+        assert module.people(client) is client.service("people")
+        assert module.teams_team_tasks(client).path == "teams/:team/tasks"
+        assert "add" in module.calc(client).methods
+        sync = create_sync_client().configure(rest("http://here").fetch())
+        assert module.jobs(sync) is sync.service("jobs")
+        assert module.jobs(sync).start.__name__ == "start"
+
+
+class TestTypes:
+    @pytest.mark.parametrize(
+        ("schema", "annotation"),
+        [
+            ({"type": "string", "format": "date-time"}, "str"),
+            ({"type": "integer"}, "int"),
+            ({"type": "number"}, "float"),
+            ({"type": "boolean"}, "bool"),
+            ({"type": "null"}, "None"),
+            ({"type": "object"}, "dict[str, Any]"),
+            ({"type": ["string", "null"]}, "str | None"),
+            ({"type": "array", "items": {"type": "integer"}}, "list[int]"),
+            ({"type": "array"}, "list[Any]"),
+            ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "str | None"),
+            ({"oneOf": [{"type": "string"}, {}]}, "Any"),
+            ({"anyOf": []}, "Any"),
+            ({"enum": ["a", 1, None, True]}, "Literal['a', 1, None, True]"),
+            ({"enum": [1.5]}, "Any"),
+            ({"const": "a"}, "Literal['a']"),
+            ({}, "Any"),
+            (True, "Any"),
+            ({"$ref": "#/components/schemas/other.Place"}, "OtherPlace"),
+            ({"$ref": "#/components/schemas/nowhere"}, "Nowhere"),
+            ({"$ref": "#/components/schemas/items"}, "Items"),
+        ],
+    )
+    def test_of_a_property(self, schema, annotation):
+        place = {"properties": {"city": {"type": "string"}}}
+        record = {"properties": {"value": schema}}
+        module = module_of(client_code(description(record, **{"other.Place": place})))
+        assert module.Items.__annotations__["value"].__forward_arg__ == annotation
+
+    def test_names_that_are_no_identifiers(self):
+        record = {"properties": {"a-b": {"type": "string"}, "class": {"type": "integer"}}}
+        module = module_of(client_code(description(record)))
+        found = {name: each.__forward_arg__ for name, each in module.Items.__annotations__.items()}
+        assert found == {"a-b": "str", "class": "int"}
+
+    def test_a_record_of_which_nothing_is_known(self):
+        assert "\n\nItems = dict[str, Any]\n" in client_code(description({}))
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("path", "name"),
+        [
+            ("class", "class_"),
+            ("2fa", "_2fa"),
+            ("list", "list_"),
+            ("a/:b/c-d", "a_b_c_d"),
+            ("-", "_"),
+        ],
+    )
+    def test_paths_become_identifiers(self, path, name):
+        module = module_of(client_code(description({}, path=path)))
+        client, _ = faked()
+        assert getattr(module, name)(client).path == path
+
+    def test_no_two_are_alike(self):
+        told = description({}, path="a/b")
+        told["tags"].append({"name": "a_b"})
+        module = module_of(client_code(told))
+        assert {"a_b", "a_b_"} <= set(module.__all__)
+
+    def test_nothing_of_a_description_becomes_code(self):
+        evil = 'x"""\nraise SystemExit\n"""'
+        record = {"properties": {evil: {"enum": [evil]}, "a": {"$ref": evil}}}
+        told = description(record, path=evil)
+        told["info"]["title"] = evil
+        header = {"name": "X-Service-Method", "schema": {"enum": [evil]}}
+        told["paths"]["/items/{id}"]["get"]["parameters"] = [{"name": "other"}, header]
+        module_of(client_code(told))

@@ -1,0 +1,156 @@
+"""The command `alula`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.client.raw_server import CLOSE, answer, raw_server
+from typer.testing import CliRunner
+
+from alula.cli import main
+
+ROOT = Path(__file__).parents[2]
+CODE = """
+from alula import App
+from alula.adapters.memory import MemoryService
+
+app = App()
+app.use("notes", MemoryService())
+text = "no application"
+
+
+class here:
+    inside = app
+
+
+def make_app():
+    return app
+
+
+def make_nothing():
+    return None
+"""
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    (tmp_path / "shop.py").write_text(CODE)
+    (tmp_path / "broken.py").write_text("import not_there_at_all")
+    (tmp_path / "failing.py").write_text("1 / 0")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("shop", "broken", "failing"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield lambda *arguments: CliRunner().invoke(main, arguments)
+    for name in ("shop", "broken", "failing"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("target", ["shop:app", "shop:make_app", "shop:here.inside"])
+def test_prints_the_description(run, target):
+    result = run("openapi", target)
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert list(document["paths"]) == ["/notes", "/notes/{id}"]
+    assert document["info"]["title"] == "API"
+
+
+def test_can_be_asked_twice_in_one_folder(run):
+    before = len(sys.path)
+    assert run("openapi", "shop:app").stdout == run("openapi", "shop:app").stdout
+    assert len(sys.path) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("shop", "'shop' names no application; write MODULE:NAME, such as app:app"),
+        ("shop:", "'shop:' names no application"),
+        (":app", "':app' names no application"),
+        ("shup:app", "there is no module 'shup' here"),
+        ("shop.inner:app", "there is no module 'shop.inner' here"),
+        ("shop:api", "the module 'shop' has no 'api'"),
+        ("shop:app.api", "the module 'shop' has no 'app.api'"),
+        ("shop:text", "'shop:text' is 'no application' and no application of Alula"),
+        ("shop:make_nothing", "is None and no application of Alula"),
+    ],
+)
+def test_says_what_is_no_application(run, target, said):
+    result = run("openapi", target)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"), [("broken:app", ModuleNotFoundError), ("failing:app", ZeroDivisionError)]
+)
+def test_a_module_that_fails_shows_where(run, target, kind):
+    assert isinstance(run("openapi", target).exception, kind)
+
+
+def test_without_arguments_it_says_what_it_can_do(run):
+    result = run()
+    assert "openapi" in result.output
+    assert "Print the OpenAPI description" in result.output
+
+
+def test_title_and_version_are_those_of_the_plugin(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    result = CliRunner().invoke(main, ["openapi", "tests.openapi.described:make_app"])
+    assert json.loads(result.stdout)["info"] == {
+        "title": "Everything",
+        "version": "2.1",
+        "description": "All kinds.",
+    }
+
+
+def test_the_project_installs_it():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"alula": "alula.cli:main"}
+
+
+def test_what_is_missing_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "alula.cli")
+    with pytest.raises(ImportError, match=r"alula\.cli needs typer.*pip install 'alula\[cli\]'"):
+        importlib.import_module("alula.cli")
+
+
+class TestClient:
+    def test_of_an_application(self, run):
+        done = run("client", "shop:app")
+        assert done.exit_code == 0, done.output
+        assert "def notes(client: Client | SyncClient) -> Any:" in done.stdout
+        compile(done.stdout, "written.py", "exec")
+
+    def test_of_a_server(self, run):
+        told = {"openapi": "3.1.0", "info": {"title": "T"}, "tags": [{"name": "far"}], "paths": {}}
+        with raw_server((answer(told), CLOSE), (answer(told), CLOSE)) as server:
+            for url in (server.url, f"{server.url}/more/about.json"):
+                done = run("client", url)
+                assert done.exit_code == 0, done.output
+                assert "def far(client: Client | SyncClient)" in done.stdout
+        assert [each.split()[1] for each in server.requests] == [
+            b"/openapi.json",
+            b"/more/about.json",
+        ]
+
+    def test_of_nothing(self, run):
+        done = run("client", "shop:nothing")
+        assert done.exit_code == 2
+        assert "has no 'nothing'" in done.stderr
+
+    def test_of_a_server_without_a_description(self, run):
+        with raw_server((answer({}, 404), CLOSE), (answer([]), CLOSE)) as server:
+            done = run("client", server.url)
+            assert done.exit_code == 2
+            assert f"no description at {server.url}/openapi.json: the server ans" in done.stderr
+            done = run("client", server.url)
+            assert done.exit_code == 2
+            assert "is no OpenAPI description" in done.stderr

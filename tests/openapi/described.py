@@ -1,0 +1,105 @@
+"""An application with a service of every kind, and its description.
+
+``python -m tests.openapi.described`` serves it until it is killed, and prints its address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from alula import App
+from alula.adapters.memory import MemoryService
+from alula.errors import NotAuthenticated
+from alula.express import error_handler, express, json, not_found, rest
+from alula.hook_notes import note
+from alula.openapi import openapi
+from alula.schema import resolve, virtual, with_schema
+
+
+class Place(BaseModel):
+    city: str
+    zip: str | None = None
+
+
+class Person(BaseModel):
+    name: str = Field(min_length=1, max_length=30)
+    age: int | None = Field(default=None, ge=0, le=150)
+    born: datetime | None = None
+    place: Place | None = None
+
+
+TASK = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string", "minLength": 1},
+        "done": {"type": "boolean", "default": False},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "kind": {"enum": ["a", "b"]},
+    },
+    "required": ["title"],
+}
+
+
+class Calc:
+    async def find(self, params):
+        return {"query": params.query}
+
+    async def get(self, id, params):
+        return None
+
+    async def remove(self, id, params):
+        return {"removed": id}
+
+    async def add(self, data, params):
+        """Add the numbers `a` and `b`.
+
+        More is said about it in the code.
+        """
+        return {"sum": 0}
+
+    async def hidden(self, data, params):
+        """Is not open to the outside."""
+
+
+class Jobs:
+    async def start(self, data, params):
+        return {"started": True}
+
+
+def refuse(context):
+    if context.params.headers.get("authorization") != "Bearer t0ken":
+        raise NotAuthenticated("Not authenticated")
+
+
+def make_app() -> Any:
+    app = express(App(debug=True))
+    app.use(json())
+    app.configure(rest())
+    app.configure(openapi(title="Everything", version="2.1", description="All kinds."))
+    pages = {"default": 5, "max": 10}
+    size = resolve({"size": virtual(lambda person: len(person.get("name", "")))})
+    people = with_schema(MemoryService(start_id=1, paginate=pages), Person, result=size)
+    app.use("people", people)
+    app.use("teams/:team/tasks", with_schema(MemoryService(start_id=1, multi=True), TASK))
+    app.use("plain", MemoryService(start_id=1), methods=["find", "get", "create"])
+    app.use("calc", Calc(), methods=["find", "get", "remove", "add"])
+    app.use("jobs", Jobs(), methods=["start"])
+    app.use("secret", MemoryService())
+    app.service("secret").hooks(before={"remove": [note(refuse, strategies=("jwt",))]})
+    app.use("internal", MemoryService(), methods=[])
+    app.use(not_found(), error_handler(logger=False))
+    return app
+
+
+async def serve() -> None:
+    server = await make_app().listen(0)
+    print(server.url, flush=True)
+    await server.wait_closed()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve())

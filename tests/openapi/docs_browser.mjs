@@ -1,0 +1,129 @@
+// Drives the page of an API description in Chromium.
+//
+//   node docs_browser.mjs NODE_MODULES CHROMIUM PYTHON
+//
+// Starts the application itself. The checks build on each other; one line of JSON goes out for each:
+// {"name": "...", "error": null}, or what went wrong.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+const [modules, executablePath, python] = process.argv.slice(2)
+const require = createRequire(path.join(path.resolve(modules), 'from-here.js'))
+const { chromium } = require('playwright-core')
+
+const running = spawn(python, ['-m', 'tests.openapi.described'], {
+  cwd: fileURLToPath(new URL('../..', import.meta.url)),
+  stdio: ['ignore', 'pipe', 'inherit']
+})
+const { value: url } = await createInterface({ input: running.stdout })[Symbol.asyncIterator]().next()
+
+const browser = await chromium.launch({ executablePath })
+const page = await browser.newPage({ viewport: { width: 1100, height: 900 } })
+page.setDefaultTimeout(15_000)
+const logged = []
+const asked = new Set()
+page.on('console', (message) => {
+  if (['error', 'warning'].includes(message.type())) logged.push(message.text())
+})
+page.on('pageerror', (error) => logged.push(String(error)))
+page.on('request', (request) => asked.add(new URL(request.url()).origin))
+
+const operation = (name) => page.locator(`[id="${name}"]`)
+async function send(name) {
+  const answer = operation(name).locator('.answer')
+  await operation(name).getByRole('button', { name: 'Send' }).click()
+  await answer.locator('pre').waitFor()
+  return answer.textContent()
+}
+async function open(name) {
+  await operation(name).locator('summary').first().click()
+}
+
+const checks = {
+  'it lists the services': async () => {
+    await page.goto(`${url}/docs`)
+    await page.getByRole('heading', { name: 'Everything 2.1' }).waitFor()
+    const names = await page.getByRole('navigation').getByRole('link').allTextContents()
+    assert.deepEqual(names, ['people', 'teams/:team/tasks', 'plain', 'calc', 'jobs', 'secret'])
+    assert.equal(await page.title(), 'Everything 2.1')
+    assert.match(await page.locator('#about').textContent(), /All kinds/)
+  },
+  'a record is created from the example': async () => {
+    await open('people.create')
+    assert.match(await send('people.create'), /^201 POST \/people.*"name": "text"/s)
+  },
+  'it is found by a query': async () => {
+    await open('people.find')
+    await operation('people.find').getByLabel('$limit', { exact: true }).fill('1')
+    await operation('people.find').getByText('Operators').click()
+    await operation('people.find').getByLabel('id[$in]').fill('1, 2')
+    const answer = await send('people.find')
+    assert.match(answer, /^200 GET .*"total": 1,\s+"limit": 1/s)
+  },
+  'an error is shown': async () => {
+    await operation('people.find').getByLabel('age', { exact: true }).fill('many')
+    assert.match(await send('people.find'), /^400 GET .*"instancePath": "\/age"/s)
+  },
+  'values in the path are encoded': async () => {
+    await open('teams_team_tasks.get')
+    await operation('teams_team_tasks.get').getByLabel('team').fill('a/b c')
+    await operation('teams_team_tasks.get').getByLabel('id').fill('ü')
+    assert.match(await send('teams_team_tasks.get'), /^404 GET \/teams\/a%2Fb%20c\/tasks\/%C3%BC/)
+  },
+  'a custom method is called': async () => {
+    await open('calc.call')
+    await operation('calc.call').getByLabel('X-Service-Method').fill('add')
+    assert.match(await send('calc.call'), /^200 POST .*"sum": 0/s)
+  },
+  'a call has the token': async () => {
+    await open('secret.remove')
+    await operation('secret.remove').getByLabel('id').fill('1')
+    assert.match(await send('secret.remove'), /^401 /)
+    await page.getByLabel('Access token').fill('t0ken')
+    assert.match(await send('secret.remove'), /^404 /)
+    await page.reload()
+    assert.equal(await page.getByLabel('Access token').inputValue(), 't0ken')
+  },
+  'it is used without a mouse': async () => {
+    await page.goto(`${url}/docs`)
+    await page.getByRole('heading', { name: 'people' }).waitFor()
+    await page.keyboard.press('Tab')
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Skip to the services')
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    assert.ok(await page.locator('details.operation').first().evaluate((each) => each.open))
+  },
+  'every field has a name': async () => {
+    const unnamed = await page.evaluate(() =>
+      [...document.querySelectorAll('input, textarea')].filter((each) => !each.labels.length).length)
+    assert.equal(unnamed, 0)
+  },
+  'it fits on a phone': async () => {
+    await page.setViewportSize({ width: 390, height: 844 })
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= 390))
+  },
+  'nothing came from elsewhere': async () => {
+    assert.deepEqual([...asked], [new URL(url).origin])
+  },
+  'nothing went wrong in the console': async () => {
+    // The browser itself tells of each answer that is an error.
+    assert.deepEqual(logged.filter((line) => !/status of 4\d\d/.test(line)), [])
+  }
+}
+
+for (const [name, check] of Object.entries(checks)) {
+  let error = null
+  try {
+    await check()
+  } catch (thrown) {
+    error = thrown.stack ?? String(thrown)
+  }
+  process.stdout.write(JSON.stringify({ name, error }) + '\n')
+}
+await browser.close()
+running.kill('SIGKILL')
