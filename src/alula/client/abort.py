@@ -1,0 +1,69 @@
+"""Giving a call up from elsewhere: a controller, and the signal that calls listen to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from alula.errors import GeneralError
+
+__all__ = ["AbortController", "AbortSignal", "Aborted"]
+
+
+class Aborted(GeneralError):
+    """The caller gave the call up; the server may have carried it out or not."""
+
+    name, code, class_name = "AbortError", 499, "abort-error"
+
+
+class AbortSignal:
+    """Tells calls that they are given up. It belongs to an `AbortController`.
+
+    Attributes:
+        aborted: Whether that has happened.
+    """
+
+    def __init__(self) -> None:
+        self.aborted = False
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call ``listener`` when it happens, at once if it has; return what ends the listening.
+
+        Args:
+            listener: Called at most once, in the thread that aborts.
+        """
+        with self._lock:
+            if not self.aborted:
+                self._listeners.append(listener)
+                return lambda: self._forget(listener)
+        listener()
+        return lambda: None
+
+    def _forget(self, listener: Callable[[], None]) -> None:
+        with self._lock:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+    def _abort(self) -> None:
+        with self._lock:
+            self.aborted = True
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+
+class AbortController:
+    """Gives up every call that has its signal: ``connection={"signal": controller.signal}``.
+
+    Attributes:
+        signal: What calls are given.
+    """
+
+    def __init__(self) -> None:
+        self.signal = AbortSignal()
+
+    def abort(self) -> None:
+        """Give up all calls that have the signal, those that begin later too; from any thread."""
+        self.signal._abort()  # noqa: SLF001  # the two are one thing in two hands

@@ -1,0 +1,74 @@
+"""Sending with aiohttp, which is asynchronous alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alula.client.codec import Request, Response
+from alula.client.driving import AsyncDriver, Wish, connection_failed, too_large
+
+try:
+    import aiohttp
+    from yarl import URL
+except ImportError as error:
+    raise ImportError(
+        "connection.aiohttp() needs aiohttp, which is not installed;"
+        " install it with: pip install 'alula[aiohttp]'"
+    ) from error
+
+__all__ = ["AiohttpDriver"]
+
+_CHUNK = 65_536
+
+
+class AiohttpDriver(AsyncDriver):
+    """Sends with an ``aiohttp.ClientSession``.
+
+    Args:
+        session: One of the user's own, which stays open; None makes one when it is needed.
+    """
+
+    def __init__(self, session: Any = None) -> None:
+        if session is not None and not isinstance(session, aiohttp.ClientSession):
+            raise TypeError(f"aiohttp(session) takes an aiohttp.ClientSession, not {session!r}")
+        self._given: aiohttp.ClientSession | None = session
+        self._own: aiohttp.ClientSession | None = None
+
+    async def exchange(self, request: Request, wish: Wish) -> Response:
+        """Send a request and return the answer."""
+        session = self._given or self._own
+        if session is None:
+            session = self._own = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout())
+        try:
+            async with session.request(
+                request.method,
+                URL(request.url, encoded=True),  # as it is; it would unquote brackets
+                data=request.body,
+                headers=request.headers,
+                allow_redirects=False,
+                **wish.more,
+            ) as answer:
+                body = await _read(request, answer, wish.limit)
+                headers = {name.lower(): value for name, value in answer.headers.items()}
+                return Response(answer.status, headers, body)
+        except TimeoutError:  # some of the library's are connection errors, too
+            raise
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise connection_failed(request, error) from error
+
+    async def close(self) -> None:
+        """Close the session, where it is not the user's."""
+        if self._own is not None:
+            session, self._own = self._own, None
+            await session.close()
+
+
+async def _read(request: Request, answer: aiohttp.ClientResponse, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while part := await answer.content.read(_CHUNK):
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise too_large(request, limit)
+    return b"".join(parts)

@@ -1,0 +1,257 @@
+"""From a call to a request and from an answer to a result, without any input or output.
+
+Both clients, the asynchronous and the synchronous one, and all ways to send use this module.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from alula.context import Params
+from alula.errors import BadGateway, BadRequest, FrameworkError, error_for_status, from_dict
+from alula.json_forms import FORMS
+from alula.query.string import stringify
+
+__all__ = ["Request", "Response", "merge_headers", "read_answer", "request_for"]
+
+VERBS: Final = {
+    "find": "GET",
+    "get": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "remove": "DELETE",
+}
+_JSON: Final = "application/json"
+_SHOWN: Final = 200  # characters of an answer that an error shows
+_IN_IDS: Final = "!~*'()"  # what JavaScript's clients leave as it is, too
+_NOT_IN_HEADERS: Final = re.compile(r"[\r\n\0]|[^\x00-\xff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is sent.
+
+    Attributes:
+        method: The verb.
+        url: The whole address, percent-encoded.
+        headers: By name, each once.
+        body: None for none.
+    """
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came back.
+
+    Attributes:
+        status: The HTTP status.
+        headers: By name in lower case.
+        body: All of it.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def request_for(
+    base: str,
+    method: str,
+    id: Any,
+    data: Any,
+    params: Params,
+    headers: Mapping[str, str] | None = None,
+) -> Request:
+    """Return the request that a call stands for.
+
+    Args:
+        base: Address of the service; segments ``:name`` take their values from ``params.route``.
+        method: A standard method, or the name of a custom one.
+        id: The id of get, update, patch and remove.
+        data: What goes into the body; None for nothing.
+        params: ``query``, ``route``, ``headers`` and ``connection["headers"]`` are read; nothing
+            of it but the query reaches the service.
+        headers: Those that every call carries.
+
+    Raises:
+        BadRequest: An id is missing, or can not be one; a placeholder has no value.
+        TypeError: Data or query hold what has no form in JSON or in a query string.
+        ValueError: A header can not be sent, or data contain themselves.
+    """
+    url = with_route(base, params.get("route", {}))
+    if method in {"get", "update", "patch", "remove"}:
+        url += _id_segment(method, id)
+    query = stringify(params.query)
+    own: dict[str, str] = {"Accept": _JSON}
+    verb = VERBS.get(method)
+    if verb is None:
+        own["X-Service-Method"] = method
+    if verb not in {"GET", "DELETE"}:
+        own["Content-Type"] = _JSON
+    connection = params.get("connection", {})
+    sent = merge_headers(own, headers, params.get("headers"), connection.get("headers"))
+    url = f"{url}?{query}" if query else url
+    return Request(verb or "POST", url, sent, None if data is None else body_of(data))
+
+
+def with_route(base: str, route: Mapping[str, Any]) -> str:
+    """Return an address with the values of its placeholders.
+
+    Raises:
+        BadRequest: One has no value.
+    """
+    if "/:" not in base:
+        return base
+    return re.sub(r"(?<=/):([^/]+)", lambda found: _route_value(found[1], route), base)
+
+
+def _route_value(name: str, route: Mapping[str, Any]) -> str:
+    value = route.get(name)
+    if value is None or value == "":
+        raise BadRequest(f"the path has the placeholder :{name}; give route={{{name!r}: ...}}")
+    return _segment(name, value)
+
+
+def _id_segment(method: str, id: Any) -> str:
+    if id == "" or (id is None and method == "get"):
+        raise BadRequest(f"id for .{method} is required")
+    return "" if id is None else f"/{_segment('id', id)}"
+
+
+def _segment(name: str, value: Any) -> str:
+    if isinstance(value, Mapping | list | tuple | set | bytes):
+        raise BadRequest(f"{name} is {value!r}; it has to be a single value, such as a string")
+    text = ("true" if value else "false") if isinstance(value, bool) else str(value)
+    if text in {".", ".."}:  # every library takes these for steps up and down
+        raise BadRequest(f"{name} is {text!r}, which no address can carry")
+    return quote(text, safe=_IN_IDS)
+
+
+def merge_headers(*levels: Mapping[str, str] | None) -> dict[str, str]:
+    """Return headers of several origins in one; later ones win, whatever the case of their names.
+
+    Raises:
+        ValueError: A name or a value has a line break, or characters beyond Latin-1.
+        TypeError: A value is no string.
+    """
+    merged: dict[str, tuple[str, str]] = {}
+    for level in levels:
+        for name, value in (level or {}).items():
+            if not isinstance(value, str):
+                raise TypeError(f"the header {name} is {value!r}; give a string")
+            if _NOT_IN_HEADERS.search(name) or _NOT_IN_HEADERS.search(value):
+                raise ValueError(
+                    f"the header {name!r} has a line break or a character that no header can have"
+                )
+            merged[name.lower()] = (name, value)
+    return dict(merged.values())
+
+
+def body_of(data: Any) -> bytes:
+    """Return data as JSON.
+
+    Raises:
+        TypeError: Something in it has no form in JSON.
+        ValueError: A number is not finite, or data contain themselves.
+    """
+    try:
+        return _to_json(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half of a character that UTF-16 splits; JSON has an escape for it
+        return _to_json(data, ensure_ascii=True).encode()
+
+
+def _to_json(data: Any, *, ensure_ascii: bool) -> str:
+    return json.dumps(
+        data,
+        ensure_ascii=ensure_ascii,
+        separators=(",", ":"),
+        allow_nan=False,
+        default=_json_form,
+    )
+
+
+def _json_form(value: Any) -> Any:
+    if isinstance(value, datetime):
+        moment = value.astimezone(UTC) if value.tzinfo else value
+        return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    for kind in type(value).__mro__:
+        if kind in FORMS:
+            return FORMS[kind](value)
+    raise TypeError(
+        f"{value!r} is of type {type(value).__name__}, which has no form in JSON; use strings,"
+        " numbers, booleans, None, datetimes, and lists and dicts of these"
+    )
+
+
+# -- answers --------------------------------------------------------------------------------------
+
+
+def read_answer(request: Request, response: Response) -> Any:
+    """Return the result that an answer carries, None for an empty one.
+
+    Raises:
+        FrameworkError: The error that it carries, as an instance of the right class with its data
+            and errors; or one that says what came in the place of an answer. Its ``headers`` are
+            those of the answer.
+    """
+    body = response.body
+    if 200 <= response.status < 300:
+        if response.status == 204 or not body:
+            return None
+        try:
+            return json.loads(body.decode())
+        except (ValueError, RecursionError):
+            raise _with_headers(_no_json(request, response, BadGateway), response) from None
+    raise _with_headers(_error_of(request, response), response)
+
+
+def _with_headers(error: FrameworkError, response: Response) -> FrameworkError:
+    error.headers = response.headers
+    return error
+
+
+def _error_of(request: Request, response: Response) -> FrameworkError:
+    status = response.status
+    if 300 <= status < 400:
+        where = response.headers.get("location", "nowhere")
+        return BadGateway(
+            f"{request.method} {request.url} was answered {status} and sent to {where};"
+            " redirects are not followed, so give the base URL that they lead to"
+        )
+    try:
+        told = json.loads(response.body.decode())
+    except (ValueError, RecursionError):
+        return _no_json(request, response, error_for_status(status), code=status)
+    if isinstance(told, Mapping) and ("name" in told or "className" in told or "code" in told):
+        return from_dict({"code": status, **told})
+    message = told.get("message") if isinstance(told, Mapping) else None
+    error = error_for_status(status)(message or f"the server answered {status}", code=status)
+    error.data = told
+    return error
+
+
+def _no_json(
+    request: Request, response: Response, kind: type[FrameworkError], code: int | None = None
+) -> FrameworkError:
+    """Return an error for an answer that is no JSON, such as the page of a proxy."""
+    content_type = response.headers.get("content-type", "no content type")
+    text = response.body.decode("utf-8", "replace")
+    shown = " ".join(re.sub(r"<[^>]*>", " ", text).split())[:_SHOWN]
+    return kind(
+        f"{request.method} {request.url} was answered {response.status} with {content_type}"
+        f" in the place of JSON: {shown or 'nothing'}",
+        {"status": response.status, "contentType": content_type, "body": text[:_SHOWN]},
+        code=code,
+    )

@@ -1,0 +1,103 @@
+"""The services of a client, with hooks and events, as they are called."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, Generic, TypeAlias, TypedDict, TypeVar
+
+from alula.client.service import RestService
+from alula.context import Params
+from alula.service import ServiceHandle, check_service
+
+__all__ = ["ClientService", "Given", "PageOf", "Progress"]
+
+T = TypeVar("T", bound=Mapping[str, Any])
+Given: TypeAlias = Params | Mapping[str, Any] | None
+Progress: TypeAlias = Callable[[int, int | None], Any]
+
+
+class PageOf(TypedDict, Generic[T]):
+    """A page of records of a known type."""
+
+    total: int
+    limit: int
+    skip: int
+    data: list[T]
+
+
+class ClientService(ServiceHandle):
+    """A service of a client: `ServiceHandle`, and what is for clients alone."""
+
+    def declare(self, methods: Iterable[str]) -> None:
+        """Add custom methods; those that are there already stay as they are.
+
+        Raises:
+            TypeError: ``methods`` is one string.
+            ValueError: A method can not have such a name, or the service is not a remote one and
+                has none of it.
+        """
+        if isinstance(methods, str):
+            raise TypeError(f"methods of {self!r} are a string; give a list: [{methods!r}]")
+        new = tuple(name for name in dict.fromkeys(methods) if name not in self._callable)
+        if isinstance(self.service, RestService):
+            self.service.declare(name for name in new if not name.startswith("_"))
+        check_service(self.path, self.service, new)
+        for name in new:
+            setattr(self, name, self._custom_method(name))
+        self.methods += new
+        self._callable += new
+        if new:
+            self._hooks_changed()
+
+    async def iterate(
+        self,
+        query: Mapping[str, Any] | None = None,
+        params: Given = None,
+        *,
+        page_size: int | None = None,
+        progress: Progress | None = None,
+    ) -> AsyncIterator[Any]:
+        """Yield every record that a query selects, page after page.
+
+        The order has to be the same for every page, so give a ``$sort`` where the server has no
+        order of its own.
+
+        Args:
+            query: ``$skip`` of it leaves out the first records, ``$limit`` ends after so many.
+            params: Further params of every call.
+            page_size: How many to ask for at once; the server may give fewer. None leaves that to
+                the server.
+            progress: Called after each page with the number of records so far and of all, None
+                where the server does not tell.
+
+        Raises:
+            FrameworkError: As `find` does.
+        """
+        given = Params(params)
+        selected = {**given.query, **(query or {})}
+        skip = int(selected.pop("$skip", 0))
+        most = selected.pop("$limit", None)
+        left = None if most is None else int(most)
+        done = 0
+        while left is None or left > done:
+            sizes = [size for size in (page_size, left and left - done) if size is not None]
+            asked = {"$limit": min(sizes)} if sizes else {}
+            page = await self.find(given, query={**selected, **asked, "$skip": skip + done})
+            records, total = _read_page(page, skip)
+            done += len(records)
+            if progress is not None:
+                progress(done, total if left is None or total is None else min(total, left))
+            for record in records:
+                yield record
+            if total is None or not records or done >= total:
+                return
+
+
+def _read_page(page: Any, skip: int) -> tuple[list[Any], int | None]:
+    """Return the records of a page, and how many there are behind ``skip``, None where it is all.
+
+    A service without pages answers all records that there are.
+    """
+    if isinstance(page, Mapping):
+        return page["data"], max(0, page["total"] - skip)
+    return page, None

@@ -1,0 +1,200 @@
+"""HTTP over the standard library, blocking, with connections that are used again."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from alula.client.codec import Request, Response
+from alula.client.driving import connection_failed, given_up, timed_out, too_large
+
+__all__ = ["ConnectionPool", "Exchange"]
+
+_CHUNK = 65_536
+_KEPT = 16  # idle connections to one server
+
+Origin = tuple[str, str]
+
+
+class Exchange:
+    """One request on its way; another thread can give it up.
+
+    Args:
+        pool: Where connections come from.
+        request: What to send.
+        timeout: Seconds for all of it, None for no limit.
+        limit: The bytes that the answer may have.
+    """
+
+    def __init__(
+        self, pool: ConnectionPool, request: Request, timeout: float | None, limit: int
+    ) -> None:
+        self._pool = pool
+        self._request = request
+        self._timeout = timeout
+        self._limit = limit
+        self._until = None if timeout is None else time.monotonic() + timeout
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._aborted = False
+
+    def abort(self) -> None:
+        """Close the connection under the request, from any thread."""
+        with self._lock:
+            self._aborted = True
+            if self._socket is not None:
+                with suppress(OSError):  # it may be closed already
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def run(self) -> Response:
+        """Send the request and return the answer.
+
+        Raises:
+            Unavailable: There was no connection, or it was lost.
+            Timeout: It took too long.
+            BadGateway: The answer is too large, or no HTTP.
+            Aborted: It was given up.
+        """
+        request = self._request
+        parts = urlsplit(request.url)
+        origin = (parts.scheme, parts.netloc)
+        connection = self._pool.take(origin)
+        response: http.client.HTTPResponse | None = None
+        whole = False
+        try:
+            sock = self._watch(connection)
+            path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+            connection.request(request.method, path, request.body, request.headers)
+            response = connection.getresponse()
+            body = self._read(sock, response)
+            whole = not response.will_close
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            return Response(response.status, headers, body)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._failure(error) from error
+        finally:
+            if response is not None:
+                response.close()  # it may hold the socket open on its own
+            with self._lock:
+                self._socket = None
+                whole = whole and not self._aborted
+            if whole:
+                self._pool.give_back(origin, connection)
+            else:
+                connection.close()
+
+    def _failure(self, error: Exception) -> Exception:
+        if self._aborted:
+            return given_up(self._request)
+        if isinstance(error, TimeoutError):
+            return timed_out(self._request, self._timeout)
+        return connection_failed(self._request, error)
+
+    def _watch(self, connection: http.client.HTTPConnection) -> socket.socket:
+        """Connect where that was not done, and let the socket be closed from elsewhere."""
+        connection.timeout = self._left()
+        if connection.sock is None:
+            connection.connect()
+        opened: Any = connection.sock
+        connected: socket.socket = opened
+        connected.settimeout(self._left())
+        with self._lock:
+            self._socket = connected
+            if self._aborted:
+                raise ConnectionAbortedError
+        return connected
+
+    def _left(self) -> float | None:
+        if self._until is None:
+            return None
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def _read(self, sock: socket.socket, response: http.client.HTTPResponse) -> bytes:
+        if response.length is not None and response.length > self._limit:
+            raise too_large(self._request, self._limit)
+        parts: list[bytes] = []
+        size = 0
+        while part := response.read1(_CHUNK):
+            parts.append(part)
+            size += len(part)
+            if size > self._limit:
+                raise too_large(self._request, self._limit)
+            left = self._left()
+            with suppress(OSError):  # an answer that is read whole may have closed it
+                sock.settimeout(left)
+        if self._aborted:  # what ends with its connection looks whole then
+            raise ConnectionAbortedError
+        if response.length:  # read1 takes an early end for the end
+            raise http.client.IncompleteRead(b"", response.length)
+        if response.length is None and not response.chunked and not parts:
+            # So does the reading of a head; what has no length has not ended well without a body.
+            raise http.client.RemoteDisconnected("the answer ended before its body")
+        return b"".join(parts)
+
+
+class ConnectionPool:
+    """Open connections, by the origin they lead to; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._idle: dict[Origin, list[http.client.HTTPConnection]] = {}
+        self._lock = threading.Lock()
+        self._context: ssl.SSLContext | None = None
+        self._closed = False
+
+    def take(self, origin: Origin) -> http.client.HTTPConnection:
+        """Return a connection that is still open, or else a new one that is not yet."""
+        with self._lock:
+            idle = self._idle.get(origin, [])
+            while idle:
+                connection = idle.pop()
+                if _is_silent(connection):
+                    return connection
+                connection.close()
+        return self._new(origin)
+
+    def give_back(self, origin: Origin, connection: http.client.HTTPConnection) -> None:
+        """Keep a connection for the next request."""
+        with self._lock:
+            idle = self._idle.setdefault(origin, [])
+            if len(idle) < _KEPT and not self._closed:
+                idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close all that is idle, and keep nothing from now on."""
+        with self._lock:
+            every, self._idle, self._closed = self._idle, {}, True
+        for connection in (each for idle in every.values() for each in idle):
+            connection.close()
+
+    def _new(self, origin: Origin) -> http.client.HTTPConnection:
+        scheme, netloc = origin
+        if scheme == "http":
+            return http.client.HTTPConnection(netloc)
+        if self._context is None:
+            self._context = ssl.create_default_context()
+        return http.client.HTTPSConnection(netloc, context=self._context)
+
+
+def _is_silent(connection: Any) -> bool:
+    """Tell whether the server neither closed an idle connection nor said anything on it."""
+    sock = connection.sock
+    sock.settimeout(0)
+    try:
+        # A TLS connection can not be peeked at; reading from it takes what should not be there.
+        sock.recv(1) if isinstance(sock, ssl.SSLSocket) else sock.recv(1, socket.MSG_PEEK)
+    except (BlockingIOError, ssl.SSLWantReadError):
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,118 @@
+"""Services whose records have a type, for checkers: ``client.service("messages", Message)``.
+
+At run time they are as all others, and records are dicts as always.
+"""
+# ruff: noqa: D102  # they do what those that they stand for say
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
+
+from alula.client.handles import ClientService, Given, PageOf, Progress
+from alula.client.sync_service import SyncService
+
+__all__ = ["TypedService", "TypedSyncService"]
+
+T = TypeVar("T", bound=Mapping[str, Any])
+ScalarId: TypeAlias = str | int | float
+
+
+class TypedService(ClientService, Generic[T]):
+    """A `ClientService` whose records have a type."""
+
+    if TYPE_CHECKING:
+
+        async def find(self, params: Given = None, **given: Any) -> PageOf[T] | list[T]: ...
+
+        async def get(self, id: ScalarId, params: Given = None, **given: Any) -> T: ...
+
+        @overload
+        async def create(
+            self, data: Mapping[str, Any], params: Given = None, **given: Any
+        ) -> T: ...
+        @overload
+        async def create(
+            self, data: Sequence[Mapping[str, Any]], params: Given = None, **given: Any
+        ) -> list[T]: ...
+        async def create(self, data: Any, params: Given = None, **given: Any) -> Any: ...
+
+        async def update(
+            self, id: ScalarId, data: Mapping[str, Any], params: Given = None, **given: Any
+        ) -> T: ...
+
+        @overload
+        async def patch(
+            self, id: None, data: Mapping[str, Any], params: Given = None, **given: Any
+        ) -> list[T]: ...
+        @overload
+        async def patch(
+            self, id: ScalarId, data: Mapping[str, Any], params: Given = None, **given: Any
+        ) -> T: ...
+        async def patch(
+            self, id: Any, data: Mapping[str, Any], params: Given = None, **given: Any
+        ) -> Any: ...
+
+        @overload
+        async def remove(self, id: None, params: Given = None, **given: Any) -> list[T]: ...
+        @overload
+        async def remove(self, id: ScalarId, params: Given = None, **given: Any) -> T: ...
+        async def remove(self, id: Any, params: Given = None, **given: Any) -> Any: ...
+
+        def iterate(
+            self,
+            query: Mapping[str, Any] | None = None,
+            params: Given = None,
+            *,
+            page_size: int | None = None,
+            progress: Progress | None = None,
+        ) -> AsyncIterator[T]: ...
+
+
+class TypedSyncService(SyncService, Generic[T]):
+    """A `SyncService` whose records have a type."""
+
+    if TYPE_CHECKING:
+
+        def find(self, params: Given = None, **given: Any) -> PageOf[T] | list[T]: ...
+
+        def get(self, id: ScalarId, params: Given = None, **given: Any) -> T: ...
+
+        @overload
+        def create(self, data: Mapping[str, Any], params: Given = None, **given: Any) -> T: ...
+        @overload
+        def create(
+            self, data: Sequence[Mapping[str, Any]], params: Given = None, **given: Any
+        ) -> list[T]: ...
+        def create(self, data: Any, params: Given = None, **given: Any) -> Any: ...
+
+        def update(
+            self, id: ScalarId, data: Mapping[str, Any], params: Given = None, **given: Any
+        ) -> T: ...
+
+        @overload
+        def patch(
+            self, id: None, data: Mapping[str, Any], params: Given = None, **given: Any
+        ) -> list[T]: ...
+        @overload
+        def patch(
+            self, id: ScalarId, data: Mapping[str, Any], params: Given = None, **given: Any
+        ) -> T: ...
+        def patch(
+            self, id: Any, data: Mapping[str, Any], params: Given = None, **given: Any
+        ) -> Any: ...
+
+        @overload
+        def remove(self, id: None, params: Given = None, **given: Any) -> list[T]: ...
+        @overload
+        def remove(self, id: ScalarId, params: Given = None, **given: Any) -> T: ...
+        def remove(self, id: Any, params: Given = None, **given: Any) -> Any: ...
+
+        def iterate(
+            self,
+            query: Mapping[str, Any] | None = None,
+            params: Given = None,
+            *,
+            page_size: int | None = None,
+            progress: Progress | None = None,
+        ) -> Iterator[T]: ...

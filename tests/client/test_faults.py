@@ -1,0 +1,247 @@
+"""What servers and networks do wrong: the right error in time, and nothing left open."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.client.kinds import WAITING, settled
+from tests.client.raw_server import CLOSE, RESET, STALL, answer, raw_server
+
+from alula import errors
+from alula.client import AbortController, Aborted
+
+SOON = 5.0
+OPEN_FILES = Path("/proc/self/fd")
+
+
+async def test_nobody_listens(kind):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    async with kind.client(url) as client:
+        with pytest.raises(errors.Unavailable, match=f"GET {url}/items failed: .") as caught:
+            await settled(client.service("items").find())
+    assert caught.value.code == 503
+    assert caught.value.data["reason"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        RESET,
+        CLOSE,
+        (b"HTTP/1.1 200 OK\r\ncontent-le", CLOSE),
+        (b'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"a":', CLOSE),
+        (b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{"a":\r\n', CLOSE),
+        (b"this is no HTTP at all\r\n\r\n", CLOSE),
+    ],
+    ids=["reset", "closed", "half a head", "half a body", "half of the chunks", "no HTTP"],
+)
+async def test_an_answer_that_does_not_come_whole(kind, step):
+    with raw_server(step) as server:
+        async with kind.client(server.url, timeout=SOON) as client:
+            with pytest.raises(errors.Unavailable):
+                await settled(client.service("items").find())
+
+
+@pytest.mark.parametrize(
+    "first", [b"", b'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"a":'], ids=["nothing", "half"]
+)
+async def test_an_answer_that_stalls(kind, first):
+    with raw_server((first, STALL)) as server:
+        async with kind.client(server.url) as client:
+            began = time.monotonic()
+            with pytest.raises(errors.Timeout, match=r"took longer than 0\.2 seconds"):
+                await settled(client.service("items").find(connection={"timeout": 0.2}))
+            assert time.monotonic() - began < SOON
+            assert await asyncio.to_thread(server.disconnected.wait, SOON)
+
+
+async def test_an_answer_that_is_too_large(kind):
+    chunks = b"".join(b"3e8\r\n" + b"x" * 1000 + b"\r\n" for _ in range(5)) + b"0\r\n\r\n"
+    chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + chunks
+    with raw_server(answer("x" * 2000), chunked, answer("x" * 998)) as server:
+        async with kind.client(server.url, max_response_size=1000) as client:
+            items = client.service("items")
+            for _ in range(2):
+                with pytest.raises(errors.BadGateway, match="larger than 1000 bytes"):
+                    await settled(items.find())
+            assert await settled(items.find()) == "x" * 998
+
+
+async def test_a_pool_that_the_server_has_closed(kind):
+    with raw_server((answer([1]), CLOSE), (answer([2]), CLOSE)) as server:
+        async with kind.client(server.url) as client:
+            items = client.service("items")
+            assert await settled(items.find()) == [1]
+            await asyncio.sleep(0.1)
+            assert await settled(items.find()) == [2]
+
+
+async def test_connections_are_used_again(kind):
+    with raw_server(*[answer([n]) for n in range(5)]) as server:
+        async with kind.client(server.url) as client:
+            for n in range(5):
+                assert await settled(client.service("items").find()) == [n]
+            assert server.connections == 1
+
+
+async def test_a_client_that_was_closed_opens_again(kind):
+    with raw_server(answer([1]), answer([2])) as server:
+        async with kind.client(server.url) as client:
+            assert await settled(client.service("items").find()) == [1]
+            await settled(client.close())
+            assert await settled(client.service("items").find()) == [2]
+            assert server.connections == 2
+
+
+def open_files():
+    return len(list(OPEN_FILES.iterdir()))
+
+
+@pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="open files are counted where /proc is")
+async def test_nothing_stays_open(kind, alula_url):
+    before = open_files()
+    for _ in range(3):
+        async with kind.client(alula_url) as client:
+            for _ in range(20):
+                await settled(client.service("echo").find())
+                with pytest.raises(errors.NotFound):
+                    await settled(client.service("nowhere").find())
+            assert open_files() <= before + 5
+    await asyncio.sleep(0.05)
+    assert open_files() <= before
+
+
+class TestProxies:
+    PAGE = b"<html><title>502 Bad Gateway</title><body>nginx</body></html>"
+
+    async def test_an_error_page(self, kind):
+        with raw_server(answer(body=self.PAGE, status=502, content_type="text/html")) as server:
+            async with kind.client(server.url) as client:
+                with pytest.raises(errors.BadGateway, match="502 Bad Gateway nginx") as caught:
+                    await settled(client.service("items").find())
+        assert caught.value.data["contentType"] == "text/html"
+        assert caught.value.data["status"] == 502
+
+    async def test_a_page_in_the_place_of_an_answer(self, kind):
+        with raw_server(answer(body=b"<html>Sign in</html>", content_type="text/html")) as server:
+            async with kind.client(server.url) as client:
+                with pytest.raises(
+                    errors.BadGateway, match="200 with text/html in the place of JSON: Sign in"
+                ):
+                    await settled(client.service("items").find())
+
+    async def test_a_redirect(self, kind):
+        with raw_server(answer(status=301, location="https://else/items")) as server:
+            async with kind.client(server.url) as client:
+                with pytest.raises(errors.BadGateway, match="301 and sent to https://else/items"):
+                    await settled(client.service("items").find())
+            assert len(server.requests) == 1
+
+
+class TestGivingUp:
+    @pytest.mark.parametrize("kind", WAITING, ids=str)
+    async def test_cancelling_closes_the_connection(self, kind):
+        with raw_server(STALL) as server:
+            async with kind.client(server.url) as client:
+                call = asyncio.create_task(client.service("items").find())
+                assert await asyncio.to_thread(server.stalled.wait, SOON)
+                call.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await call
+                assert await asyncio.to_thread(server.disconnected.wait, SOON)
+
+    async def test_a_signal_closes_the_connection(self, kind):
+        if str(kind) == "httpx-sync":
+            pytest.skip("blocking calls of httpx2 can not be given up")
+        controller = AbortController()
+        with raw_server(STALL) as server:
+
+            def abort():
+                server.stalled.wait(SOON)
+                controller.abort()
+
+            thread = threading.Thread(target=abort)
+            thread.start()
+            async with kind.client(server.url) as client:
+                with pytest.raises(Aborted, match="was given up by its signal") as caught:
+                    await settled(
+                        client.service("items").find(connection={"signal": controller.signal})
+                    )
+                assert (caught.value.name, caught.value.code) == ("AbortError", 499)
+                assert await asyncio.to_thread(server.disconnected.wait, SOON)
+                with pytest.raises(Aborted):  # at once, without a request
+                    await settled(
+                        client.service("items").find(connection={"signal": controller.signal})
+                    )
+            thread.join()
+            assert len(server.requests) == 1
+
+    async def test_a_signal_that_is_silent_changes_nothing(self, kind):
+        if str(kind) == "httpx-sync":
+            pytest.skip("blocking calls of httpx2 can not be given up")
+        controller = AbortController()
+        with raw_server(answer([1])) as server:
+            async with kind.client(server.url) as client:
+                options = {"connection": {"signal": controller.signal}}
+                assert await settled(client.service("items").find(options)) == [1]
+        controller.abort()
+
+    @pytest.mark.parametrize("kind", WAITING, ids=str)
+    async def test_cancelling_a_call_with_a_signal(self, kind):
+        controller = AbortController()
+        with raw_server(STALL) as server:
+            async with kind.client(server.url) as client:
+                given = {"signal": controller.signal}
+                call = asyncio.create_task(client.service("items").find(connection=given))
+                assert await asyncio.to_thread(server.stalled.wait, SOON)
+                call.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await call
+                assert await asyncio.to_thread(server.disconnected.wait, SOON)
+
+
+class TestTryingAgain:
+    async def test_until_it_succeeds(self, kind):
+        steps = [
+            CLOSE,
+            answer(status=503, body=b"<h1>down</h1>", retry_after="0"),
+            answer({"name": "TooManyRequests", "code": 429}, 429, retry_after="0"),
+            answer({"name": "BadGateway", "code": 502}, 502),
+            answer([1]),
+        ]
+        with raw_server(*steps) as server:
+            async with kind.client(server.url, retries=4) as client:
+                assert await settled(client.service("items").find()) == [1]
+            assert len(server.requests) == 5
+
+    async def test_not_more_often_than_said(self, kind):
+        with raw_server(*[answer(status=503, retry_after="0")] * 5) as server:
+            async with kind.client(server.url, retries=2) as client:
+                with pytest.raises(errors.Unavailable):
+                    await settled(client.service("items").find())
+            assert len(server.requests) == 3
+
+    @pytest.mark.parametrize(
+        "step",
+        [answer("x" * 2000), answer(status=301), answer(body=b"<html>"), answer(status=500)],
+        ids=["too large", "redirect", "no JSON", "another error"],
+    )
+    async def test_not_what_will_not_pass(self, kind, step):
+        with raw_server((step, CLOSE)) as server:
+            async with kind.client(server.url, retries=2, max_response_size=1000) as client:
+                with pytest.raises(errors.FrameworkError):
+                    await settled(client.service("items").find())
+            assert len(server.requests) == 1
+
+    async def test_not_unless_it_is_asked_for(self, kind):
+        with raw_server(answer(status=503, retry_after="0")) as server:
+            async with kind.client(server.url) as client:
+                with pytest.raises(errors.Unavailable):
+                    await settled(client.service("items").find())
+            assert len(server.requests) == 1

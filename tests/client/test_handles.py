@@ -1,0 +1,118 @@
+"""Iteration over all pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.client.faking import faked
+
+
+class Pages:
+    """Answers pages of a collection, as servers do."""
+
+    def __init__(self, count: int, most: int = 3) -> None:
+        self.records = list(range(count))
+        self.most = most
+        self.queries: list[Any] = []
+
+    async def __call__(self, context):
+        query = dict(context.params.query)
+        self.queries.append(query)
+        skip, limit = int(query.get("$skip", 0)), min(int(query.get("$limit", 99)), self.most)
+        data = self.records[skip : skip + limit]
+        total = len(self.records)
+        context.result = {"total": total, "limit": limit, "skip": skip, "data": data}
+
+
+@pytest.fixture
+def service_of():
+    def service_of(pages):
+        client, _ = faked()
+        service = client.service("items")
+        service.hooks(before={"find": [pages]})
+        return service
+
+    return service_of
+
+
+async def everything(service, *given, **more):
+    return [each async for each in service.iterate(*given, **more)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 6, 7])
+async def test_every_record_comes_once(service_of, count):
+    pages = Pages(count)
+    assert await everything(service_of(pages)) == list(range(count))
+    assert len(pages.queries) == max(1, -(-count // 3))
+    assert pages.queries[0] == {"$skip": 0}
+
+
+async def test_the_query_goes_along_with_every_page(service_of):
+    pages = Pages(5)
+    await everything(service_of(pages), {"a": 1, "$sort": {"id": 1}}, {"query": {"b": 2}})
+    kept = {"a": 1, "b": 2, "$sort": {"id": 1}}
+    assert pages.queries == [{**kept, "$skip": 0}, {**kept, "$skip": 3}]
+
+
+async def test_params_go_along_and_stay_as_they_are(service_of):
+    seen = []
+    service = service_of(Pages(5))
+    service.hooks(after=[lambda context: seen.append(context.params.headers)])
+    params = {"headers": {"a": "b"}, "query": {"$limit": 4}}
+    assert await everything(service, params=params) == [0, 1, 2, 3]
+    assert seen == [{"a": "b"}] * 2
+    assert params == {"headers": {"a": "b"}, "query": {"$limit": 4}}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected", "asked"),
+    [
+        ({"$limit": 0}, [], []),
+        ({"$limit": 2}, [0, 1], [2]),
+        ({"$limit": 3}, [0, 1, 2], [3]),
+        ({"$limit": "5"}, [0, 1, 2, 3, 4], [5, 2]),
+        ({"$limit": 9, "$skip": "4"}, [4, 5, 6], [9]),
+        ({"$limit": 2, "$skip": 6}, [6], [2]),
+        ({"$skip": 9}, [], [None]),
+    ],
+)
+async def test_limit_and_skip_are_those_of_the_whole(service_of, query, expected, asked):
+    pages = Pages(7)
+    assert await everything(service_of(pages), query) == expected
+    assert [each.get("$limit") for each in pages.queries] == asked
+
+
+async def test_pages_have_the_size_that_is_asked_for(service_of):
+    pages = Pages(7, most=50)
+    assert await everything(service_of(pages), {"$limit": 5}, page_size=2) == [0, 1, 2, 3, 4]
+    assert [each["$limit"] for each in pages.queries] == [2, 2, 1]
+
+
+async def test_a_service_without_pages():
+    client, fetch = faked([1, 2, 3])
+    told = []
+    records = client.service("items").iterate(progress=lambda *each: told.append(each))
+    assert [each async for each in records] == [1, 2, 3]
+    assert told == [(3, None)]
+    assert len(fetch.calls) == 1
+
+
+async def test_records_that_vanish_meanwhile_end_it(service_of):
+    pages = Pages(7)
+    service = service_of(pages)
+    found = []
+    async for each in service.iterate():
+        found.append(each)
+        del pages.records[3:]
+    assert found == [0, 1, 2]
+
+
+async def test_progress_tells_of_what_will_come(service_of):
+    told = []
+    given = {"progress": lambda *each: told.append(each)}
+    await everything(service_of(Pages(7)), {"$skip": 1}, **given)
+    assert told == [(3, 6), (6, 6)]
+    told.clear()
+    await everything(service_of(Pages(7)), {"$limit": 4}, **given)
+    assert told == [(3, 4), (4, 4)]
