@@ -36,6 +36,7 @@ class App(EventEmitter, Hookable):
     Attributes:
         settings: Settings by name.
         services: Handles by path.
+        routes: The same with their placeholders, as requests find them.
     """
 
     def __init__(self, debug: bool | None = None) -> None:
@@ -46,7 +47,7 @@ class App(EventEmitter, Hookable):
         self.settings: dict[str, Any] = {}
         self.services: dict[str, ServiceHandle] = {}
         self.debug = debug
-        self._routes: RouteTable[ServiceHandle] = RouteTable()
+        self.routes: RouteTable[ServiceHandle] = RouteTable()
         self._life_hooks: dict[str, list[Callable[..., Any]]] = {name: [] for name in _LIFE}
         self._is_set_up = False
         self._up: dict[ServiceHandle, None] = {}  # in the order of their set-up
@@ -125,11 +126,11 @@ class App(EventEmitter, Hookable):
             self, path, service, methods=methods, events=events, app_hooks=self.hook_table
         )
         try:
-            self._routes.add(path, handle)
+            self.routes.add(path, handle)
         except ValueError as error:
             raise ValueError(f"can not register a service at {path!r}: {error}") from None
         self.services[path] = handle
-        if self._is_set_up and callable(getattr(service, "setup", None)):
+        if self._is_set_up and callable(getattr(handle.service, "setup", None)):
             handle.start_late(lambda: self._set_up(handle))
         elif self._is_set_up:
             self._up[handle] = None
@@ -152,7 +153,8 @@ class App(EventEmitter, Hookable):
 
     def lookup(self, path: str) -> Match[ServiceHandle] | None:
         """Return the service, id and route values that a request path names, None for nowhere."""
-        return self._routes.find(path)
+        found = self.routes.find(path)
+        return None if found is None else Match(*found)
 
     async def unuse(self, path: str) -> Any:
         """Take a service away, tear it down, and return the object that was registered.
@@ -162,7 +164,7 @@ class App(EventEmitter, Hookable):
         """
         handle = self.service(path)
         del self.services[handle.path]
-        self._routes.remove(handle.path)
+        self.routes.remove(handle.path)
         await handle.drain()
         if handle in self._up:
             del self._up[handle]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from alula.types import EVENT_OF_METHOD, UNSET, Id
 
-__all__ = ["HookContext", "Params"]
+__all__ = ["HookContext", "Params", "RequestParams"]
 
 
 class Params:
@@ -25,6 +26,7 @@ class Params:
         query: The query, in the common query syntax for adapters. Always a dict of this call.
         provider: ``"rest"`` for calls that came over HTTP, None for internal ones.
         headers: Headers of the request, names in lower case.
+        ip: The address that the request came from, None where that is not known.
         route: Values of the placeholders in the service path.
         paginate: For this call only: False for no pages, or ``{"default", "max"}``.
         adapter: Options of an adapter for this call only (``paginate``, ``multi``, ``model``).
@@ -41,6 +43,7 @@ class Params:
     query: dict[str, Any]
     provider: str | None = None
     headers: Mapping[str, str]
+    ip: str | None = None
     route: Mapping[str, str]
     paginate: Mapping[str, Any] | bool | None = None
     adapter: Mapping[str, Any] | None = None
@@ -129,7 +132,36 @@ class Params:
 
     def copy(self, **changes: Any) -> Params:
         """Return new params with the same attributes, and the given ones set."""
-        return Params(self, **changes)
+        copied = Params(self, **changes)
+        if "query" not in changes:
+            copied.query = copy(self.query)  # one that a schema has checked stays one
+        return copied
+
+
+class RequestParams(Params):
+    """The params of a call from outside, as a transport makes them for each.
+
+    Args:
+        query: Made for this call; nobody else keeps it.
+        provider: Name of the transport.
+        headers: Headers of the request.
+        route: Values of the placeholders.
+        ip: The address that it came from.
+    """
+
+    def __init__(
+        self,
+        query: dict[str, Any],
+        provider: str,
+        headers: Mapping[str, str],
+        route: Mapping[str, str],
+        ip: str | None,
+    ) -> None:
+        self.query = query
+        self.provider = provider
+        self.headers = headers
+        self.route = route
+        self.ip = ip
 
 
 _WELL_KNOWN = frozenset(Params.__annotations__)

@@ -68,7 +68,8 @@ class FrameworkError(Exception):
         if isinstance(message, Mapping):
             text, data = "Error", message
         if isinstance(data, Mapping):
-            rest = dict(data)
+            # The copy of a record that is guarded is guarded, too; a dict made of it is not.
+            rest = data.copy() if isinstance(data, dict) else dict(data)
             text = str(rest.pop("message", None) or text)
             taken = rest.pop("errors", None)
             errors = taken if errors is None else errors

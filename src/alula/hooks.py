@@ -16,6 +16,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 from alula.compose import Layer, Next, compose, name_of
 from alula.context import HookContext
 from alula.errors import MethodNotAllowed
+from alula.hook_notes import notes_on
 from alula.types import UNSET
 
 __all__ = ["HOOK_TYPES", "HookTable", "Hookable", "check_hook", "disallow"]
@@ -28,6 +29,8 @@ Around = TypeVar("Around", bound=Callable[[HookContext, Next], Any])
 
 HOOK_TYPES: Final = ("around", "before", "after", "error")
 EVERY_METHOD: Final = "all"
+
+_PROVIDERS: Final = ("external", "server", "rest")
 
 
 class HookTable:
@@ -173,8 +176,11 @@ def disallow(*providers: str) -> Callable[[HookContext], None]:
             the name of a provider such as ``"rest"``. None at all refuses every call.
 
     Raises:
+        ValueError: A name is nearly one of these, and so a slip that would let calls pass.
         MethodNotAllowed: By the hook, for a call that it refuses.
     """
+    for name in providers:
+        _check_provider(name)
 
     def refuse(context: HookContext) -> None:
         provider = context.params.provider
@@ -187,11 +193,20 @@ def disallow(*providers: str) -> Callable[[HookContext], None]:
     return refuse
 
 
+def _check_provider(name: str) -> None:
+    import difflib  # noqa: PLC0415  # at a registration alone, and slow to load
+
+    near = isinstance(name, str) and difflib.get_close_matches(name, _PROVIDERS, 1, 0.75)
+    if near and name not in _PROVIDERS:
+        raise ValueError(f"disallow({name!r}): did you mean {near[0]!r}?")
+
+
 def check_hook(kind: str, hook: Any, where: str) -> None:
     """Check that something can be a hook of a type.
 
     Raises:
-        TypeError: It is no function, or takes the wrong number of arguments.
+        TypeError: It is no function, or takes the wrong number of arguments, or says that it can
+            be no hook of this type.
     """
     wanted = ("context",) if kind in {"before", "after", "error"} else ("context", "next")
     shape = f"a function of ({', '.join(wanted)})"
@@ -201,6 +216,12 @@ def check_hook(kind: str, hook: Any, where: str) -> None:
         raise TypeError(
             f"{kind} hook of {where}: {hook.__name__} is a class; register an instance,"
             f" {hook.__name__}(...), that can be called as {shape}"
+        )
+    kinds = notes_on(hook).get("kinds")
+    if kinds is not None and kind not in kinds:
+        raise TypeError(
+            f"{kind} hook {name_of(hook)} of {where} would do nothing there; register it as"
+            f" {' or '.join(kinds)} hook"
         )
     try:
         signature = inspect.signature(hook)

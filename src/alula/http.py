@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from alula.context import HookContext
@@ -40,12 +40,8 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 _SCALARS: Final = (type(None), bool, int, float, str)
 
 
-class Answer(NamedTuple):
-    """The HTTP form of a result: status, headers, and the value of the body."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: Any
+Answer: TypeAlias = tuple[int, Mapping[str, str], Any]
+"""The HTTP form of a result: status, headers, and the value of the body."""
 
 
 def method_for(verb: str, has_id: bool, custom: str | None) -> str | None:
@@ -93,8 +89,8 @@ def answer_for(context: HookContext) -> Answer:
     http = context.http
     if not http:
         if body or not isinstance(body, _SCALARS):
-            return Answer(201 if context.method == "create" else 200, {}, body)
-        return Answer(204, {}, None)
+            return 201 if context.method == "create" else 200, {}, body
+        return 204, {}, None
     headers = dict(http.get("headers") or {})
     location = http.get("location")
     if location is not None:
@@ -108,4 +104,4 @@ def answer_for(context: HookContext) -> Answer:
             status = 204
         else:
             status = 201 if context.method == "create" else 200
-    return Answer(status, headers, None if status in _WITHOUT_BODY else body)
+    return status, headers, None if status in _WITHOUT_BODY else body

@@ -6,12 +6,16 @@ A plain path costs one or two look-ups in a dict, however many services there ar
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote_to_bytes
 
-__all__ = ["Match", "RouteTable", "decode_segment", "strip_slashes"]
+__all__ = ["Found", "Match", "RouteTable", "decode_segment", "strip_slashes"]
 
 T = TypeVar("T")
+
+
+Found: TypeAlias = tuple[T, str | None, dict[str, str]]
+"""The parts of a `Match` as a plain tuple, since one is made for every request."""
 
 
 class Match(NamedTuple, Generic[T]):
@@ -92,7 +96,7 @@ class RouteTable(Generic[T]):
         self._plain.pop(path, None)
         self._prune(self._tree, path.split("/") if path else [], 0)
 
-    def find(self, path: str) -> Match[T] | None:
+    def find(self, path: str) -> Found[T] | None:
         """Return where a request path leads, None for nowhere.
 
         Args:
@@ -101,11 +105,11 @@ class RouteTable(Generic[T]):
         path = path.strip("/")
         value = self._plain.get(path)
         if value is not None:
-            return Match(value, None, {})
+            return value, None, {}
         head, _, last = path.rpartition("/")
         value = self._plain.get(head)
         if value is not None:
-            return Match(value, decode_segment(last), {})
+            return value, last if "%" not in last else decode_segment(last), {}
         if self._has_placeholders or "%" in path:
             return self._search([decode_segment(segment) for segment in path.split("/")])
         return None
@@ -133,13 +137,13 @@ class RouteTable(Generic[T]):
                 del node.children[segments[at]]
         return node.value is None and node.placeholder is None and not node.children
 
-    def _search(self, segments: list[str]) -> Match[T] | None:
+    def _search(self, segments: list[str]) -> Found[T] | None:
         whole = self._walk(self._tree, segments, 0, [])
         if whole is not None:
-            return Match(whole[0], None, whole[1])
+            return whole[0], None, whole[1]
         one = self._walk(self._tree, segments[:-1], 0, [])
         if one is not None:
-            return Match(one[0], segments[-1], one[1])
+            return one[0], segments[-1], one[1]
         return None
 
     def _walk(

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+    Set,
+)
 from typing import Any, Final, TypeAlias
 
+from alula.bundle import ServiceBundle
 from alula.context import HookContext, Params
 from alula.errors import MethodNotAllowed
 from alula.events import EventEmitter, loop_is_running
@@ -20,7 +30,8 @@ Run: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
 
 # Names that no custom method can have, beside those of the handle's own methods.
 _TAKEN: Final = frozenset(
-    {"all", "app", "events", "hook_table", "methods", "path", "service", "setup", "teardown"}
+    {"all", "app", "events", "hook_table", "methods", "path", "record_schema", "service"}
+    | {"setup", "teardown"}
 )
 
 
@@ -72,6 +83,7 @@ class ServiceHandle(EventEmitter, Hookable):
         service: The object that was registered.
         methods: Names of the methods that are open to the outside.
         events: Names of the events that it emits.
+        record_schema: What its records are, where it was registered with a schema.
     """
 
     def __init__(
@@ -88,7 +100,9 @@ class ServiceHandle(EventEmitter, Hookable):
         Hookable.__init__(self)
         self.app = app
         self.path = path
-        self.service = service
+        bundle = service if isinstance(service, ServiceBundle) else _without_hooks(service)
+        self.service = service = bundle.service
+        self.record_schema = bundle.schema
         listed = _names("methods", path, methods)
         if listed is None and isinstance(service, ServiceHandle):
             listed = service.methods
@@ -99,11 +113,12 @@ class ServiceHandle(EventEmitter, Hookable):
         self._callable = tuple(dict.fromkeys((*standard, *self.methods)))
         self._app_hooks = app_hooks or HookTable()
         self._runs: dict[str, Run] = {}
+        self._quick: dict[str, Run] = {}
         self._late: LateStart | None = None
         for name in self._callable:
             if name not in STANDARD_METHODS:
                 setattr(self, name, self._custom_method(name))
-        self._hooks_changed()
+        self._add_hooks(dict(bundle.hooks))
 
     def __repr__(self) -> str:
         return f"service {self.path!r}"
@@ -152,7 +167,7 @@ class ServiceHandle(EventEmitter, Hookable):
         """
         return await self._call(method, id, data, params, given)
 
-    async def run(self, context: HookContext) -> None:
+    def run(self, context: HookContext) -> Awaitable[None]:
         """Run a call whose context is made: hooks, method, event. ``context.result`` is set then.
 
         Raises:
@@ -160,22 +175,32 @@ class ServiceHandle(EventEmitter, Hookable):
             RuntimeError: An around hook neither called ``next`` nor set a result.
             Exception: Whatever hooks and the service raise.
         """
-        if self._late is not None:
-            await self._late.wait()
-        composed = self._runs.get(context.method)
-        if composed is None:
-            raise MethodNotAllowed(f"{self!r} has no method `{context.method}`")
-        await composed(context)
-        if context.result is UNSET:
-            raise RuntimeError(
-                f"{self!r}, `{context.method}`: context.result is UNSET after the call; set it to"
-                " None where there is nothing to answer"
-            )
-        event = context.event
-        if event is not None and event in self._listeners:
-            result = context.result
-            for item in tuple(result) if isinstance(result, list) else (result,):
-                self.emit(event, item, context)
+        method = context.method
+        if self._late is None:
+            quick = self._quick.get(method)
+            if quick is not None and context.event is None:
+                return quick(context)
+        if method not in self._runs:
+            raise MethodNotAllowed(f"{self!r} has no method `{method}`")
+        return self._runs[method](context) if self._late is None else self._run_late(context)
+
+    async def _run_late(self, context: HookContext) -> None:
+        await self.started()
+        await self._runs[context.method](context)
+
+    def _complete(self, composed: Run) -> Run:
+        """Return a call with what comes behind its hooks: a look at the result, and the event."""
+
+        async def run(context: HookContext) -> None:
+            await composed(context)
+            result, event = context.result, context.event
+            if result is UNSET:
+                raise _unset(context)
+            if event is not None and event in self._listeners:
+                for item in tuple(result) if isinstance(result, list) else (result,):
+                    self.emit(event, item, context)
+
+        return run
 
     def start_late(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Begin ``start``, the set-up of a service that was registered late; calls wait for it.
@@ -214,12 +239,13 @@ class ServiceHandle(EventEmitter, Hookable):
         self._hooks_changed()
 
     def _hooks_changed(self) -> None:
-        self._runs = {
-            name: self._app_hooks.wrap(
-                name, self.hook_table.wrap(name, _caller(self.service, name))
-            )
-            for name in self._callable
-        }
+        self._runs, self._quick = {}, {}
+        for name in self._callable:
+            call = _caller(self.service, name)
+            composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, call))
+            self._runs[name] = self._complete(composed)
+            if composed is call:  # without hooks, what comes behind them is for events alone
+                self._quick[name] = call
 
     async def _call(
         self, method: str, id: Id, data: Any, params: Given, given: dict[str, Any]
@@ -237,6 +263,11 @@ class ServiceHandle(EventEmitter, Hookable):
         method.__name__, method.__qualname__ = name, f"ServiceHandle.{name}"
         method.__doc__ = f"Call the custom method `{name}` with ``(data, params)``."
         return method
+
+
+def _without_hooks(service: Any) -> ServiceBundle:
+    schema = service.record_schema if isinstance(service, ServiceHandle) else None
+    return ServiceBundle(service, {}, schema)
 
 
 def _has(service: object, name: str) -> bool:
@@ -273,17 +304,25 @@ def _caller(service: Any, name: str) -> Run:
         params = context.params
         if not isinstance(params, Params):  # a hook put a mapping there: {**context.params, ...}
             params = context.params = Params(params)
-        if has_id:
-            result = (
-                method(context.id, context.data, params) if has_data else method(context.id, params)
-            )
+        if has_data:
+            data = context.data
+            result = method(context.id, data, params) if has_id else method(data, params)
         else:
-            result = method(context.data, params) if has_data else method(params)
+            result = method(context.id, params) if has_id else method(params)
         if is_coroutine or hasattr(result, "__await__"):
             result = await result
+        if result is UNSET:
+            raise _unset(context)
         context.result = result
 
     return call
+
+
+def _unset(context: HookContext) -> RuntimeError:
+    return RuntimeError(
+        f"{context.service!r}, `{context.method}`: context.result is UNSET after the call; set it"
+        " to None where there is nothing to answer"
+    )
 
 
 def _forwarder(handle: ServiceHandle, name: str) -> Run:
@@ -296,7 +335,8 @@ def _forwarder(handle: ServiceHandle, name: str) -> Run:
     async def call(context: HookContext) -> None:
         if context.result is not UNSET:
             return
-        params = Params(context.params)
+        given = context.params
+        params = given.copy() if isinstance(given, Params) else Params(given)
         there = HookContext(handle.app, handle, name, params, context.id, context.data)
         there.http, there.event = context.http, context.event
         await handle.run(there)

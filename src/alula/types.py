@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Page",
     "Paginate",
     "Record",
+    "SchemaKeyword",
     "Unset",
 ]
 
@@ -39,6 +41,22 @@ class Paginate(TypedDict, total=False):
 
     default: int
     max: int
+
+
+@dataclass(frozen=True)
+class SchemaKeyword:
+    """A keyword of one's own for JSON Schemas, which may convert the value that it stands at.
+
+    Attributes:
+        name: The keyword.
+        convert: Called with the value and with what the schema has at the keyword; returns the
+            value to go on with. A `ValueError` of it says what is wrong with the value.
+        message: What a front end is shown where ``convert`` refuses.
+    """
+
+    name: str
+    convert: Callable[[Any, Any], Any]
+    message: str
 
 
 class Unset(enum.Enum):
