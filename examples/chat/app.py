@@ -1,12 +1,13 @@
 """The application, ready for any ASGI server: ``uvicorn examples.chat.app:app``."""
 
 from pathlib import Path
+from typing import Any
 
-from examples.chat.hooks import add_users, check_edit, check_message, check_user, log_call
-from examples.chat.services import Messages
+from examples.chat.accounts import add_accounts, guard
+from examples.chat.hooks import add_users, check_edit, check_message, log_call
+from examples.chat.services import services_of
 
 from alula import App
-from alula.adapters.memory import MemoryService
 from alula.express import (
     ExpressApplication,
     error_handler,
@@ -17,31 +18,35 @@ from alula.express import (
     serve_static,
     urlencoded,
 )
+from alula.openapi import openapi
 
 PUBLIC = Path(__file__).parent / "public"
-PAGES = {"default": 50, "max": 200}
 
 
-def make_app() -> ExpressApplication:
-    """Return a new chat with an empty memory."""
+def make_app(database: Any = None, secret: str | None = None) -> ExpressApplication:
+    """Return a chat.
+
+    Args:
+        database: The database of PyMongo's asynchronous client to keep it in, None for a chat that
+            begins empty and forgets everything in the end.
+        secret: The key of the access tokens; None as in `add_accounts`.
+    """
+    users, messages = services_of(database)
     app = express(App())
     app.use(json(limit="100kb"), urlencoded(limit="100kb"))
     app.configure(rest())
 
-    app.use("users", MemoryService(start_id=1, paginate=PAGES), methods=["find", "get", "create"])
-    app.use(
-        "messages",
-        Messages(start_id=1, paginate=PAGES),
-        methods=["find", "get", "create", "patch", "remove", "react"],
-    )
+    add_accounts(app, users, secret)
+    app.use("messages", messages, methods=["find", "get", "create", "patch", "remove", "react"])
 
     app.hooks(around=[log_call])
-    app.service("users").hooks(before={"create": [check_user]})
+    guard(app.service("messages"))
     app.service("messages").hooks(
         before={"create": [check_message], "patch": [check_edit]},
         after=[add_users],
     )
 
+    app.configure(openapi(title="Chat"))
     app.use(serve_static(PUBLIC))
     app.use(not_found(verbose=True), error_handler())
     return app

@@ -1,4 +1,4 @@
-"""The services of the chat."""
+"""The services of the chat, on a database of MongoDB or in memory."""
 
 from typing import Any
 
@@ -7,26 +7,73 @@ from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
 
 EMOJI = ("👍", "❤️", "😂", "🎉")
+PAGES = {"default": 50, "max": 200}
 
 
-class Messages(MemoryService):
-    """Messages in memory, with a custom method beside the standard ones."""
+class Messages:
+    """What messages do beside the standard methods, wherever they are kept."""
 
     app: App
 
     async def setup(self, app: App, path: str) -> None:
         """Remember the application, and say hello in an empty room."""
         self.app = app
+        if (await app.service("users").find(query={"$limit": 0}))["total"]:
+            return
         guide = await app.service("users").create({"name": "Alula"})
         hello = "Welcome! Open this page in a second tab and talk to yourself."
-        await app.service(path).create({"text": hello, "userId": guide["id"]})
+        await app.service(path).create({"text": hello, "userId": guide["_id"]})
 
     async def react(self, data: Any, _: Params) -> Any:
-        """Add one reaction to a message: ``{"id": 1, "emoji": "🎉"}``."""
+        """Add one reaction to a message: ``{"id": "...", "emoji": "🎉"}``."""
         emoji = data.get("emoji") if isinstance(data, dict) else None
         if emoji not in EMOJI:
             raise BadRequest(f"emoji must be one of {' '.join(EMOJI)}")
-        messages = self.app.service("messages")
-        message = await messages.get(data.get("id"))
+        if data.get("id") is None:
+            raise BadRequest("id must name a message")
+        return await self.count(data["id"], emoji)
+
+    async def count(self, id: Any, emoji: str) -> Any:
+        """Count a reaction, and return the message."""
+        raise NotImplementedError
+
+
+class MessagesInMemory(Messages, MemoryService):
+    """Messages that are gone when the process ends."""
+
+    async def count(self, id: Any, emoji: str) -> Any:
+        # Nothing comes in between: reading memory waits for nothing.
+        message = await self.get(id)
         reactions = {**message["reactions"], emoji: message["reactions"].get(emoji, 0) + 1}
-        return await messages.patch(message["id"], {"reactions": reactions})
+        return await self.app.service("messages").patch(id, {"reactions": reactions})
+
+
+def services_of(database: Any) -> tuple[Any, Any]:
+    """Return the services for users and messages.
+
+    Args:
+        database: An asynchronous database of PyMongo, None for services in memory.
+    """
+    if database is None:
+        options = {"id": "_id", "start_id": 1, "paginate": PAGES}
+        return MemoryService(**options), MessagesInMemory(**options)
+
+    from alula.adapters.mongodb import MongoDBService  # noqa: PLC0415  # memory needs no driver
+
+    class MessagesInMongoDB(Messages, MongoDBService):
+        """Messages in a collection."""
+
+        async def count(self, id: Any, emoji: str) -> Any:
+            one_more = {"$inc": {f"reactions.{emoji}": 1}}  # by the database, so none is lost
+            return await self.app.service("messages").patch(id, one_more)
+
+    async def users() -> Any:
+        # Two may take one name at the same time; the database lets one of them have it.
+        await database.users.create_index(
+            "name", unique=True, partialFilterExpression={"password": {"$exists": True}}
+        )
+        return database.users
+
+    return MongoDBService(users, paginate=PAGES), MessagesInMongoDB(
+        database.messages, paginate=PAGES
+    )

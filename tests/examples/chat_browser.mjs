@@ -1,9 +1,10 @@
 // Drives the page of the example chat in Chromium, as its users would.
 //
-//   node chat_browser.mjs NODE_MODULES CHROMIUM FOLDER PYTHON
+//   node chat_browser.mjs NODE_MODULES CHROMIUM FOLDER PYTHON DATA
 //
-// Starts the chat itself, to stop it and start it again; screenshots go into FOLDER. The checks build
-// on each other. One line of JSON goes out for each: {"name": "...", "error": null}, or what went wrong.
+// Starts the chat itself, to stop it and start it again; screenshots go into FOLDER, what the chat
+// keeps into DATA. The checks build on each other. One line of JSON goes out for each:
+// {"name": "...", "error": null}, or what went wrong.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,7 +13,7 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-const [modules, executablePath, folder, python] = process.argv.slice(2)
+const [modules, executablePath, folder, python, data] = process.argv.slice(2)
 const require = createRequire(path.join(path.resolve(modules), 'from-here.js'))
 const { chromium } = require('playwright-core')
 
@@ -23,17 +24,21 @@ const DESKTOP = { width: 1280, height: 800 }
 
 const NAME = '<b>Zoë</b> & 山田'
 const SCRIPT = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1">'
+const PASSWORD = 'correct horse'
 const LONG_WORD = 'Donaudampfschifffahrtsgesellschaft'.repeat(6)
 
 // What the browser itself logs for requests that are to fail; the check is named in front.
 const EXPECTED = [
   /^an edit that is refused is told: Failed to load resource: .*status of 400/,
-  /^a server that goes away is told, and comes back: Failed to load resource: net::ERR_/
+  /^a name that is taken is told: Failed to load resource: .*status of 409/,
+  /^a wrong password is told: Failed to load resource: .*status of 401/,
+  /^a server that came back may have.*: Failed to load resource: .*status of 401/,
+  /^a server that (goes away is told|came back may have).*: Failed to load resource: net::ERR_/
 ]
 
 let running
-async function startChat(port) {
-  running = spawn(python, ['-m', 'examples.chat', '--port', port], {
+async function startChat(port, ...kept) {
+  running = spawn(python, ['-m', 'examples.chat', '--port', port, ...kept], {
     cwd: ROOT,
     stdio: ['ignore', 'pipe', 'ignore']
   })
@@ -74,7 +79,7 @@ function watch(page) {
   return page
 }
 
-let url = await startChat('0')
+const url = await startChat('0', '--data', data)
 const browser = await chromium.launch({ executablePath })
 // Two contexts are two people; what one keeps in the browser the other does not see.
 const zoe = watch(await (await browser.newContext({ viewport: DESKTOP })).newPage())
@@ -85,11 +90,15 @@ const withText = (page, text) => articles(page).filter({ has: page.getByText(tex
 const status = (page) => page.getByRole('status').textContent()
 const problem = (page) => page.getByRole('alert').textContent()
 
-async function join(page, name) {
-  await page.goto(url.href)
+async function enter(page, button, name, password = PASSWORD) {
   await page.getByLabel('Your name').fill(name)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: button }).click()
+}
+
+async function register(page, name) {
   await fits(page)
-  await page.getByRole('button', { name: 'Join' }).click()
+  await enter(page, 'Register', name)
   await page.getByLabel('Message', { exact: true }).waitFor()
 }
 
@@ -133,9 +142,10 @@ const checks = {
     await shoot(zoe, 'desktop-new')
   },
 
-  'somebody joins': async () => {
-    await join(zoe, NAME)
+  'somebody registers': async () => {
+    await register(zoe, NAME)
     assert.ok(await zoe.getByLabel('Your name').isHidden())
+    assert.equal(await zoe.locator('#password').inputValue(), '')
     const text = zoe.getByLabel('Message', { exact: true })
     assert.ok(await text.evaluate((input) => input === document.activeElement))
   },
@@ -191,7 +201,8 @@ const checks = {
   },
 
   'another sees it all': async () => {
-    await join(ben, 'Ben')
+    await ben.goto(url.href)
+    await register(ben, 'Ben')
     await withText(ben, 'Hello again').waitFor()
     assert.equal(await articles(ben).count(), 3)
     assert.ok(await withText(ben, SCRIPT).isVisible())
@@ -203,6 +214,33 @@ const checks = {
     assert.equal(await ben.getByRole('button', { name: 'edit' }).count(), 0)
     assert.equal(await ben.getByRole('button', { name: 'remove' }).count(), 0)
     assert.equal(await zoe.getByRole('button', { name: 'remove' }).count(), 2)
+  },
+
+  'somebody signs out, and in again': async () => {
+    await ben.getByRole('button', { name: 'Sign out' }).click()
+    await ben.getByLabel('Your name').waitFor()
+    assert.ok(await ben.getByLabel('Message', { exact: true }).isHidden())
+    assert.ok(await ben.getByRole('button', { name: 'Sign out' }).isHidden())
+    assert.equal(await ben.evaluate(() => sessionStorage.length), 0)
+    assert.ok(await withText(ben, 'Hello again').isVisible())
+    await shoot(ben, 'phone-new')
+    await enter(ben, 'Sign in', 'Ben')
+    await ben.getByLabel('Message', { exact: true }).waitFor()
+    await ben.getByRole('button', { name: 'Sign out' }).click()
+  },
+
+  'a name that is taken is told': async () => {
+    await enter(ben, 'Register', NAME)
+    await eventually(async () =>
+      assert.equal(await problem(ben), 'There is somebody of that name already'))
+  },
+
+  'a wrong password is told': async () => {
+    await enter(ben, 'Sign in', 'Ben', 'a wrong password')
+    await eventually(async () => assert.equal(await problem(ben), 'Invalid login'))
+    await enter(ben, 'Sign in', 'Ben')
+    await ben.getByLabel('Message', { exact: true }).waitFor()
+    await eventually(async () => assert.equal(await problem(ben), ''))
   },
 
   'what another does comes by itself': async () => {
@@ -232,9 +270,11 @@ const checks = {
   },
 
   'the newest message is in sight': async () => {
+    const token = await zoe.evaluate(() => sessionStorage.getItem('token'))
+    const headers = { Authorization: `Bearer ${token}` }
     for (let number = 1; number <= 30; number++) {
-      const data = { text: `Number ${number}`, userId: 1 }
-      await zoe.request.post(new URL('/messages', url).href, { data })
+      const data = { text: `Number ${number}` }
+      await zoe.request.post(new URL('/messages', url).href, { data, headers })
     }
     for (const page of [zoe, ben]) {
       await withText(page, 'Number 30').waitFor()
@@ -283,28 +323,40 @@ const checks = {
   },
 
   'a server that goes away is told, and comes back': async () => {
+    const before = await status(ben)
+    await eventually(async () => assert.equal(await status(zoe), before))
     await stopChat()
     await eventually(async () => assert.match(await status(zoe), /does not answer/))
     await say(zoe, 'Are you there?')
     await shoot(zoe, 'desktop-away')
     await zoe.waitForTimeout(500)
     assert.equal(await zoe.getByLabel('Message', { exact: true }).inputValue(), 'Are you there?')
-    await startChat(url.port)
-    await eventually(async () => assert.equal(await status(zoe), '1 message'))
+    await startChat(url.port, '--data', data)
+    await eventually(async () => assert.equal(await status(zoe), before))
     assert.equal(await problem(zoe), '')
     assert.ok(await zoe.getByRole('status').evaluate((line) => !line.matches('.bad')))
   },
 
-  'a server that came back may have forgotten everybody': async () => {
+  'a server that came back still knows everybody': async () => {
     await zoe.getByRole('button', { name: 'Send' }).click()
     await withText(zoe, 'Are you there?').waitFor()
-    const own = withText(zoe, 'Are you there?')
-    assert.equal(await own.locator('.name').textContent(), NAME)
-    assert.ok(await own.evaluate((article) => article.matches('.own')))
-    await eventually(async () => assert.equal(await status(ben), '2 messages'))
-    await say(ben, 'So am I')
-    await withText(zoe, 'So am I').waitFor()
-    assert.equal(await withText(zoe, 'So am I').locator('.name').textContent(), 'Ben')
+    assert.equal(await zoe.getByRole('button', { name: 'remove' }).count(), 34)
+    const users = await zoe.request.get(new URL('/users?$limit=0', url).href)
+    assert.equal((await users.json()).total, 3)
+  },
+
+  'a server that came back may have forgotten everybody': async () => {
+    await stopChat()
+    await eventually(async () => assert.match(await status(zoe), /does not answer/))
+    await startChat(url.port, '--memory')
+    for (const [page, name] of [[zoe, NAME], [ben, 'Ben']]) {
+      await eventually(async () => assert.match(await status(page), /^[12] messages?$/))
+      await page.getByLabel('Your name').waitFor()
+      await register(page, name)
+      await say(page, `${name} again`)
+      await withText(page, `${name} again`).waitFor()
+    }
+    await withText(zoe, 'Ben again').waitFor()
   },
 
   'nothing went wrong in the console': async () => {

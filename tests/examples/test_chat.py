@@ -1,4 +1,7 @@
-"""The example chat over HTTP: what its hooks let through, and what they refuse."""
+"""The example chat over HTTP: what its hooks let through, and what they refuse.
+
+Everything is tried with the chat in memory and with the chat in a MongoDB.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,50 @@ import time
 
 import httpx2
 import pytest
+from argon2 import PasswordHasher
+from bson import ObjectId
 from examples.chat.app import make_app
-from examples.chat.services import EMOJI
+from examples.chat.services import EMOJI, Messages
+from pymongo import AsyncMongoClient
 from tests.express.serving import living
+
+from alula.authentication import HashedPassword
 
 REACT = {"X-Service-Method": "react"}
 
 NO_TEXTS = [None, "", "   ", "\n\t", 0, 1, True, 1.5, [], ["a"], {}, {"a": 1}]
-NO_USERS = [None, True, 1.5, "", "x", "1 ", -1, 99, 10**30, [], [1], {}, {"$gt": 0}, {"id": 1}]
-NO_MESSAGES = [None, True, 1.5, "", "x", 99, 10**30, [], [1], {}, {"$ne": None}]
+GONE = str(ObjectId())
+PASSWORD = "correct horse"
+# Made once: each hash takes a tenth of a second.
+HASHED = HashedPassword(PasswordHasher(1, 8, 1).hash(PASSWORD))
+NO_MESSAGES = [None, True, 1.5, "", "x", 99, 10**30, [], [1], {}, {"$ne": None}, GONE]
+
+
+@pytest.fixture(scope="module", params=["memory", "mongodb"])
+async def database(request):
+    """Where the chats keep what they have: None for their memory."""
+    if request.param == "memory":
+        yield None
+        return
+    url = request.getfixturevalue("mongodb_url")
+    async with AsyncMongoClient(url) as client:
+        yield client.example_chat
+        await client.drop_database("example_chat")
 
 
 @pytest.fixture
-async def app():
+async def empty(database):
+    """The same, after everything was removed from it."""
+    if database is not None:
+        for collection in (database.users, database.messages):
+            await collection.delete_many({})
+    return database
+
+
+@pytest.fixture
+async def app(empty):
     """A new chat that is set up."""
-    app = make_app()
+    app = make_app(empty)
     async with living(app):
         yield app
 
@@ -37,16 +69,34 @@ async def chat(app):
         yield client
 
 
+async def user_of(app, name):
+    """Store a user; return the record as others see it, and the headers of who is signed in."""
+    user = await app.service("users").create({"name": name, "password": HASHED})
+    user = json.loads(json.dumps({"name": name, "_id": user["_id"]}, default=str))
+    tokens = app.service("authentication").service
+    token = tokens.create_access_token({}, str(user["_id"]))
+    return user, {"Authorization": f"Bearer {token}"}
+
+
 @pytest.fixture
-async def zoe(chat):
-    """A user of the chat."""
-    return created(await chat.post("/users", json={"name": "Zoë"}))
+async def zoe(app, chat):
+    """A user, who is signed in."""
+    user, headers = await user_of(app, "Zoë")
+    chat.headers.update(headers)
+    return user
+
+
+@pytest.fixture
+async def ben(app):
+    """The headers of another user."""
+    _, headers = await user_of(app, "Ben")
+    return headers
 
 
 @pytest.fixture
 async def message(chat, zoe):
     """A message of that user."""
-    return created(await chat.post("/messages", json={"text": "Hello", "userId": zoe["id"]}))
+    return created(await chat.post("/messages", json={"text": "Hello"}))
 
 
 def created(answer):
@@ -67,6 +117,13 @@ def refused(answer, status, name=None):
 # -- what is there at the beginning ---------------------------------------------------------------
 
 
+async def test_describes_itself(chat):
+    description = (await chat.get("/openapi.json")).json()
+    assert description["info"]["title"] == "Chat"
+    assert {"/users", "/messages/{id}", "/authentication"} <= description["paths"].keys()
+    assert (await chat.get("/docs", headers={"Accept": "text/html"})).status_code == 200
+
+
 async def test_a_new_chat_says_hello(chat):
     page = (await chat.get("/messages")).json()
     assert page["total"] == 1
@@ -74,10 +131,26 @@ async def test_a_new_chat_says_hello(chat):
     assert page["data"][0]["text"].startswith("Welcome!")
 
 
-async def test_each_chat_has_a_memory_of_its_own(chat, message):
+async def test_each_chat_in_memory_has_one_of_its_own(chat, message):
     other = make_app()
     assert (await other.app.service("users").find())["total"] == 0
     assert (await chat.get("/users")).json()["total"] == 2
+
+
+async def test_a_chat_in_a_database_is_there_again(database, app, message):
+    again = make_app(database)
+    async with living(again):
+        messages = await again.app.service("messages").find()
+        users = await again.app.service("users").find()
+    assert [each["text"][:7] for each in messages["data"]] == (
+        ["Welcome"] if database is None else ["Welcome", "Hello"]
+    )
+    assert users["total"] == messages["total"]
+
+
+async def test_there_is_no_other_place_to_count_reactions():
+    with pytest.raises(NotImplementedError):
+        await Messages().count(1, "👍")
 
 
 async def test_the_page_and_its_parts_are_served(chat):
@@ -100,34 +173,95 @@ async def test_what_is_not_there_is_named(chat):
 # -- users ----------------------------------------------------------------------------------------
 
 
+def account(**more):
+    return {"name": "Zoë", "password": PASSWORD, **more}
+
+
+def login(**more):
+    return {"strategy": "local", **account(**more)}
+
+
+async def test_who_registers_can_sign_in_and_talk(chat):
+    user = created(await chat.post("/users", json=account()))
+    answer = created(await chat.post("/authentication", json=login()))
+    assert answer["user"] == user
+    headers = {"Authorization": f"Bearer {answer['accessToken']}"}
+    message = created(await chat.post("/messages", json={"text": "Hi"}, headers=headers))
+    assert message["user"] == user
+    assert (await chat.delete("/authentication", headers=headers)).json()["user"] == user
+
+
 async def test_a_user_has_a_name_and_nothing_else_that_was_sent(chat):
-    sent = {"name": "  Zoë  ", "id": 77, "admin": True, "$set": {"x": 1}}
+    sent = account(name="  Zoë  ", _id=77, admin=True, roles=["admin"], **{"$set": {"x": 1}})
     user = created(await chat.post("/users", json=sent))
-    assert user == {"name": "Zoë", "id": 2}
-    assert (await chat.get("/users/2")).json() == user
+    assert user.keys() == {"name", "_id"}
+    assert (user["name"], user["_id"] != 77) == ("Zoë", True)
+    assert (await chat.get(f"/users/{user['_id']}")).json() == user
+
+
+async def test_no_password_is_shown(app, chat, message):
+    for path in ("/users", "/users?$select[]=password", "/messages", "/messages?$select[]=userId"):
+        answer = await chat.get(path)
+        assert answer.json()["total"] == 2
+        assert "password" not in answer.text
+        assert "argon2" not in answer.text
+    kept = await app.service("users").find(query={"name": "Zoë"})
+    assert kept["data"][0]["password"].startswith("$argon2id$")
+
+
+@pytest.mark.parametrize("more", [{"password": "wrong one"}, {"name": "zoë"}, {"name": "Alula"}])
+async def test_who_is_somebody_else_is_refused(chat, zoe, more):
+    assert refused(await chat.post("/authentication", json=login(**more)), 401) == "Invalid login"
+
+
+async def test_guessing_is_slowed_down(app, chat, zoe):
+    statuses = []
+    for _ in range(11):
+        wrong = login(password="a wrong one")
+        answer = app.service("authentication").create(wrong, provider="rest", ip="192.0.2.1")
+        statuses += await asyncio.gather(answer, return_exceptions=True)
+    assert [error.code for error in statuses] == [401] * 10 + [429]
+
+
+async def test_a_name_is_taken_once(chat, zoe):
+    for name in ("Zoë", " Zoë "):
+        refused(await chat.post("/users", json=account(name=name)), 409)
+    assert (await chat.get("/users?$limit=0")).json()["total"] == 2
+
+
+async def test_of_two_who_register_at_once_one_gets_the_name(database, chat):
+    answers = await asyncio.gather(*(chat.post("/users", json=account()) for _ in range(2)))
+    statuses = sorted(answer.status_code for answer in answers)
+    assert statuses == [201, 409] if database is not None else statuses[0] == 201
 
 
 @pytest.mark.parametrize("name", [*NO_TEXTS, "x" * 31])
 async def test_a_bad_name_is_refused(chat, name):
-    answer = await chat.post("/users", json={"name": name})
+    answer = await chat.post("/users", json=account(name=name))
     assert refused(answer, 400, "name") == "name must be a text of 1 to 30 characters"
 
 
-@pytest.mark.parametrize("body", [{}, [], [{"name": "a"}], {"Name": "a"}])
-async def test_a_user_without_a_name_is_refused(chat, body):
+@pytest.mark.parametrize("password", [*NO_TEXTS, "x" * 7])
+async def test_a_bad_password_is_refused(chat, password):
+    answer = await chat.post("/users", json=account(password=password))
+    assert refused(answer, 400, "password") == "password must be a text of 8 characters or more"
+
+
+@pytest.mark.parametrize("body", [{}, [], [{"name": "a"}], {"Name": "a"}, {"name": "a"}])
+async def test_a_user_without_name_and_password_is_refused(chat, body):
     refused(await chat.post("/users", json=body), 400)
     assert (await chat.get("/users")).json()["total"] == 1
 
 
 async def test_the_longest_name_is_taken(chat):
-    assert created(await chat.post("/users", json={"name": "é" * 30}))["name"] == "é" * 30
+    assert created(await chat.post("/users", json=account(name="é" * 30)))["name"] == "é" * 30
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
 async def test_users_stay_as_they_are(chat, zoe, method):
-    for path in (f"/users/{zoe['id']}", "/users"):
+    for path in (f"/users/{zoe['_id']}", "/users"):
         refused(await chat.request(method, path, json={"name": "Bob"}), 405)
-    assert (await chat.get(f"/users/{zoe['id']}")).json() == zoe
+    assert (await chat.get(f"/users/{zoe['_id']}")).json() == zoe
 
 
 # -- messages -------------------------------------------------------------------------------------
@@ -135,22 +269,23 @@ async def test_users_stay_as_they_are(chat, zoe, method):
 
 async def test_a_message_gets_its_time_and_its_user(chat, zoe):
     before = time.time() * 1000 - 1
-    sent = {"text": " Hi <b> ", "userId": zoe["id"], "createdAt": 1, "reactions": {"👍": 9}, "x": 1}
+    sent = {"text": " Hi <b> ", "userId": 1, "createdAt": 1, "reactions": {"👍": 9}, "_id": 7}
     message = created(await chat.post("/messages", json=sent))
     assert before < message.pop("createdAt") <= time.time() * 1000
-    assert message == {"text": "Hi <b>", "userId": 2, "reactions": {}, "id": 2, "user": zoe}
+    assert message.pop("_id")
+    assert message == {"text": "Hi <b>", "userId": zoe["_id"], "reactions": {}, "user": zoe}
 
 
 async def test_messages_go_out_with_their_users(chat, message, zoe):
-    assert (await chat.get(f"/messages/{message['id']}")).json() == message
-    found = (await chat.get("/messages?$sort[id]=-1&$limit=1")).json()
+    assert (await chat.get(f"/messages/{message['_id']}")).json() == message
+    found = (await chat.get("/messages?$sort[createdAt]=-1&$sort[_id]=-1&$limit=1")).json()
     assert found == {"total": 2, "limit": 1, "skip": 0, "data": [message]}
-    assert (await chat.delete(f"/messages/{message['id']}")).json()["user"] == zoe
+    assert (await chat.delete(f"/messages/{message['_id']}")).json()["user"] == zoe
 
 
 async def test_a_message_without_its_user_id_goes_out_without_its_user(chat, message):
-    found = await chat.get(f"/messages/{message['id']}?$select[]=text")
-    assert found.json() == {"text": "Hello", "id": message["id"]}
+    found = await chat.get(f"/messages/{message['_id']}?$select[]=text")
+    assert found.json() == {"text": "Hello", "_id": message["_id"]}
 
 
 async def test_a_list_of_messages_goes_out_with_its_users(app, message):
@@ -165,45 +300,65 @@ async def test_users_stay_out_of_what_is_kept(app, message):
 
 @pytest.mark.parametrize("text", [*NO_TEXTS, "x" * 501])
 async def test_a_bad_text_is_refused(chat, zoe, text):
-    answer = await chat.post("/messages", json={"text": text, "userId": zoe["id"]})
+    answer = await chat.post("/messages", json={"text": text})
     assert refused(answer, 400, "text") == "text must be a text of 1 to 500 characters"
 
 
 async def test_the_longest_text_is_taken(chat, zoe):
-    sent = {"text": "é" * 500, "userId": zoe["id"]}
+    sent = {"text": "é" * 500}
     assert created(await chat.post("/messages", json=sent))["text"] == "é" * 500
 
 
-@pytest.mark.parametrize("user", NO_USERS)
-async def test_an_unknown_user_is_refused(chat, zoe, user):
-    answer = await chat.post("/messages", json={"text": "Hi", "userId": user})
-    assert refused(answer, 400, "userId") == "userId names no user"
-    assert (await chat.get("/messages")).json()["total"] == 1
+async def test_only_who_is_signed_in_says_something(chat, message):
+    del chat.headers["Authorization"]
+    path = f"/messages/{message['_id']}"
+    reaction = {"id": message["_id"], "emoji": "👍"}
+    for answer in (
+        await chat.post("/messages", json={"text": "Hi", "userId": message["userId"]}),
+        await chat.post("/messages", json=reaction, headers=REACT),
+        await chat.patch(path, json={"text": "New"}),
+        await chat.delete(path),
+    ):
+        refused(answer, 401)
+    assert (await chat.get(path)).json() == message
 
 
-async def test_a_message_without_a_user_is_refused(chat):
-    refused(await chat.post("/messages", json={"text": "Hi"}), 400, "userId")
+async def test_only_the_own_messages_can_be_changed(chat, message, ben):
+    path = f"/messages/{message['_id']}"
+    for answer in (
+        await chat.patch(path, json={"text": "New"}, headers=ben),
+        await chat.delete(path, headers=ben),
+    ):
+        assert refused(answer, 403) == "You can change your own messages alone"
+    assert (await chat.get(path)).json() == message
+    assert (await chat.delete(path)).status_code == 200
+
+
+async def test_everybody_reacts_to_everything(chat, message, ben):
+    reaction = {"id": message["_id"], "emoji": "👍"}
+    answer = await chat.post("/messages", json=reaction, headers=REACT | ben)
+    assert answer.json()["reactions"] == {"👍": 1}
 
 
 async def test_an_edit_changes_the_text_and_nothing_else(chat, message, zoe):
-    sent = {"text": " New ", "userId": 1, "id": 9, "reactions": {"👍": 9}, "createdAt": 0, "x": 1}
-    answer = await chat.patch(f"/messages/{message['id']}", json=sent)
+    sent = {"text": " New ", "userId": 1, "_id": 9, "reactions": {"👍": 9}, "createdAt": 0, "x": 1}
+    answer = await chat.patch(f"/messages/{message['_id']}", json=sent)
     edited = answer.json()
     assert edited.pop("editedAt") >= message["createdAt"]
     assert edited == {**message, "text": "New", "user": zoe}
-    kept = (await chat.get(f"/messages/{message['id']}")).json()
+    kept = (await chat.get(f"/messages/{message['_id']}")).json()
     assert {**edited, "editedAt": kept["editedAt"]} == kept
 
 
 @pytest.mark.parametrize("text", [*NO_TEXTS, "x" * 501])
 async def test_an_edit_to_a_bad_text_is_refused(chat, message, text):
-    path = f"/messages/{message['id']}"
+    path = f"/messages/{message['_id']}"
     refused(await chat.patch(path, json={"text": text}), 400, "text")
     assert (await chat.get(path)).json() == message
 
 
 async def test_a_message_that_is_gone_is_not_found(chat, message):
-    path = f"/messages/{message['id']}"
+    path = f"/messages/{message['_id']}"
     assert (await chat.delete(path)).status_code == 200
     for answer in (
         await chat.get(path),
@@ -214,15 +369,15 @@ async def test_a_message_that_is_gone_is_not_found(chat, message):
 
 
 async def test_many_at_a_time_are_refused(chat, message):
-    refused(await chat.post("/messages", json=[{"text": "a", "userId": 1}]), 400)
+    refused(await chat.post("/messages", json=[{"text": "a"}]), 400)
     refused(await chat.patch("/messages", json={"text": "all"}), 405)
     refused(await chat.delete("/messages"), 405)
     assert (await chat.get("/messages")).json()["total"] == 2
 
 
 async def test_messages_are_not_replaced(chat, message):
-    for path in ("/messages", f"/messages/{message['id']}"):
-        answer = await chat.put(path, json={"text": "New", "userId": 1})
+    for path in ("/messages", f"/messages/{message['_id']}"):
+        answer = await chat.put(path, json={"text": "New"})
         refused(answer, 405)
         assert "PUT" not in answer.headers["allow"]
 
@@ -233,20 +388,20 @@ async def test_messages_are_not_replaced(chat, message):
 @pytest.mark.parametrize("emoji", EMOJI)
 async def test_reactions_are_counted(chat, message, emoji):
     for count in (1, 2):
-        sent = {"id": message["id"], "emoji": emoji, "count": 9}
+        sent = {"id": message["_id"], "emoji": emoji, "count": 9}
         answer = await chat.post("/messages", json=sent, headers=REACT)
         assert answer.json() == {**message, "reactions": {emoji: count}}
-    assert (await chat.get(f"/messages/{message['id']}")).json()["reactions"] == {emoji: 2}
+    assert (await chat.get(f"/messages/{message['_id']}")).json()["reactions"] == {emoji: 2}
 
 
 async def test_reactions_at_the_same_time_are_all_counted(chat, message):
-    sent = {"id": message["id"], "emoji": "🎉"}
+    sent = {"id": message["_id"], "emoji": "🎉"}
     await asyncio.gather(*(chat.post("/messages", json=sent, headers=REACT) for _ in range(20)))
-    assert (await chat.get(f"/messages/{message['id']}")).json()["reactions"] == {"🎉": 20}
+    assert (await chat.get(f"/messages/{message['_id']}")).json()["reactions"] == {"🎉": 20}
 
 
 async def test_a_reaction_is_no_edit(chat, message):
-    sent = {"id": message["id"], "emoji": "😂"}
+    sent = {"id": message["_id"], "emoji": "😂"}
     answer = await chat.post("/messages", json=sent, headers=REACT)
     assert "editedAt" not in answer.json()
 
@@ -255,18 +410,18 @@ async def test_a_reaction_is_no_edit(chat, message):
     "emoji", [None, "", "x", "👎", "👍👍", 1, ["👍"], {"a": "👍"}, "__proto__"]
 )
 async def test_an_unknown_emoji_is_refused(chat, message, emoji):
-    sent = {"id": message["id"], "emoji": emoji}
+    sent = {"id": message["_id"], "emoji": emoji}
     answer = await chat.post("/messages", json=sent, headers=REACT)
     assert refused(answer, 400) == "emoji must be one of 👍 ❤️ 😂 🎉"
 
 
 @pytest.mark.parametrize("body", [[], [{"id": 1, "emoji": "👍"}], {}, {"id": 1}])
-async def test_a_reaction_without_an_emoji_is_refused(chat, body):
+async def test_a_reaction_without_an_emoji_is_refused(chat, zoe, body):
     refused(await chat.post("/messages", json=body, headers=REACT), 400)
 
 
 @pytest.mark.parametrize("id", NO_MESSAGES)
-async def test_a_reaction_to_no_message_is_refused(chat, id):
+async def test_a_reaction_to_no_message_is_refused(chat, zoe, id):
     answer = await chat.post("/messages", json={"id": id, "emoji": "👍"}, headers=REACT)
     refused(answer, 400 if id is None else 404)
 
@@ -278,7 +433,7 @@ async def test_no_other_method_can_be_called(chat, message, method):
 
 
 async def test_users_have_no_reactions(chat, zoe):
-    sent = {"id": zoe["id"], "emoji": "👍"}
+    sent = {"id": zoe["_id"], "emoji": "👍"}
     refused(await chat.post("/users", json=sent, headers=REACT), 405)
 
 
@@ -293,7 +448,7 @@ async def test_pages_have_50_records_and_200_at_most(chat):
 
 async def test_a_page_of_messages_costs_one_look_at_the_users(app, chat, zoe, caplog):
     for _ in range(5):
-        created(await chat.post("/messages", json={"text": "Hi", "userId": zoe["id"]}))
+        created(await chat.post("/messages", json={"text": "Hi"}))
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="chat"):
         await chat.get("/messages")
@@ -311,9 +466,8 @@ async def test_a_body_over_100_kb_is_refused(chat, kind):
 
 
 async def test_a_form_is_taken_too(chat, zoe):
-    user = created(await chat.post("/users", data={"name": "Form"}))
-    sent = {"text": "Hi", "userId": str(user["id"])}
-    assert created(await chat.post("/messages", data=sent))["user"] == user
+    assert created(await chat.post("/users", data=account(name="Form")))["name"] == "Form"
+    assert created(await chat.post("/messages", data={"text": "Hi"}))["user"] == zoe
 
 
 @pytest.mark.parametrize(
@@ -350,9 +504,9 @@ async def test_a_hostile_query_is_refused(chat, query):
 # -- the log --------------------------------------------------------------------------------------
 
 
-async def test_each_call_is_logged_with_its_outcome_and_duration(chat, caplog):
+async def test_each_call_is_logged_with_its_outcome_and_duration(chat, zoe, caplog):
     with caplog.at_level(logging.INFO, logger="chat"):
-        await chat.get("/users/1")
+        await chat.get(f"/users/{zoe['_id']}")
         await chat.get("/users/99")
     lines = [record.getMessage() for record in caplog.records if record.name == "chat"]
     assert [line.split()[:3] for line in lines] == [

@@ -1,4 +1,7 @@
-"""The page of the example chat in a real browser; the checks are in ``chat_browser.mjs``."""
+"""The page of the example chat in a real browser; the checks are in ``chat_browser.mjs``.
+
+The chat keeps its data in a MongoDB, and in the end in memory.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from pathlib import Path
 
 import pytest
 from tests.interop.node_script import assert_passed, run_checks
-from tests.requirements import require_chromium
+from tests.requirements import require_chromium, require_mongod
 
 SCRIPT = Path(__file__).with_name("chat_browser.mjs")
 PACKAGES = ("playwright-core",)
 
 CHECKS = (
     "a newcomer is welcome",
-    "somebody joins",
+    "somebody registers",
     "a message is shown once it is sent",
     "markup is shown as text, and does not run",
     "a reaction is counted",
@@ -24,6 +27,9 @@ CHECKS = (
     "an edit that is given up changes nothing",
     "another sees it all",
     "only the own messages can be changed",
+    "somebody signs out, and in again",
+    "a name that is taken is told",
+    "a wrong password is told",
     "what another does comes by itself",
     "a removed message goes everywhere",
     "a reload keeps who one is",
@@ -32,6 +38,7 @@ CHECKS = (
     "it fits on a phone and on a desk",
     "it is used without a mouse",
     "a server that goes away is told, and comes back",
+    "a server that came back still knows everybody",
     "a server that came back may have forgotten everybody",
     "nothing went wrong in the console",
 )
@@ -44,6 +51,7 @@ SCREENSHOTS = {
     "desktop-problem": (1280, 800),
     "phone": (390, 844),
     "phone-first": (390, 844),
+    "phone-new": (390, 844),
 }
 
 
@@ -54,8 +62,11 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def outcomes(folder):
-    return run_checks(SCRIPT, PACKAGES, require_chromium(), str(folder), sys.executable)
+def outcomes(folder, tmp_path_factory):
+    require_mongod()
+    data = tmp_path_factory.mktemp("data")
+    given = (require_chromium(), str(folder), sys.executable, str(data))
+    return run_checks(SCRIPT, PACKAGES, *given)
 
 
 @pytest.mark.parametrize("check", CHECKS)

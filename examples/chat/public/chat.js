@@ -2,22 +2,27 @@
 const EMOJI = ['👍', '❤️', '😂', '🎉']
 const $ = (selector, parent = document) => parent.querySelector(selector)
 const shown = new Map() // id -> { element, state: what it shows, as JSON }
-let me = JSON.parse(sessionStorage.getItem('user')) // survives a reload, not the tab
+let me = null // who is signed in
+let token = sessionStorage.getItem('token') // survives a reload, not the tab
 let away = true // until the server has answered
 let asked = 0
 
 class Unreachable extends Error {}
+class SignedOut extends Error {}
 
-async function call (method, path, data, headers = {}) {
+async function call (method, path, data, more = {}) {
   let response, result
+  const headers = { Accept: 'application/json', 'Content-Type': 'application/json', ...more }
+  if (token) headers.Authorization = `Bearer ${token}`
   try {
     response = await fetch(path, {
       method,
-      headers: { Accept: 'application/json', 'Content-Type': 'application/json', ...headers },
+      headers,
       body: data === undefined ? undefined : JSON.stringify(data)
     })
     result = response.status === 204 ? null : await response.json()
   } catch { throw new Unreachable('The server does not answer. Trying again…') }
+  if (response.status === 401 && me) throw new SignedOut('You are signed out. Please sign in again.')
   if (!response.ok) throw new Error(result.message)
   return result
 }
@@ -28,6 +33,7 @@ function show (selector, text) {
 }
 
 function report (error) {
+  if (error instanceof SignedOut) leave()
   if (!(error instanceof Unreachable)) return show('#problem', error.message)
   away = true
   show('#status', error.message)
@@ -38,7 +44,7 @@ function report (error) {
 const action = (work) => async (event) => {
   event.preventDefault()
   try {
-    await work()
+    await work(event)
     show('#problem', '')
     await refresh()
   } catch (error) { report(error) }
@@ -52,21 +58,21 @@ function build (message) {
     button.dataset.emoji = emoji
     // A custom method: POST with the header X-Service-Method.
     button.onclick = action(() =>
-      call('POST', 'messages', { id: message.id, emoji }, { 'X-Service-Method': 'react' }))
+      call('POST', 'messages', { id: message._id, emoji }, { 'X-Service-Method': 'react' }))
     $('.reactions', element).append(button)
   }
   $('.edit', element).onclick = action(async () => {
     const text = prompt('New text', $('.text', element).textContent)
-    if (text !== null) await call('PATCH', `messages/${message.id}`, { text })
+    if (text !== null) await call('PATCH', `messages/${message._id}`, { text })
   })
-  $('.remove', element).onclick = action(() => call('DELETE', `messages/${message.id}`))
+  $('.remove', element).onclick = action(() => call('DELETE', `messages/${message._id}`))
   return element
 }
 
 // Everything is set as text: what somebody wrote never becomes a part of the page.
 function fill (element, message) {
   const time = new Date(message.createdAt)
-  element.classList.toggle('own', message.userId === me?.id)
+  element.classList.toggle('own', message.userId === me?._id)
   $('.name', element).textContent = message.user.name
   $('time', element).dateTime = time.toISOString()
   $('time', element).textContent = time.toLocaleTimeString() + (message.editedAt ? ' (edited)' : '')
@@ -80,18 +86,18 @@ function fill (element, message) {
 
 async function refresh () {
   const turn = ++asked
-  const page = await call('GET', 'messages?$limit=100&$sort[id]=-1')
+  const page = await call('GET', 'messages?$limit=100&$sort[createdAt]=-1&$sort[_id]=-1')
   if (turn !== asked) return // a later answer is on its way
   const list = $('#messages')
   const atEnd = list.scrollTop + list.clientHeight >= list.scrollHeight - 40
   const present = new Set()
   for (const message of page.data.reverse()) {
-    present.add(message.id)
-    const state = JSON.stringify([message, me?.id])
-    let entry = shown.get(message.id)
+    present.add(message._id)
+    const state = JSON.stringify([message, me?._id])
+    let entry = shown.get(message._id)
     if (!entry) {
       entry = { element: build(message) }
-      shown.set(message.id, entry)
+      shown.set(message._id, entry)
       list.append(entry.element)
     }
     if (entry.state !== state) fill(entry.element, message)
@@ -105,27 +111,49 @@ async function refresh () {
   $('#status').classList.remove('bad')
 }
 
-function join (user) {
-  me = user
-  sessionStorage.setItem('user', JSON.stringify(user))
+function enter (answer) {
+  me = answer.user
+  token = answer.accessToken
+  sessionStorage.setItem('token', token)
   $('#join').hidden = true
-  $('#say').hidden = false
+  $('#say').hidden = $('#leave').hidden = false
 }
 
-// A server that was away may have forgotten everybody: its memory ends with its process.
-async function rejoin () {
-  const { data } = await call('GET', `users?name=${encodeURIComponent(me.name)}`)
-  const known = data.find((user) => user.id === me.id)
-  join(known ?? await call('POST', 'users', { name: me.name }))
+function leave () {
+  me = token = null
+  sessionStorage.removeItem('token')
+  $('#join').hidden = false
+  $('#say').hidden = $('#leave').hidden = true
 }
 
-$('#join').onsubmit = action(async () => {
-  join(await call('POST', 'users', { name: $('#name').value }))
+// The token of before a reload, or of before the server went away, may be good still.
+async function enterAgain () {
+  try {
+    enter(await call('POST', 'authentication', { strategy: 'jwt', accessToken: token }))
+  } catch (error) {
+    if (error instanceof Unreachable) throw error
+    leave()
+  }
+}
+
+$('#join').onsubmit = action(async (event) => {
+  const account = { name: $('#name').value, password: $('#password').value }
+  if (event.submitter?.id === 'register') await call('POST', 'users', account)
+  // The server has taken the blanks off the ends of a new name.
+  account.name = account.name.trim()
+  enter(await call('POST', 'authentication', { strategy: 'local', ...account }))
+  $('#password').value = ''
   $('#text').focus()
 })
 
+$('#leave').onclick = action(async () => {
+  await call('DELETE', 'authentication')
+  leave()
+  $('#name').focus()
+})
+
 $('#say').onsubmit = action(async () => {
-  await call('POST', 'messages', { text: $('#text').value, userId: me.id })
+  await call('POST', 'messages', { text: $('#text').value })
   $('#text').value = ''
   $('#messages').scrollTop = $('#messages').scrollHeight
 })
@@ -133,7 +161,7 @@ $('#say').onsubmit = action(async () => {
 // The demo asks again and again; a real-time transport is not part of it.
 async function poll () {
   try {
-    if (away && me) await rejoin()
+    if (away && token) await enterAgain()
     away = false
     await refresh()
   } catch (error) { report(error) }
