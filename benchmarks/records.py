@@ -1,6 +1,8 @@
 """The data that every server holds: 1,000 small records, the same in Python and in JavaScript."""
 
 COUNT = 1000
+KEY = "64b0000000000000{:08x}"
+"""The id of a record in MongoDB; ``load/*.lua`` makes the same ones."""
 
 
 def records() -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ const require = createRequire(import.meta.url)
 const { feathers } = require('@feathersjs/feathers')
 const { MemoryService } = require('@feathersjs/memory')
 
-const [transport, port] = [process.argv[2], Number(process.argv[3])]
+const [transport, port, signIn] = [process.argv[2], Number(process.argv[3]), process.argv[4]]
 const COUNT = 1000
 const records = Array.from({ length: COUNT }, (_, n) => ({
   text: `message ${n}`,
@@ -31,8 +31,27 @@ function onKoa () {
   return [app, () => {}]
 }
 
+// As alula_sign_in.py has it: who is signed in gets through, and is loaded for each request.
+async function guard () {
+  const { AuthenticationService, JWTStrategy, authenticate } = require('@feathersjs/authentication')
+  app.set('authentication', {
+    entity: 'user',
+    service: 'users',
+    secret: 'a secret of the benchmarks, good for nothing else',
+    authStrategies: ['jwt'],
+    jwtOptions: { audience: 'https://yourdomain.com', algorithm: 'HS256', expiresIn: '1d' }
+  })
+  const authentication = new AuthenticationService(app)
+  authentication.register('jwt', new JWTStrategy())
+  app.use('authentication', authentication)
+  app.use('users', new MemoryService({ startId: 1 }))
+  await app.service('users').create({ email: 'ada@example.com' })
+  app.service('memory').hooks({ around: { all: [authenticate('jwt')] } })
+}
+
 const [app, finish] = transport === 'koa' ? onKoa() : onExpress()
 app.use('memory', new MemoryService({ startId: 0, multi: true, paginate: { default: 10, max: 50 } }))
+if (signIn) await guard()
 finish()
 await app.service('memory').create(records)
 await app.listen(port, '127.0.0.1')

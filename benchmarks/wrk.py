@@ -1,0 +1,47 @@
+"""wrk: keeps connections busy, and says what came of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+
+from benchmarks.contenders import HERE, Row, pinned
+
+_UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one measurement gave: requests per second, and the slowest of a hundred in ms."""
+
+    rate: float
+    p99: float
+
+
+def measure(
+    base: str,
+    row: Row,
+    seconds: float,
+    arguments: tuple[str, ...] = (),
+    headers: tuple[str, ...] = (),
+) -> Figure:
+    """Measure one kind of request; wrk has core 1.
+
+    Raises:
+        SystemExit: Not every request was answered with success.
+    """
+    command = [
+        *(*pinned(1), "wrk", "-t1", f"-c{row.connections}", f"-d{seconds:g}s", "--latency"),
+        "--timeout=10s",
+        *(part for header in headers for part in ("-H", header)),
+        *(("-s", str(HERE / "load" / row.script)) if row.script else ()),
+        base + row.path,
+        *(("--", *arguments) if arguments else ()),
+    ]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", out)
+    p99 = re.search(r"99%\s+([\d.]+)(us|ms|s)", out)
+    if not rate or not p99 or "Non-2xx" in out or "Socket errors" in out:
+        raise SystemExit(f"bench: {row.name} at {base} did not answer every request:\n{out}")
+    return Figure(float(rate[1]), float(p99[1]) * _UNITS[p99[2]])
