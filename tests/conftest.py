@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.requirements import require_mongod
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 # Deadlines and the check for slowness measure the machine, not the code.
 calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -22,13 +26,42 @@ settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "dev")
 )
 
+# A shell that starts the tests in the background has them ignore Ctrl+C, and so the programs that
+# they start; those that wait for it would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SECONDS_TO_END = 2.0
+
+# What runs beside the tests and is none of theirs.
+BESIDE = re.compile(r"TestRunner\.|at \S*[/\\]pymongo[/\\]")
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Run on asyncio, in one loop for all tests, which fixtures of the session share."""
     return "asyncio", {"use_uvloop": False}
+
+
+@pytest.fixture(scope="session")
+def mongodb_url() -> Iterator[str]:
+    """Run a MongoDB for all tests, a replica set of one member; ALULA_MONGODB_URL names another.
+
+    Each test takes a database or a collection of its own, and drops it.
+    """
+    given = os.environ.get("ALULA_MONGODB_URL")
+    if given:
+        yield given
+        return
+    require_mongod()
+    from alula.adapters.mongodb.local import LocalServer
+
+    server = LocalServer()
+    # In a thread: the loop of the tests may be this one's, and synchronous tests need it too.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, server.start()).result()
+        yield server.url
+        thread.submit(asyncio.run, server.stop()).result()
 
 
 @pytest.fixture(autouse=True)
@@ -51,5 +84,8 @@ async def _task_watch() -> AsyncIterator[None]:
 
 
 def running_tasks() -> set[asyncio.Task[Any]]:
-    """All tasks but those by which anyio runs each fixture and test."""
-    return {task for task in asyncio.all_tasks() if "TestRunner." not in repr(task.get_coro())}
+    """All tasks but those by which anyio runs each fixture and test, and those of a client.
+
+    The client of a database lives as long as its fixture, and watches its servers all the while.
+    """
+    return {task for task in asyncio.all_tasks() if not BESIDE.search(repr(task))}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -20,7 +21,10 @@ CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrom
 
 NO_NODE = "no Node (20.19 or newer): the tests with JavaScript clients are left out"
 NO_CHROMIUM = "no Chromium on the PATH: the tests in a browser are left out"
+NO_SCHEMATHESIS = "no schemathesis: the requests that it makes up are left out"
 NO_WRK = "no wrk on the PATH: the measurements under load are left out"
+
+NO_MONGODB = "no MongoDB that runs here: the tests on a real database are left out"
 
 
 def absent(reason: str) -> NoReturn:
@@ -50,9 +54,20 @@ def require_chromium() -> str:
     return find_chromium() or absent(NO_CHROMIUM)
 
 
+def require_schemathesis() -> str:
+    """Return the path of the command, which makes up requests from a description of an API."""
+    command = Path(sys.executable).with_name("schemathesis")
+    return str(command) if command.exists() else absent(NO_SCHEMATHESIS)
+
+
 def require_wrk() -> str:
     """Return the path of wrk, which makes load."""
     return shutil.which("wrk") or absent(NO_WRK)
+
+
+def require_mongod() -> Path:
+    """Return the path of a mongod that runs here."""
+    return find_mongod() or absent(NO_MONGODB)
 
 
 def find_node() -> str | None:
@@ -66,6 +81,18 @@ def find_chromium() -> str | None:
     return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
 
 
+def find_mongod() -> Path | None:
+    """Return the path of a mongod that runs here, if there is one."""
+    from alula.adapters.mongodb import local
+
+    try:
+        path = local.find_mongod()
+        subprocess.run([path, "--version"], check=True, capture_output=True)
+    except (local.MongodMissing, OSError, subprocess.CalledProcessError):
+        return None
+    return path
+
+
 def node_modules() -> Path:
     """Return the folder of the JavaScript packages; ALULA_NODE_MODULES names another one."""
     return Path(os.environ.get("ALULA_NODE_MODULES") or NODE_MODULES).absolute()
@@ -77,6 +104,7 @@ def missing() -> list[str]:
         NO_NODE: find_node(),
         NO_CHROMIUM: find_chromium(),
         NO_WRK: shutil.which("wrk"),
+        NO_MONGODB: os.environ.get("ALULA_MONGODB_URL") or find_mongod(),
         f"no {node_modules()}: the tests with JavaScript clients are left out": (
             node_modules().is_dir()
         ),

@@ -182,13 +182,13 @@ class TestServices:
     def test_at_the_root(self, app):
         app.use("/", Messages())
         assert app.service("/") is app.service("")
-        assert app.lookup("/5").id == "5"
+        assert app.lookup("/5")[1] == "5"
 
     async def test_with_placeholders(self, app):
         app.use("users/:userId/messages", Messages())
         match = app.lookup("/users/7/messages/3")
-        assert (match.value, match.id) == (app.service("users/:userId/messages"), "3")
-        assert await match.value.find(route=match.route) == [{"id": 1, "route": {"userId": "7"}}]
+        assert match[:2] == (app.service("users/:userId/messages"), "3")
+        assert await match[0].find(route=match[2]) == [{"id": 1, "route": {"userId": "7"}}]
 
     def test_lookup(self, app):
         app.use("messages", Messages())
@@ -974,7 +974,7 @@ class TestSubApplications:
 
     def test_below_placeholders(self, app, sub):
         app.use("tenants/:tenant", sub)
-        assert app.lookup("/tenants/acme/messages/5").route == {"tenant": "acme"}
+        assert app.lookup("/tenants/acme/messages/5")[2] == {"tenant": "acme"}
 
 
 def test_the_core_needs_no_web_server():

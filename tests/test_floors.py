@@ -18,11 +18,12 @@ import pytest
 SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {
-    **dict.fromkeys(["errors", "types", "compose", "routes", "late_start"], 1),
+    **dict.fromkeys(["errors", "types", "compose", "routes", "late_start", "json_forms"], 1),
+    **dict.fromkeys(["external", "bundle", "hook_notes"], 1),
     **dict.fromkeys(["query", "context"], 2),
     **dict.fromkeys(["http", "hooks", "events"], 3),
     "service": 4,
-    "app": 5,
+    **dict.fromkeys(["app", "identity"], 5),
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication"], 6),
     **dict.fromkeys(["openapi", "testing"], 7),
     **dict.fromkeys(["cli", "__init__"], 8),
@@ -30,7 +31,15 @@ FLOOR_OF = {
 
 # What a room may import besides the standard library. A room that is not here needs nothing more.
 THIRD_PARTY = {
+    "adapters": {"bson", "pymongo"},
+    "authentication": {"argon2", "bcrypt", "jwt"},
+    "cli": {"typer"},
+    "client": {"aiohttp", "httpx2", "js", "pyodide", "yarl"},
     "express": {"anyio", "orjson", "starlette", "uvicorn", "uvloop"},
+    "schema": {
+        *("jsonschema", "jsonschema_specifications", "referencing"),
+        *("pydantic", "pydantic_core", "typing_extensions"),
+    },
     "testing": {"pytest"},
 }
 

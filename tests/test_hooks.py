@@ -10,6 +10,7 @@ import pytest
 
 from alula import UNSET, App, HookContext, Params, disallow
 from alula.errors import Conflict, MethodNotAllowed, NotFound
+from alula.hook_notes import note as describe
 from alula.hooks import HOOK_TYPES, Hookable, HookTable
 
 
@@ -803,6 +804,20 @@ class TestRegistering:
             with pytest.raises(TypeError, match=f"{hook.__name__} of .* takes {signature}"):
                 messages.hooks({kind: [hook]})
 
+    @pytest.mark.parametrize("kind", HOOK_TYPES)
+    def test_a_hook_is_refused_where_it_says_that_it_does_nothing(self, messages, kind):
+        def check(context, next=None):
+            """Do nothing afterwards."""
+
+        describe(check, kinds=("before", "around"))
+        if kind in {"before", "around"}:
+            messages.hooks({kind: [check]})
+        else:
+            with pytest.raises(
+                TypeError, match=f"{kind} hook .*check of .*; register it as before or around hook"
+            ):
+                messages.hooks({kind: {"get": [check]}})
+
     def test_an_around_hook_with_the_wrong_arguments_is_refused(self, messages):
         def without_next(context):
             """Is a before hook."""
@@ -937,6 +952,14 @@ class TestDisallow:
             else:
                 with pytest.raises(MethodNotAllowed):
                     await messages.find(provider=provider)
+
+    @pytest.mark.parametrize("slip", ["externl", "External", "servr", "rests"])
+    def test_a_slip_in_a_name_would_let_calls_pass(self, slip):
+        with pytest.raises(ValueError, match=f"disallow\\('{slip}'\\): did you mean"):
+            disallow(slip)
+
+    def test_other_providers_may_be_named(self):
+        disallow("socketio", "mqtt", "grpc")
 
     async def test_says_who_can_not_call_what(self, messages):
         messages.hooks(before=[disallow()])

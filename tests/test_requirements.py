@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 from tests import requirements
 
+from alula.adapters.mongodb import mongod
+
 
 @pytest.fixture(autouse=True)
 def developer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine where things may be missing, whatever the one that runs this is."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.delenv("ALULA_NODE_MODULES", raising=False)
+    monkeypatch.delenv("ALULA_MONGODB_URL", raising=False)
 
 
 @pytest.fixture
@@ -22,6 +25,7 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    monkeypatch.setattr(mongod, "EMBEDDED", "nothing-of-this-name")
     return folder
 
 
@@ -128,16 +132,42 @@ def test_packages_without_node_are_of_no_use(modules, bin_folder):
         requirements.require_node_modules("axios")
 
 
+def test_finds_a_mongod_that_runs(bin_folder):
+    path = program(bin_folder, "mongod")
+    assert requirements.require_mongod() == Path(path)
+
+
+@pytest.mark.parametrize("script", [None, "exit 127", "kill -ILL $$"])
+def test_a_mongod_that_does_not_run_is_none(bin_folder, monkeypatch, script):
+    if script is not None:
+        Path(program(bin_folder, "mongod")).write_text(f"#!/bin/sh\n{script}\n")
+    with pytest.raises(pytest.skip.Exception) as caught:
+        requirements.require_mongod()
+    assert caught.value.msg == requirements.NO_MONGODB
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="with CI=true it must be there"):
+        requirements.require_mongod()
+
+
+def test_a_server_of_ones_own_takes_the_place_of_a_mongod(modules, monkeypatch):
+    monkeypatch.setenv("ALULA_MONGODB_URL", "mongodb://db.example")
+    assert requirements.NO_MONGODB not in requirements.missing()
+
+
 def test_lists_what_is_missing(modules, bin_folder):
-    assert requirements.missing() == [requirements.NO_CHROMIUM, requirements.NO_WRK]
-    program(bin_folder, "google-chrome-stable")
-    program(bin_folder, "wrk")
+    assert requirements.missing() == [
+        requirements.NO_CHROMIUM,
+        requirements.NO_WRK,
+        requirements.NO_MONGODB,
+    ]
+    for name in ("google-chrome-stable", "wrk", "mongod"):
+        program(bin_folder, name)
     assert requirements.missing() == []
 
 
 def test_lists_missing_javascript(modules, bin_folder):
-    program(bin_folder, "chromium")
-    program(bin_folder, "wrk")
+    for name in ("chromium", "wrk", "mongod"):
+        program(bin_folder, name)
     (bin_folder / "node").unlink()
     shutil.rmtree(modules)
     assert requirements.missing() == [

@@ -566,3 +566,15 @@ class TestTheHandle:
     async def test_can_be_made_without_an_application(self):
         handle = ServiceHandle(None, "alone", Echo())
         assert (await handle.get(1))[:2] == ("get", 1)
+
+    @pytest.mark.parametrize("hooked", [False, True])
+    async def test_a_method_that_answers_unset_is_found_out(self, app, hooked):
+        class Unset:
+            def find(self, params):
+                return UNSET
+
+        service = app.use("unset", Unset()).service("unset")
+        if hooked:
+            service.hooks(after=[lambda context: None])
+        with pytest.raises(RuntimeError, match=r"context\.result is UNSET"):
+            await service.find()

@@ -6,43 +6,25 @@ import re
 
 from tests.conformance.replay import Case
 
-DATABASE = "the document database"
-SCHEMAS = "schemas"
-AUTHENTICATION = "authentication"
-
-TOPIC_OF_SERVICE = {
-    "docs": DATABASE,
-    "pages": DATABASE,
-    "slugs": DATABASE,
-    "codes": DATABASE,
-    "at-mongo": DATABASE,
-    "events": SCHEMAS,
-    "validated": SCHEMAS,
-    "validated-pages": SCHEMAS,
-    "validated-safe": SCHEMAS,
-}
+TOPIC_OF_SERVICE: dict[str, str] = {}
 """Services that are not registered yet."""
 
-TOPIC_OF_AREA = {
-    "authenticate-hook": AUTHENTICATION,
-    "authentication": AUTHENTICATION,
-    "users": AUTHENTICATION,
-}
+TOPIC_OF_AREA: dict[str, str] = {}
 
-TOPIC_OF_CASE = {
-    ("custom-methods", "authentication service has no get"): AUTHENTICATION,
-    ("html-errors", "401"): AUTHENTICATION,
-    ("route-params", "users/:id still reaches the users service"): AUTHENTICATION,
-    ("service-middleware", "express route with authentication"): AUTHENTICATION,
-    ("service-middleware", "express route without authentication"): AUTHENTICATION,
-    ("service-middleware", "express route with broken token"): AUTHENTICATION,
-    ("service-middleware", "express route with expired token"): AUTHENTICATION,
-}
+TOPIC_OF_CASE: dict[tuple[str, str], str] = {}
 """Single cases of areas that are due; all else on services in memory has to pass."""
+
+
+ON_MONGODB = frozenset({"docs", "pages", "slugs", "codes", "at-mongo", "events"})
+"""Services that are there where a MongoDB is."""
+
+
+def services_of(case: Case) -> set[str]:
+    """Return the names of the services that a case calls."""
+    return {re.split(r"[/?]", step["request"]["path"])[1] for step in case.steps}
 
 
 def topic_of(case: Case) -> str | None:
     """Return the topic that a case has to wait for, None where it is due."""
     topic = TOPIC_OF_CASE.get((case.area, case.name)) or TOPIC_OF_AREA.get(case.area)
-    services = (re.split(r"[/?]", step["request"]["path"])[1] for step in case.steps)
-    return topic or next(filter(None, map(TOPIC_OF_SERVICE.get, services)), None)
+    return topic or next(filter(None, map(TOPIC_OF_SERVICE.get, services_of(case))), None)

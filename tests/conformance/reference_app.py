@@ -10,13 +10,17 @@ import argparse
 import asyncio
 import json as standard_json
 import signal
-import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pymongo import AsyncMongoClient
 from tests.conformance import services
+from tests.conformance.services import accounts
 from tests.conformance.services.answers import Conflicting
+from tests.conformance.services.database import refill
 from tests.conformance.services.echo import Echo
 from tests.conformance.services.javascript import as_list, in_property_order, text_of
 
@@ -24,7 +28,15 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.adapters.options import read_multi, read_pagination
 from alula.errors import Forbidden
-from alula.express import cors, error_handler, express, json, not_found, rest, urlencoded
+from alula.express import (
+    cors,
+    error_handler,
+    express,
+    json,
+    not_found,
+    rest,
+    urlencoded,
+)
 from alula.query import parse
 
 SEED = standard_json.loads((Path(__file__).parent / "seed.json").read_text(encoding="utf-8"))
@@ -32,15 +44,17 @@ SEED = standard_json.loads((Path(__file__).parent / "seed.json").read_text(encod
 ITEMS = [{"a": "one", "b": 1}, {"a": "two", "b": 2}]
 
 
-def make_apps() -> tuple[Any, Any]:
-    """Return the main app and the second app, with their seed data."""
+def make_apps(database: Any = None) -> tuple[Any, Any]:
+    """Return the main app and the second app; what is kept in memory has its seed data."""
     main, second = express(App(debug=True)), second_app()
-    control(main, second)
+    control(main, second, database)
     main.use(json(limit="100kb"))
     main.use(urlencoded(limit="100kb"))
     main.configure(rest())
     for register in services.GROUPS:
         register(main)
+    for register in services.DATABASE_GROUPS if database is not None else ():
+        register(main, database)
     routes(main)
     main.use(not_found(verbose=True))
     main.use(error_handler(logger=False))
@@ -48,11 +62,17 @@ def make_apps() -> tuple[Any, Any]:
     return main, second
 
 
-def control(main: Any, second: Any) -> None:
+def control(main: Any, second: Any, database: Any) -> None:
     """Add the endpoints by which tests set the apps back and change options."""
+
+    changed = [True]
 
     async def reset_all(_, res):
         reset(main, second)
+        await main.service("authentication").service.throttle.reset()
+        if database is not None and any(changed):
+            await refill(database, SEED)
+            changed[:] = []
         res.status(204).end()
 
     async def set_options(req, res):
@@ -64,8 +84,13 @@ def control(main: Any, second: Any) -> None:
             service.options = service.options._replace(pagination=pagination)
         res.status(204).end()
 
+    def note(req, _, next):
+        changed.append(req.method not in {"GET", "HEAD", "OPTIONS"})
+        return next()
+
     main.post("/__reset", reset_all)
     main.post("/__options", json(), set_options)
+    main.use(note)  # most cases only read: then there is nothing to fill anew
 
 
 def reset(main: Any, second: Any) -> None:
@@ -73,8 +98,9 @@ def reset(main: Any, second: Any) -> None:
     for path, seed in services.SEEDS.items():
         service = main.service(path).service
         service.reset(in_property_order(SEED[seed], service.id) if seed else None)
-    at_memory = main.service("at-memory").service
-    at_memory.options = at_memory.options._replace(pagination=None, multi=read_multi(False))
+    for path in {"at-memory", "at-mongo"} & main.services.keys():
+        service = main.service(path).service
+        service.options = service.options._replace(pagination=None, multi=read_multi(False))
     second.service("items").service.reset(ITEMS)
 
 
@@ -87,6 +113,7 @@ def routes(app: Any) -> None:
     def forbidden(_, __, next):
         return next(Forbidden("no entry", {"why": "because"}))
 
+    accounts.routes(app)
     app.get("/mw/plain", lambda _, res: res.type("text/plain").send("hello"))
     app.get("/mw/boom", boom)
     app.get("/mw/forbidden", forbidden)
@@ -137,16 +164,28 @@ def csv_row(row: Any) -> str:
 compact = partial(standard_json.dumps, ensure_ascii=False, separators=(",", ":"))
 
 
-async def serve(port: int) -> None:
+async def serve(port: int, url: str | None) -> None:
     """Serve both apps until a signal comes."""
-    main, second = make_apps()
-    servers = [await main.listen(port), await second.listen(port + 1)]
-    stop = asyncio.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    print(f"reference app on {servers[0].url} and {servers[1].url}", flush=True)
-    await stop.wait()
-    await asyncio.gather(*(server.close() for server in servers))
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(seeded(url, port)) if url else None
+        main, second = make_apps(database)
+        servers = [await main.listen(port), await second.listen(port + 1)]
+        stop = asyncio.Event()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(name, stop.set)
+        print(f"reference app on {servers[0].url} and {servers[1].url}", flush=True)
+        await stop.wait()
+        await asyncio.gather(*(server.close() for server in servers))
+
+
+@asynccontextmanager
+async def seeded(url: str, port: int) -> AsyncIterator[Any]:
+    """Yield a database of its own with the seed data, and drop it afterwards."""
+    async with AsyncMongoClient(url) as client:
+        database = client.get_database(f"alula_conformance_{port}")
+        await refill(database, SEED)
+        yield database
+        await client.drop_database(database)
 
 
 def main() -> None:
@@ -155,9 +194,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True, help="the second app has the next one")
     parser.add_argument("--mongodb", metavar="URL", help="a MongoDB for the services that need it")
     given = parser.parse_args()
-    if given.mongodb:
-        print("There is no MongoDB adapter yet; its services are left out.", file=sys.stderr)
-    asyncio.run(serve(given.port))
+    asyncio.run(serve(given.port, given.mongodb))
 
 
 if __name__ == "__main__":

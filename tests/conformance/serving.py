@@ -21,8 +21,11 @@ SECONDS_TO_END = 10
 
 
 @contextmanager
-def reference_server() -> Iterator[Bases]:
+def reference_server(mongodb: str | None = None) -> Iterator[Bases]:
     """Serve the reference app while the context lasts, and yield its addresses.
+
+    Args:
+        mongodb: The URL of a MongoDB; without one its services are not there.
 
     Raises:
         RuntimeError: It did not start.
@@ -30,6 +33,7 @@ def reference_server() -> Iterator[Bases]:
     """
     port = free_ports()
     command = [sys.executable, "-m", "tests.conformance.reference_app", "--port", str(port)]
+    command += ["--mongodb", mongodb] if mongodb else []
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=log, text=True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.conformance.later import TOPIC_OF_CASE, topic_of
+from tests.conformance.later import ON_MONGODB, TOPIC_OF_CASE, services_of, topic_of
 from tests.conformance.replay import FOLDERS, load, perform, play, send, substitute, values_of
 
 CASES = list(load())
@@ -24,12 +24,20 @@ def param(case):
     return pytest.param(case, id=name(case), marks=marks)
 
 
+@pytest.fixture
+def _what_it_needs(case, request):
+    if services_of(case) & ON_MONGODB:
+        request.getfixturevalue("mongodb_url")
+
+
+@pytest.mark.usefixtures("_what_it_needs")
 @pytest.mark.parametrize("case", [param(case) for case in CASES if case.quirk is None])
 def test_answers_as_recorded(case, reference):
     found = play(case, reference)
     assert not found, "\n    ".join(found)
 
 
+@pytest.mark.usefixtures("_what_it_needs")
 @pytest.mark.parametrize("case", [param(case) for case in CASES if case.quirk])
 def test_never_answers_a_quirk_by_a_failure(case, reference):
     """What was recorded there is an accident; a better answer is one, but never a 5xx."""

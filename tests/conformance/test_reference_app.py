@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from pymongo import MongoClient
 from tests.conformance.serving import ROOT, environment, free_ports
 from tests.conformance.wire import send
 
@@ -37,12 +38,29 @@ def test_says_when_it_is_ready_and_ends_on_a_signal(signal_):
     assert (rest, errors, process.returncode) == ("", "", 0)
 
 
-def test_takes_the_address_of_a_database():
-    with start("--port", str(free_ports()), "--mongodb", "mongodb://127.0.0.1:1") as process:
-        assert process.stdout.readline()
-        process.terminate()
-        process.communicate(timeout=10)
-    assert process.returncode == 0
+def test_fills_a_database_of_its_own_and_drops_it(mongodb_url):
+    port = free_ports()
+    with MongoClient(mongodb_url) as client:
+        with start("--port", str(port), "--mongodb", mongodb_url) as process:
+            assert process.stdout.readline()
+            base = f"http://127.0.0.1:{port}"
+            assert send(base, "GET", "/pages?$limit=0").json()["total"] == 15
+            assert send(base, "DELETE", "/pages/64b00000000000000000f001").status == 200
+            assert send(base, "GET", "/pages?$limit=0").json()["total"] == 14
+            assert send(base, "POST", "/__reset").status == 204
+            assert send(base, "GET", "/pages?$limit=0").json()["total"] == 15
+            process.terminate()
+            _, errors = process.communicate(timeout=10)
+        assert (errors, process.returncode) == ("", 0)
+        assert f"alula_conformance_{port}" not in client.list_database_names()
+
+
+def test_says_that_it_can_not_reach_the_database():
+    url = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
+    with start("--port", str(free_ports()), "--mongodb", url) as process:
+        _, errors = process.communicate(timeout=10)
+    assert process.returncode != 0
+    assert "127.0.0.1:1" in errors
 
 
 def test_says_that_a_port_is_taken():

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.requirements import require_mongod
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -17,6 +18,8 @@ def blocks_of(text: str) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page, monkeypatch, tmp_path):
+    if "LocalServer" in page.read_text():
+        require_mongod()
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "documentation"}
     for line, code in blocks_of(page.read_text()):

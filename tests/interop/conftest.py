@@ -8,8 +8,12 @@ from tests.requirements import require_node_modules
 
 
 @pytest.fixture(scope="session")
-def reference_url():
+def reference_url(request):
     """The address of the running reference app; nothing starts where no client could call it."""
     require_node_modules()
-    with reference_server() as bases:
+    try:
+        mongodb = request.getfixturevalue("mongodb_url")
+    except pytest.skip.Exception:  # the clients of the other services need none
+        mongodb = None
+    with reference_server(mongodb) as bases:
         yield bases.main

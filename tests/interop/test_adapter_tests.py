@@ -93,9 +93,16 @@ IN_PROCESS = {
 }
 
 
-@pytest.fixture(scope="module")
-def outcomes(reference_url):
-    return run_checks(SCRIPT, PACKAGES, reference_url, "at-memory", "id", *TESTS)
+SERVICES = {"at-memory": "id", "at-mongo": "_id"}
+"""The services that the tests run against, and the name of their id property."""
+
+
+@pytest.fixture(scope="module", params=SERVICES)
+def outcomes(request, reference_url):
+    if request.param == "at-mongo":
+        request.getfixturevalue("mongodb_url")
+    arguments = request.param, SERVICES[request.param], *TESTS
+    return run_checks(SCRIPT, PACKAGES, reference_url, *arguments)
 
 
 @pytest.mark.parametrize("name", TESTS)

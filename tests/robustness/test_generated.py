@@ -36,7 +36,7 @@ REFERENCE = Site(
 CHAT = Site(
     services=["users", "messages"],
     ids=["1", "2", "99"],
-    fields=["id", "name", "text", "userId", "createdAt", "user", "reactions", "avatar"],
+    fields=["_id", "name", "text", "userId", "createdAt", "user", "reactions", "avatar"],
     methods=["react"],
     pages=["/", "/index.html", "/app.js", "/../app.py", "/%2e%2e/app.py", "/.hidden"],
 )

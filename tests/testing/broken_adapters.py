@@ -49,8 +49,8 @@ class GetsTheFirst(MemoryService):
 
 @breaks("get_takes_the_id_as_a_url_carries_it")
 class WantsTheRightType(MemoryService):
-    def _match(self, id, query):
-        record = super()._match(id, query)
+    async def _get(self, id, query, params):
+        record = await super()._get(id, query, params)
         return record if record and record[self.id] == id else None
 
 

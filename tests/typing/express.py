@@ -57,7 +57,7 @@ assert_type(
 assert_type(app.use(on_error), ExpressApplication)
 assert_type(web.use("/sub", app), WebApplication)
 assert_type(web.get("/users/:id", handler), WebApplication)
-app.use("messages", MemoryService(), methods=5)  # type: ignore[arg-type]
+app.use("messages", MemoryService(), methods=5)  # type: ignore[arg-type]  # refused by its type
 web.use("messages", MemoryService(), methods=["find"])  # type: ignore[call-arg]
 
 router = Router()
@@ -68,7 +68,7 @@ for register in (router.post, router.put, router.patch, router.delete, router.al
 # -- plugins ---------------------------------------------------------------------------------------
 
 assert_type(rest(), Callable[[ExpressApplication], None])
-rest(5)  # type: ignore[arg-type]
+rest(5)  # type: ignore[arg-type]  # refused by its type
 
 
 def plugin(app: ExpressApplication) -> None:
@@ -88,7 +88,7 @@ async def main() -> None:
     assert_type(server.url, str)
     assert_type(server.close(), Awaitable[None])
     assert_type(server.wait_closed(), Awaitable[None])
-    await app.listen("3030")  # type: ignore[arg-type]
+    await app.listen("3030")  # type: ignore[arg-type]  # refused by its type
     async with await web.listen(0) as other:
         assert_type(other, Server)
     assert_type(await app.setup(server), ExpressApplication)

@@ -1,13 +1,22 @@
 """The services of the reference app; `GROUPS` says in which order they are registered.
 
-Users, secrets and authentication, the validated services, and those on MongoDB are not here yet.
+Those of `DATABASE_GROUPS` follow where there is a MongoDB, and get its database beside the app.
 """
 
 from __future__ import annotations
 
-from tests.conformance.services import answers, calc, echo, stored, surrounded
+from tests.conformance.services import (
+    accounts,
+    answers,
+    calc,
+    database,
+    echo,
+    stored,
+    surrounded,
+    validated,
+)
 
-__all__ = ["GROUPS", "SEEDS"]
+__all__ = ["DATABASE_GROUPS", "GROUPS", "SEEDS"]
 
 GROUPS = (
     stored.memory,
@@ -17,6 +26,10 @@ GROUPS = (
     surrounded.middleware,
     surrounded.hooked,
     stored.adapter_tests,
+    accounts.accounts,
+    validated.validated,
 )
 
-SEEDS = stored.SEEDS
+DATABASE_GROUPS = (database.documents, database.adapter_tests, validated.events)
+
+SEEDS = {**stored.SEEDS, **accounts.SEEDS, **validated.SEEDS}

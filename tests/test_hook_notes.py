@@ -1,0 +1,39 @@
+"""What hooks say about themselves."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from alula.hook_notes import note, notes_on
+
+
+def test_notes_are_kept_with_the_hook():
+    def hook(context):
+        """Does nothing."""
+
+    assert notes_on(hook) == {}
+    assert note(hook, query="schema", strategies=("jwt",)) is hook
+    assert notes_on(hook) == {"query": "schema", "strategies": ("jwt",)}
+
+
+def test_notes_keep_no_hook_alive():
+    def hook(context):
+        """Does nothing."""
+
+    watched = weakref.ref(note(hook, data=1))
+    del hook
+    gc.collect()
+    assert watched() is None
+
+
+def test_nothing_is_known_of_what_can_not_be_noted():
+    class Slotted:
+        __slots__ = ()
+
+        def __call__(self, context):
+            """Does nothing."""
+
+    assert notes_on(Slotted()) == {}
+    assert notes_on({}) == {}
+    assert notes_on(len) == {}

@@ -1,0 +1,111 @@
+"""Who is calling: what hook and middleware have in common, with services that only look alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from alula import App, Params
+from alula.errors import NotAuthenticated
+from alula.identity import authentication_at, find_authentication, identify, strategies_of
+
+
+class Door:
+    """Looks like an authentication service."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def create(self, data, params):
+        return {}
+
+    async def authenticate(self, proof, params, *strategies):
+        self.asked.append((proof, strategies))
+        if proof.get("key") != "k":
+            raise NotAuthenticated("no")
+        return {"accessToken": "t", "authentication": {"strategy": "key"}, "user": 1, "more": 2}
+
+
+@pytest.fixture
+def door():
+    return Door()
+
+
+@pytest.fixture
+def app(door):
+    return App().use("authentication", door)
+
+
+PROOF = {"strategy": "key", "key": "k"}
+
+
+async def test_params_get_what_was_proved(app, door):
+    params = Params(provider="rest", authentication=PROOF)
+    await identify(app, params, None, ("key",))
+    assert door.asked == [(PROOF, ("key",))]
+    assert (params.user, params.more, params.authenticated) == (1, 2, True)
+    assert params.authentication == {"strategy": "key"}
+    assert "accessToken" not in params
+
+
+async def test_params_stay_as_they_are_where_it_fails(app):
+    params = Params(provider="rest", authentication={"strategy": "key"})
+    with pytest.raises(NotAuthenticated):
+        await identify(app, params, None, ("key",))
+    assert (params.get("user"), params.get("authenticated")) == (None, None)
+
+
+async def test_nobody(app, door):
+    with pytest.raises(NotAuthenticated, match="Not authenticated"):
+        await identify(app, Params(provider="rest"), None, ("key",))
+    await identify(app, Params(), None, ("key",))
+    assert door.asked == []
+
+
+async def test_once_is_enough_for_one_service_and_strategy(app, door):
+    params = Params(provider="rest", authentication=PROOF)
+    await identify(app, params, None, ("key",))
+    await identify(app, params, None, ("other", "key"))
+    assert len(door.asked) == 1
+    with pytest.raises(NotAuthenticated):
+        await identify(app, params, None, ("other",))
+    app.use("second", Door())
+    with pytest.raises(NotAuthenticated):
+        await identify(app, params, "second", ("key",))
+
+
+def test_the_default_service(app, door):
+    other = Door()
+    app.use("other", other)
+    assert find_authentication(app) is authentication_at(app) is door
+    assert find_authentication(app, "other") is other
+    app.set("authentication", "other")
+    assert find_authentication(app) is authentication_at(app) is other
+    assert find_authentication(app, "authentication") is door
+
+
+def test_the_service_of_another_application(app, door):
+    outer = App().use("api", App().use("v1", app))
+    assert find_authentication(outer, "api/v1/authentication") is door
+    assert authentication_at(outer.set("authentication", "api/v1/authentication")) is door
+
+
+def test_no_service():
+    app = App()
+    assert find_authentication(app) is None
+    with pytest.raises(LookupError, match="no authentication service at 'authentication'"):
+        authentication_at(app)
+    app.set("authentication", "elsewhere")
+    with pytest.raises(LookupError, match="at 'elsewhere'; register one there, or name its path"):
+        authentication_at(app)
+
+
+def test_strategies():
+    assert strategies_of("f", ("a",), None) == ("a",)
+    assert strategies_of("f", ("a",), ["b"]) == ("a", "b")
+    assert strategies_of("f", (), ("b",)) == ("b",)
+    for names, strategies in (((), None), ((), [])):
+        with pytest.raises(TypeError, match=r"f\(\) needs at least one strategy: f\('jwt'\)"):
+            strategies_of("f", names, strategies)
+    for names, strategies in (((5,), None), ((), "jwt"), ((), [None])):
+        with pytest.raises(TypeError, match=r"f\(...\) takes names of strategies: f\('jwt'\)"):
+            strategies_of("f", names, strategies)

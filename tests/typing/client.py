@@ -1,0 +1,102 @@
+"""What type checkers see of the client; they read this file, nothing runs it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict, assert_type
+
+from written_client import People, calc, people, teams_team_tasks
+
+from alula.client import (
+    AbortController,
+    Client,
+    ClientService,
+    Connection,
+    PageOf,
+    SyncClient,
+    SyncService,
+    TypedService,
+    TypedSyncService,
+    authentication,
+    create_client,
+    create_sync_client,
+    rest,
+)
+
+
+class Message(TypedDict):
+    id: int
+    text: str
+
+
+connection = rest("http://localhost:3030").fetch(options={"retries": 3})
+assert_type(connection, Connection)
+client = create_client()
+assert_type(client, Client)
+assert_type(client.configure(connection).configure(authentication()), Client)
+assert_type(client.rest, Connection | None)
+
+plain = client.service("plain")
+assert_type(plain, ClientService)
+messages = client.service("messages", Message, methods=["archive"])
+assert_type(messages, TypedService[Message])
+client.service("messages", int)  # type: ignore[type-var]  # pyright: ignore[reportArgumentType, reportCallIssue]
+client.service(Message)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+async def call_services() -> None:
+    assert_type(await plain.find(), Any)
+    assert_type(await messages.get(1), Message)
+    assert_type((await messages.get(1))["text"], str)
+    assert_type(await messages.create({"text": "hello"}), Message)
+    assert_type(await messages.create([{"text": "hello"}]), list[Message])
+    assert_type(await messages.update(1, {"text": "hello"}), Message)
+    assert_type(await messages.patch(1, {"text": "hello"}), Message)
+    assert_type(await messages.patch(None, {"read": True}, query={"id": 1}), list[Message])
+    assert_type(await messages.remove("1"), Message)
+    assert_type(await messages.remove(None, query={"read": True}), list[Message])
+    found = await messages.find(query={"$limit": 2}, connection={"timeout": 1.5})
+    assert_type(found, PageOf[Message] | list[Message])
+    records = found if isinstance(found, list) else found["data"]
+    assert_type(records, list[Message])
+    async for message in messages.iterate({"$sort": {"id": 1}}, page_size=50):
+        assert_type(message, Message)
+    assert_type(await messages.archive({"id": 1}), Any)
+    (await messages.get(1))["name"]  # type: ignore[typeddict-item]  # pyright: ignore[reportGeneralTypeIssues]
+    await messages.create(5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    async with create_client() as closing:
+        assert_type(closing, Client)
+    assert_type(await client.login(strategy="local", email="a@b.c"), Any)
+
+
+sync = create_sync_client()
+assert_type(sync, SyncClient)
+assert_type(sync.configure(connection), SyncClient)
+assert_type(sync.service("plain"), SyncService)
+assert_type(sync.service("plain").find(), Any)
+letters = sync.service("messages", Message)
+assert_type(letters, TypedSyncService[Message])
+assert_type(letters.get(1), Message)
+assert_type(letters.create({"text": "hello"}), Message)
+assert_type(letters.create([{"text": "hello"}]), list[Message])
+assert_type(letters.patch(None, {}), list[Message])
+assert_type(letters.patch(1, {}), Message)
+assert_type(letters.remove(None), list[Message])
+assert_type(letters.find(), PageOf[Message] | list[Message])
+assert_type([each["id"] for each in letters.iterate()], list[int])
+AbortController().abort("now")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+# -- what `alula client` writes -------------------------------------------------------------------
+
+
+async def call_written() -> None:
+    person = await people(client).get(1)
+    assert_type(person, People)
+    assert_type(person["name"], str)
+    assert_type(person["place"]["city"] if person["place"] else None, str | None)
+    task = await teams_team_tasks(client).get(1, route={"team": "a"})
+    assert_type(task["tags"], list[str])
+    assert_type(task["kind"], Literal["a", "b"])
+    assert_type(calc(client), ClientService)
+    assert_type(calc(sync), SyncService)
+    assert_type(people(sync).get(1), People)

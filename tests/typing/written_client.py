@@ -1,0 +1,106 @@
+"""The services of Everything, with the types of their records.
+
+Written by `alula client`; write it anew where the services have changed.
+"""
+# ruff: noqa
+# fmt: off
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict, overload
+
+from alula.client import (
+    Client,
+    ClientService,
+    SyncClient,
+    SyncService,
+    TypedService,
+    TypedSyncService,
+)
+
+__all__ = [
+    "People",
+    "PeoplePlace",
+    "TeamsTeamTasks",
+    "calc",
+    "jobs",
+    "people",
+    "plain",
+    "secret",
+    "teams_team_tasks",
+]
+
+
+class PeoplePlace(TypedDict):
+    city: str
+    zip: str | None
+
+
+class People(TypedDict):
+    name: str
+    age: int | None
+    born: str | None
+    place: PeoplePlace | None
+    id: int | str
+
+
+class TeamsTeamTasks(TypedDict):
+    id: int | str
+    title: str
+    done: bool
+    tags: list[str]
+    kind: Literal['a', 'b']
+
+
+@overload
+def people(client: Client) -> TypedService[People]: ...
+@overload
+def people(client: SyncClient) -> TypedSyncService[People]: ...
+def people(client: Client | SyncClient) -> Any:
+    """Return the service."""
+    return client.service('people', People)
+
+
+@overload
+def teams_team_tasks(client: Client) -> TypedService[TeamsTeamTasks]: ...
+@overload
+def teams_team_tasks(client: SyncClient) -> TypedSyncService[TeamsTeamTasks]: ...
+def teams_team_tasks(client: Client | SyncClient) -> Any:
+    """Return the service."""
+    return client.service('teams/:team/tasks', TeamsTeamTasks)
+
+
+@overload
+def plain(client: Client) -> ClientService: ...
+@overload
+def plain(client: SyncClient) -> SyncService: ...
+def plain(client: Client | SyncClient) -> Any:
+    """Return the service."""
+    return client.service('plain')
+
+
+@overload
+def calc(client: Client) -> ClientService: ...
+@overload
+def calc(client: SyncClient) -> SyncService: ...
+def calc(client: Client | SyncClient) -> Any:
+    """Return the service."""
+    return client.service('calc', methods=('add',))
+
+
+@overload
+def jobs(client: Client) -> ClientService: ...
+@overload
+def jobs(client: SyncClient) -> SyncService: ...
+def jobs(client: Client | SyncClient) -> Any:
+    """Return the service."""
+    return client.service('jobs', methods=('start',))
+
+
+@overload
+def secret(client: Client) -> ClientService: ...
+@overload
+def secret(client: SyncClient) -> SyncService: ...
+def secret(client: Client | SyncClient) -> Any:
+    """Return the service."""
+    return client.service('secret')
