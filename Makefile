@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-smoke docs fuzz dist clean
+.PHONY: help setup demo test lint format bench bench-smoke docs fuzz faults dist clean
 # With the environment's own folder in front, so that everything finds the Node chosen by the setup.
 python := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
 export PYTHON
@@ -11,7 +11,7 @@ setup: ## prepare .venv for everything below (quick when nothing changed)
 	@scripts/setup
 	@$(python) -m tests.requirements
 
-demo: ## start the example chat
+demo: ## start the example chat (keeps its data in .data/chat)
 	@scripts/setup demo
 	@$(python) -m examples.chat
 
@@ -31,13 +31,13 @@ format: ## let ruff format and mend what it can
 	@$(python) -m ruff check --quiet --fix .
 	@$(python) -m ruff format --quiet .
 
-bench: ## measure against other frameworks, print a table, write a plot
+bench: ## measure against other frameworks, print tables, write plots (only=rest, only=mongodb)
 	@scripts/setup bench
-	@$(python) -m benchmarks.run
+	@$(python) -m benchmarks.run $(only)
 
-bench-smoke: ## the same with a second per figure: does it run at all?
+bench-smoke: ## a second of each server: does it run at all?
 	@scripts/setup bench
-	@$(python) -m benchmarks.run --smoke
+	@$(python) -m benchmarks.run --smoke $(only)
 
 docs: ## build the documentation into site/
 	@scripts/setup docs
@@ -47,6 +47,10 @@ docs: ## build the documentation into site/
 fuzz: ## search longer for counterexamples with Hypothesis
 	@scripts/setup test
 	@HYPOTHESIS_PROFILE=fuzz $(python) -m pytest -q -o faulthandler_timeout=0 -m hypothesis
+
+faults: ## kill databases for minutes while clients write
+	@scripts/setup test
+	@ALULA_FAULTS=full $(python) -m pytest -q -o faulthandler_timeout=0 tests/faults
 
 dist: ## build what a release uploads into dist/
 	@scripts/setup test
