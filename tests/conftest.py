@@ -33,6 +33,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 SECONDS_TO_END = 2.0
 
+
+def _close_what_did_not_connect() -> None:
+    """Close the socket of a connection attempt that is cancelled.
+
+    PyMongo leaves it to the garbage collector when a client is closed while it connects, and the
+    warning about that reaches whichever test runs then. asyncio's own attempts close theirs.
+    """
+    loop_class = asyncio.SelectorEventLoop
+    connect = loop_class.sock_connect
+
+    async def sock_connect(loop: Any, socket: Any, address: Any) -> None:
+        try:
+            await connect(loop, socket, address)
+        except asyncio.CancelledError:
+            socket.close()
+            raise
+
+    loop_class.sock_connect = sock_connect
+
+
+_close_what_did_not_connect()
+
 # What runs beside the tests and is none of theirs.
 BESIDE = re.compile(r"TestRunner\.|at \S*[/\\]pymongo[/\\]")
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import warnings
-
 import pytest
 from bson import ObjectId
 from pymongo import AsyncMongoClient
@@ -38,14 +34,9 @@ def offline():
 @pytest.fixture
 async def unreachable():
     """A collection whose server is not there."""
-    with warnings.catch_warnings():
-        # A client that is closed while it tries to connect leaves the socket to the collector.
-        warnings.simplefilter("ignore", ResourceWarning)
-        url = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50"
-        async with AsyncMongoClient(url) as client:
-            yield client["database"]["collection"]
-        await asyncio.sleep(0.01)  # until the task that was connecting has ended
-        gc.collect()
+    url = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50"
+    async with AsyncMongoClient(url) as client:
+        yield client["database"]["collection"]
 
 
 @pytest.fixture
