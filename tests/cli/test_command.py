@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.client.raw_server import CLOSE, answer, raw_server
 from typer.testing import CliRunner
 
+import alula
 from alula.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -40,15 +42,13 @@ def make_nothing():
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     (tmp_path / "shop.py").write_text(CODE)
-    (tmp_path / "broken.py").write_text("import not_there_at_all")
-    (tmp_path / "failing.py").write_text("1 / 0")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for name in ("shop", "broken", "failing"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    yield lambda *arguments: CliRunner().invoke(main, arguments)
-    for name in ("shop", "broken", "failing"):
-        sys.modules.pop(name, None)
+    before = set(sys.modules)
+    yield lambda *arguments, **options: CliRunner().invoke(main, arguments, **options)
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) == str(tmp_path / f"{name}.py"):
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize("target", ["shop:app", "shop:make_app", "shop:here.inside"])
@@ -88,10 +88,41 @@ def test_says_what_is_no_application(run, target, said):
 
 
 @pytest.mark.parametrize(
-    ("target", "kind"), [("broken:app", ModuleNotFoundError), ("failing:app", ZeroDivisionError)]
+    ("module", "line", "error"),
+    [
+        ("broken", "import not_there_at_all", "No module named 'not_there_at_all'"),
+        ("failing", "1 / 0", "ZeroDivisionError"),
+        ("looking", '{}["key"]', "KeyError: 'key'"),
+        ("unclosed", "def app(:", "SyntaxError"),
+    ],
 )
-def test_a_module_that_fails_shows_where(run, target, kind):
-    assert isinstance(run("openapi", target).exception, kind)
+def test_a_module_that_fails_shows_where(run, tmp_path, module, line, error):
+    (tmp_path / f"{module}.py").write_text(line)
+    result = run("openapi", f"{module}:app")
+    assert result.exit_code == 1
+    assert f'File "{tmp_path / module}.py", line 1' in result.stderr
+    assert error in result.stderr
+    assert "importlib" not in result.stderr
+    assert "alula/cli" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_the_version(run):
+    assert run("--version").stdout == f"alula {alula.__version__}\n"
+
+
+@pytest.mark.parametrize(("shell", "said"), [("bash", "complete -o"), ("zsh", "compdef")])
+def test_the_script_for_the_completion_of_a_shell(run, shell, said):
+    assert said in run(env={"_ALULA_COMPLETE": f"source_{shell}"}).stdout
+
+
+def test_the_commands_load_what_they_need_when_they_run():
+    loaded = "import sys, alula.cli; print(*(name for name in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", loaded], capture_output=True, check=True, text=True
+    )
+    late = ("alula.express", "alula.client", "alula.openapi", "alula.schema", "uvicorn", "orjson")
+    assert [name for name in done.stdout.split() if name.startswith(late)] == []
 
 
 def test_without_arguments_it_says_what_it_can_do(run):

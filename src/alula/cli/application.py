@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from alula.cli.failures import Missing
+
 __all__ = ["load_application"]
 
 
@@ -16,12 +18,12 @@ def load_application(target: str) -> Any:
     A function of that name is called: it makes the application.
 
     Raises:
-        LookupError: There is none; the text says what is missing.
+        Missing: There is none; the text says what is missing.
         Exception: Whatever the module raises.
     """
     module_name, colon, name = target.partition(":")
     if not module_name or not colon or not name:
-        raise LookupError(f"{target!r} names no application; write MODULE:NAME, such as app:app")
+        raise Missing(f"{target!r} names no application; write MODULE:NAME, such as app:app")
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -30,13 +32,13 @@ def load_application(target: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module is there, and what it imports is not
-        raise LookupError(f"there is no module {module_name!r} here ({folder})") from None
+        raise Missing(f"there is no module {module_name!r} here ({folder})") from None
     for part in name.split("."):
         if not hasattr(found, part):
-            raise LookupError(f"the module {module_name!r} has no {name!r}")
+            raise Missing(f"the module {module_name!r} has no {name!r}")
         found = getattr(found, part)
     if callable(found) and not hasattr(found, "services"):
         found = found()
     if not hasattr(found, "services"):
-        raise LookupError(f"{target!r} is {found!r} and no application of Alula")
+        raise Missing(f"{target!r} is {found!r} and no application of Alula")
     return found

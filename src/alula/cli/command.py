@@ -1,63 +1,52 @@
-"""The commands, as they are typed."""
+"""The command `alula`: which commands there are. What they do is in modules of their own.
+
+Those modules load what they need when they run, so that `alula --help` and the completion of a
+shell are quick.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
-from alula.cli.application import load_application
-from alula.cli.client_code import client_code
-from alula.cli.description import description_at, description_of
+import alula
+from alula.cli.describing import client, openapi
 
 __all__ = ["main"]
 
 main = typer.Typer(
-    help="Services, seen from the command line.", no_args_is_help=True, add_completion=False
+    name="alula",
+    help="Make, run and look at applications of Alula.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # errors show the user's own code, see alula.cli.failures
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Target = Annotated[
-    str, typer.Argument(metavar="MODULE:NAME", help="The application, such as app:app.")
-]
-Server = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODULE:NAME|URL", help="The application, such as app:app, or a running server."
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"alula {alula.__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
     ),
 ]
 
 
 @main.callback()
-def alula() -> None:
-    """Services, seen from the command line."""
+def begin(version: Version = False) -> None:  # its callback does the work
+    """Make, run and look at applications of Alula."""
 
 
-@main.command()
-def openapi(application: Target) -> None:
-    """Print the OpenAPI description of an application as JSON."""
-    with _told():
-        found = load_application(application)
-    typer.echo(description_of(found))
+# Make: alula.cli.generator registers its commands here.
 
+# Run and look.
 
-@main.command()
-def client(server: Server) -> None:
-    """Print a Python module with the services of an application or server, and their types."""
-    remote = server.startswith(("http://", "https://"))
-    with _told():
-        found = description_at(server) if remote else load_application(server)
-    description = found if remote else json.loads(description_of(found))
-    typer.echo(client_code(description), nl=False)
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Tell of what is not there on the standard error, and end."""
-    try:
-        yield
-    except LookupError as error:
-        typer.echo(f"alula: {error.args[0]}", err=True)
-        raise typer.Exit(2) from None
+# For other programs.
+main.command()(openapi)
+main.command()(client)

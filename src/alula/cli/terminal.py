@@ -1,0 +1,65 @@
+"""What the terminal gets: colours where it is one, errors on the standard error, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TextIO
+
+import typer
+
+from alula.cli.failures import Missing, report
+from alula.errors import FrameworkError
+
+__all__ = ["FAILURE", "INTERRUPTED", "USAGE", "complain", "is_coloured", "paint", "told"]
+
+FAILURE: Final = 1
+USAGE: Final = 2
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl+C, as shells have it."""
+
+
+def is_coloured(stream: TextIO) -> bool:
+    """Tell whether colours may be written to a stream: a terminal that nobody asked to do without.
+
+    https://no-color.org says how that is asked for.
+    """
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return not plain and stream.isatty()
+
+
+def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
+    """Return text in a style of ``typer.style``, as it is where the stream takes no colours."""
+    return typer.style(text, **style) if is_coloured(stream or sys.stdout) else text
+
+
+def complain(message: str) -> None:
+    """Say on the standard error what went wrong."""
+    typer.echo(f"{paint('alula:', sys.stderr, fg='red', bold=True)} {message}", err=True)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Tell of errors on the standard error, and end with the exit code that they have.
+
+    Raises:
+        typer.Exit: With 2 where something is not there, with 1 for all other errors.
+    """
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except Missing as error:
+        complain(error.args[0])
+        raise typer.Exit(USAGE) from None
+    except FrameworkError as error:
+        complain(f"{error.name} ({error.code}): {error}")
+        for details in filter(None, (error.data, error.errors)):
+            typer.echo(json.dumps(details, indent=2, ensure_ascii=False, default=str), err=True)
+        raise typer.Exit(FAILURE) from None
+    except Exception as error:  # noqa: BLE001  # told to whoever typed the command
+        typer.echo(report(error), err=True)
+        raise typer.Exit(FAILURE) from None
