@@ -354,6 +354,22 @@ class TestSetupAndTeardown:
         await asyncio.gather(starting, stopping)
         assert trace == ["a setup", "a teardown"]
 
+    async def test_it_is_ready_in_between(self, app):
+        seen = []
+
+        async def note(context, next):
+            seen.append(app.is_ready)
+            await next()
+            seen.append(app.is_ready)
+
+        app.hooks(setup=[note], teardown=[note])
+        assert not app.is_ready
+        await app.setup()
+        assert app.is_ready
+        await app.teardown()
+        assert seen == [False] * 4
+        assert not app.is_ready
+
     async def test_after_teardown_it_can_be_set_up_again(self, app, living, trace):
         living("a")
         for _ in range(2):

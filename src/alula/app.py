@@ -37,6 +37,7 @@ class App(EventEmitter, Hookable):
         settings: Settings by name.
         services: Handles by path.
         routes: The same with their placeholders, as requests find them.
+        is_ready: Whether `setup` has finished, and `teardown` not begun since.
     """
 
     def __init__(self, debug: bool | None = None) -> None:
@@ -50,6 +51,7 @@ class App(EventEmitter, Hookable):
         self.routes: RouteTable[ServiceHandle] = RouteTable()
         self._life_hooks: dict[str, list[Callable[..., Any]]] = {name: [] for name in _LIFE}
         self._is_set_up = False
+        self.is_ready = False
         self._up: dict[ServiceHandle, None] = {}  # in the order of their set-up
         self._life = asyncio.Lock()  # for one setup or teardown at a time
         self._life_task: asyncio.Task[Any] | None = None
@@ -218,6 +220,7 @@ class App(EventEmitter, Hookable):
                 except BaseException:
                     await self._abandon()
                     raise
+                self.is_ready = True
         return self
 
     async def teardown(self) -> Self:
@@ -231,6 +234,7 @@ class App(EventEmitter, Hookable):
             RuntimeError: A `teardown` hook did not await ``next()``, or this is called from within.
         """
         async with self._one_at_a_time():
+            self.is_ready = False
             was_up, self._is_set_up = self._is_set_up or bool(self._up), False
             await self._drain_all()
             if was_up:

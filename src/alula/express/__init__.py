@@ -20,6 +20,7 @@ from alula.express.middleware.cross_origin import cors
 from alula.express.middleware.error_pages import error_handler
 from alula.express.middleware.json_body import json
 from alula.express.middleware.missing_page import not_found
+from alula.express.middleware.probes import health
 from alula.express.middleware.static_files import serve_static
 from alula.express.middleware.urlencoded_body import urlencoded
 from alula.express.request import Request
@@ -41,6 +42,7 @@ __all__ = [
     "cors",
     "error_handler",
     "express",
+    "health",
     "json",
     "not_found",
     "parse_authentication",

@@ -153,6 +153,11 @@ class ExpressApplication(WebApplication):
 
     # -- start and stop ------------------------------------------------------------------------
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the set-up has finished, and the teardown not begun."""
+        return self.app.is_ready
+
     async def setup(self, server: Any = None) -> Self:
         """Set the services up (see `App.setup`)."""
         await self.app.setup(server)

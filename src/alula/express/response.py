@@ -84,6 +84,7 @@ class Response:
     status_code: int = 200
     data: Any = None
     hook: HookContext | None = None
+    is_probe: bool = False  # an answer to a health probe, of which logs would be full
     headers_sent: bool = False
     _body: bytes | _Stream = b""
     _app: ASGIApp | None = None

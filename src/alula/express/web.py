@@ -40,6 +40,7 @@ class WebApplication(Router):
     Attributes:
         settings: Settings by name. ``query parser`` is the function that reads query strings,
             ``body limit`` the bytes that a body may have where its parser says nothing else.
+        early_paths: Paths whose requests do not wait while the application is set up.
     """
 
     def __init__(self, existing: Any = None) -> None:
@@ -48,6 +49,8 @@ class WebApplication(Router):
         self._debug = False
         self._servers: list[Server] = []
         self._gate: Gate | None = None
+        self._is_draining = False
+        self.early_paths: set[str] = set()
         self._life = Life(self._lived)
         self._state: dict[str, Any] = {}
         self._existing = None if existing is None else Existing(existing, self)
@@ -112,7 +115,7 @@ class WebApplication(Router):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one ASGI connection."""
-        if self._gate is not None and scope["type"] != "lifespan" and not await self._gate.admits():
+        if self._gate is not None and not await self._admits(scope, self._gate):
             await self._refuse(scope, receive, send)
         elif self._existing is not None and scope.get(_PASSED) is not self._existing.app:
             scope = {**scope, _PASSED: self._existing.app}
@@ -185,6 +188,12 @@ class WebApplication(Router):
         if not res.headers_sent:
             await end(silent)
 
+    async def _admits(self, scope: Any, gate: Gate) -> bool:
+        kind = scope["type"]
+        if kind == "lifespan" or (kind == "http" and scope["path"] in self.early_paths):
+            return True
+        return await gate.admits()
+
     async def _refuse(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             req = Request(self, scope, receive)
@@ -195,6 +204,26 @@ class WebApplication(Router):
             await send({"type": "websocket.close", "code": 1013})
 
     # -- start and stop ------------------------------------------------------------------------
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the set-up has finished."""
+        return self._gate is None
+
+    @property
+    def phase(self) -> str:
+        """``"starting"``, ``"ready"``, or ``"draining"`` since `drain`: what readiness tells."""
+        if self._is_draining:
+            return "draining"
+        return "ready" if self.is_ready else "starting"
+
+    def drain(self) -> None:
+        """Tell load balancers to send nothing more: readiness is a 503 from here on.
+
+        All that comes is served as before. Whoever stops a server without losing a request calls
+        this, waits until the balancers have asked, and closes the server then.
+        """
+        self._is_draining = True
 
     async def setup(self, server: Any = None) -> Self:  # noqa: ARG002  # the interface's name
         """Get ready; a plain web application has nothing to do."""
@@ -254,6 +283,7 @@ class WebApplication(Router):
     @asynccontextmanager
     async def _lived(self, server: Any) -> AsyncIterator[None]:
         """Be set up; with the lifespan of the existing application around that."""
+        self._is_draining = False
         async with AsyncExitStack() as stack:
             if self._existing is not None:
                 self._state = await stack.enter_async_context(self._existing.lifespan())
