@@ -19,7 +19,7 @@ SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "compose", "routes", "late_start", "json_forms"], 1),
-    **dict.fromkeys(["external", "bundle", "hook_notes"], 1),
+    **dict.fromkeys(["external", "bundle", "hook_notes", "listening"], 1),
     **dict.fromkeys(["query", "context"], 2),
     **dict.fromkeys(["http", "hooks", "events"], 3),
     "service": 4,

@@ -21,7 +21,8 @@ from tests.express.serving import client_of
 
 from alula import App
 from alula.express import error_handler, express, json, rest
-from alula.express.server import start_server, url_of
+from alula.express.server import start_server
+from alula.listening import url_of
 
 
 class Slow:
@@ -181,7 +182,7 @@ async def test_an_address_that_is_not_there_is_a_clear_error(app):
     ],
 )
 def test_the_url_is_one_to_open(host, url):
-    assert url_of("http", host, 80) == url
+    assert url_of("http", (host, 80)) == url
 
 
 async def test_every_address_of_the_machine_is_one_to_listen_on(app):

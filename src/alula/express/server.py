@@ -12,8 +12,9 @@ from typing import Any, Self
 import uvicorn
 
 from alula.express.head_limits import guarded
+from alula.listening import listen_at_port, url_of
 
-__all__ = ["Server", "start_server", "url_of"]
+__all__ = ["Server", "prepare_server", "start_server"]
 
 GRACE_SECONDS = 30
 """How long requests that are under way may still take once the server closes."""
@@ -21,26 +22,28 @@ GRACE_SECONDS = 30
 UNWIND_SECONDS = 5
 """How long requests that were cancelled after that may take to clean up."""
 
-_REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # every address -> one to open
+_LOOK_SECONDS = 0.02
 
 
 class Server:
     """A running HTTP server, which closes at the end of ``async with server:``.
 
     Attributes:
-        host: Address it listens on.
-        port: The real port, also where 0 was asked for.
+        host: Address it listens on; the path of a Unix socket.
+        port: The real port, also where 0 was asked for; 0 for a Unix socket.
         url: What to open.
     """
 
     def __init__(self, running: _Uvicorn, sock: socket.socket) -> None:
+        name = sock.getsockname()
         self.host: str
         self.port: int
-        self.host, self.port = sock.getsockname()[:2]
-        self.url = url_of("https" if running.config.is_ssl else "http", self.host, self.port)
+        self.host, self.port = name[:2] if isinstance(name, tuple) else (name, 0)
+        self.url = url_of("https" if running.config.is_ssl else "http", name)
         self._running = running
+        self._sock = sock
         self._after: list[Callable[[], Awaitable[Any]]] = []
-        self._ended = asyncio.create_task(self._run(sock))
+        self._ended: asyncio.Task[None]
 
     def __repr__(self) -> str:
         return f"<Server {self.url}>"
@@ -55,6 +58,16 @@ class Server:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    async def start(self) -> Self:
+        """Begin to take connections; `prepare_server` leaves that to whoever calls it.
+
+        Raises:
+            Exception: Whatever keeps the server from starting.
+        """
+        await self._running.startup([self._sock])
+        self._ended = asyncio.create_task(self._run())
+        return self
 
     def on_end(self, function: Callable[[], Awaitable[Any]]) -> None:
         """Call ``function`` once the last request has ended."""
@@ -80,9 +93,9 @@ class Server:
         """Tell whether the server has ended, and all that was to be done then."""
         return self._ended.done()
 
-    async def _run(self, sock: socket.socket) -> None:
+    async def _run(self) -> None:
         try:
-            await self._running.run_until_stopped(sock)
+            await self._running.run_until_stopped(self._sock)
         finally:
             for function in self._after:
                 await function()
@@ -99,11 +112,18 @@ class _End:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn's server, which leaves signals to the program it runs in and stops at once."""
+    """uvicorn's server, which leaves signals to the program it runs in and stops at once.
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    Args:
+        config: Its options.
+        linger: For how many seconds of its end connections are still read that owe nothing: a
+            request may be on its way on them, and gets an answer that closes the connection.
+    """
+
+    def __init__(self, config: uvicorn.Config, linger: float) -> None:
         super().__init__(config)
         self.lifespan = config.lifespan_class(config)
+        self._linger = linger
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -113,6 +133,9 @@ class _Uvicorn(uvicorn.Server):
     async def run_until_stopped(self, sock: socket.socket) -> None:
         try:
             await self.main_loop()
+            if self._linger:
+                await self._accept_the_last(sock)
+                await self._serve_the_last()
         finally:
             await self.shutdown([sock])
             await self._cut_off()
@@ -122,6 +145,45 @@ class _Uvicorn(uvicorn.Server):
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), 1)
+
+    async def _accept_the_last(self, sock: socket.socket) -> None:
+        """Take the connections that the system has accepted, and no more.
+
+        To their clients they are open, and requests may have been sent on them. Between the look
+        that finds no more and the end of listening nothing else runs here.
+        """
+        waiting = []
+        with contextlib.suppress(OSError):  # at the latest the one that says that there are no more
+            while True:
+                waiting.append(sock.accept()[0])
+        for server in self.servers:
+            server.close()
+        for connection in waiting:
+            connection.setblocking(False)
+            # One whose client is gone already must not keep the others waiting.
+            with contextlib.suppress(OSError):
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    self._protocol, connection, ssl=self.config.ssl
+                )
+
+    async def _serve_the_last(self) -> None:
+        """Answer what comes in on connections that are open, and close each with its answer."""
+        state = self.server_state
+        state.default_headers = [*state.default_headers, (b"connection", b"close")]
+        for connection in tuple(state.connections):
+            cycle: Any = getattr(connection, "cycle", None)
+            if cycle is not None and not cycle.response_complete:
+                cycle.keep_alive = False
+        clock = asyncio.get_running_loop().time
+        until = clock() + self._linger
+        while state.connections and clock() < until:  # noqa: ASYNC110  # nothing tells of the last
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _protocol(self) -> Any:
+        config: Any = self.config
+        return config.http_protocol_class(
+            config=config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     async def _cut_off(self) -> None:
         """End what did not end in time: uvicorn has cancelled those requests."""
@@ -146,6 +208,33 @@ async def start_server(app: Any, port: int, host: str, **options: Any) -> Server
         ValueError: ``port`` is no port.
         TypeError: An option does not exist.
     """
+    running = _configured(app, options)
+    sock = listen_at_port(host, port)
+    server = Server(running, sock)
+    try:
+        return await server.start()
+    except BaseException:
+        sock.close()
+        raise
+
+
+def prepare_server(app: Any, sock: socket.socket, *, linger: float = 0, **options: Any) -> Server:
+    """Return a server for a socket that listens already, which `Server.start` starts.
+
+    Args:
+        app: The application.
+        sock: The socket; other processes may share it.
+        linger: For how many seconds, once it closes, requests are still answered that arrive on
+            connections which are open.
+        options: As in `start_server`.
+
+    Raises:
+        TypeError: An option does not exist.
+    """
+    return Server(_configured(app, options, linger), sock)
+
+
+def _configured(app: Any, options: dict[str, Any], linger: float = 0) -> _Uvicorn:
     settings: dict[str, Any] = {
         "lifespan": "off",  # the application runs its own, after the server has started
         "log_config": None,
@@ -158,37 +247,4 @@ async def start_server(app: Any, port: int, host: str, **options: Any) -> Server
     config = uvicorn.Config(app, **settings)
     config.load()
     config.http_protocol_class = guarded(config.http_protocol_class)
-    running = _Uvicorn(config)
-    sock = _bind(host, port)
-    try:
-        await running.startup([sock])
-    except BaseException:
-        sock.close()
-        raise
-    return Server(running, sock)
-
-
-def url_of(scheme: str, host: str, port: int) -> str:
-    """Return the URL to open for a server that listens on an address."""
-    host = _REACHABLE.get(host, host)
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    if not isinstance(port, int) or not 0 <= port <= 65535:
-        raise ValueError(f"can not listen on the port {port!r}; a port is a number up to 65535")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named, asyncio sends each part at once; otherwise the second part of an
-    # answer waits some 40 ms for the first to be acknowledged.
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((host, port))
-        sock.listen()
-    except OSError as error:
-        sock.close()
-        raise OSError(
-            error.errno, f"can not listen on {host}:{port}: {error.strerror}; choose another port"
-        ) from None
-    sock.setblocking(False)
-    return sock
+    return _Uvicorn(config, linger)

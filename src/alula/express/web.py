@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, Self, overload
@@ -20,7 +21,7 @@ from alula.express.request import Request
 from alula.express.response import Response
 from alula.express.routing import Router
 from alula.express.running import run_until_signal
-from alula.express.server import Server, start_server
+from alula.express.server import Server, prepare_server, start_server
 from alula.query import parse
 
 __all__ = ["WebApplication"]
@@ -251,9 +252,44 @@ class WebApplication(Router):
             OSError: The port can not be had.
             Exception: Whatever ``setup`` raises; the server is closed then.
         """
+        return await self._listen(partial(start_server, self, port, host, **options))
+
+    async def serve(
+        self, sock: socket.socket, *, early: bool = False, linger: float = 0, **options: Any
+    ) -> Server:
+        """Set the application up, then start a server on a socket that listens already.
+
+        Several processes can share a socket; `alula serve` has them do so. What the system accepts
+        waits in the socket until one of them is ready.
+
+        Args:
+            sock: The socket.
+            early: Whether to start the server first, as `listen` does, so that probes get an
+                answer while the application is set up.
+            linger: For how many seconds, once the server closes, requests are still answered that
+                arrive on connections which are open.
+            options: As in `listen`.
+
+        Raises:
+            Exception: Whatever ``setup`` raises; the socket is closed then where ``early`` is set.
+        """
+        server = prepare_server(self, sock, linger=linger, **options)
+        if early:
+            return await self._listen(server.start)
+        server.on_end(self._life.end)
+        try:
+            await self._life.begin(server)
+            await server.start()
+        except BaseException:
+            await self._life.end()
+            raise
+        self._servers.append(server)
+        return server
+
+    async def _listen(self, start: Callable[[], Coroutine[Any, Any, Server]]) -> Server:
         gate = self._gate = Gate()
         try:
-            server = await start_server(self, port, host, **options)
+            server = await start()
             server.on_end(self._life.end)
             try:
                 await self._life.begin(server)
