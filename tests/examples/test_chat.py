@@ -13,7 +13,6 @@ import time
 import httpx2
 import pytest
 from argon2 import PasswordHasher
-from bson import ObjectId
 from examples.chat.app import make_app
 from examples.chat.services import EMOJI, Messages
 from pymongo import AsyncMongoClient
@@ -24,7 +23,7 @@ from alula.authentication import HashedPassword
 REACT = {"X-Service-Method": "react"}
 
 NO_TEXTS = [None, "", "   ", "\n\t", 0, 1, True, 1.5, [], ["a"], {}, {"a": 1}]
-GONE = str(ObjectId())
+GONE = "6b0000000000000000000000"
 PASSWORD = "correct horse"
 # Made once: each hash takes a tenth of a second.
 HASHED = HashedPassword(PasswordHasher(1, 8, 1).hash(PASSWORD))

@@ -29,6 +29,9 @@ class Id:
     def __init__(self, value):
         self.value = value
 
+    def __repr__(self):
+        return f"Id({self.value})"
+
     def __eq__(self, other):
         return self.value == other.value
 

@@ -370,7 +370,9 @@ def test_nothing_that_can_change_is_shared_with_the_caller():
 
 
 @pytest.mark.parametrize(
-    "kind", [OrderedDict, MappingProxyType, lambda raw: ChainMap({}, raw)], ids=str
+    "kind",
+    [OrderedDict, MappingProxyType, lambda raw: ChainMap({}, raw)],
+    ids=["OrderedDict", "MappingProxyType", "ChainMap"],
 )
 def test_every_kind_of_mapping_is_read(kind):
     raw = kind({"$or": kind({"0": kind({"a": kind({"$gt": 1})})}), "$sort": kind({"b": 1})})

@@ -41,6 +41,9 @@ class Id:
 class Tag:
     """A value without an order."""
 
+    def __repr__(self):
+        return "Tag()"
+
 
 NO_MOD = [
     *([2], [2, 0, 1], [], "2", 2, None, {"0": 2}, [0, 0], [0.5, 0]),

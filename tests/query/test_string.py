@@ -648,7 +648,7 @@ def test_datetimes_are_written_as_javascript_prints_dates(moment, expected):
 
 
 @pytest.mark.parametrize(
-    "value", [{1}, object(), b"x", 1j, iter([]), int, timedelta(1), lambda: 1], ids=repr
+    "value", [{1}, object(), b"x", 1j, iter([]), int, timedelta(1), lambda: 1], ids=type
 )
 def test_what_can_not_be_sent_is_an_error_that_names_it(value):
     with pytest.raises(TypeError, match=rf"'a' is of type {type(value).__name__}"):

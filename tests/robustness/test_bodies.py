@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import zlib
@@ -13,6 +14,7 @@ from tests.robustness.raw import assert_refused, exchange, head
 JSON = {"content-type": "application/json"}
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 LIMIT = 100 * 1024
+packed = functools.partial(gzip.compress, mtime=0)  # the same bytes at any time
 
 MALFORMED = {
     "cut off": b'{"a":',
@@ -178,12 +180,12 @@ def test_refuses_what_unpacks_to_more_than_the_limit(base, path):
     ("encoding", "body", "code"),
     [
         ("gzip", b'{"a":1}', 400),
-        ("gzip", gzip.compress(b'{"a":1}')[:-6], 400),
-        ("gzip", gzip.compress(b"{"), 400),
+        ("gzip", packed(b'{"a":1}')[:-6], 400),
+        ("gzip", packed(b"{"), 400),
         ("deflate", b"\x00\x01", 400),
         ("deflate", zlib.compress(b'{"a":1}')[:-2], 400),
         ("br", b'{"a":1}', 415),
-        ("gzip, gzip", gzip.compress(gzip.compress(b'{"a":1}')), 415),
+        ("gzip, gzip", packed(packed(b'{"a":1}')), 415),
         ("x" * 3000, b'{"a":1}', 415),
         ("\xe9", b'{"a":1}', 415),
     ],

@@ -66,7 +66,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("value", "stored"), VALUES, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize(("value", "stored"), VALUES, ids=lambda value: type(value).__name__)
 def test_becomes(value, stored):
     for wrap in (lambda inner: inner, lambda inner: {"a": [{"b": inner}]}):
         found = storable(wrap(value))
