@@ -15,7 +15,6 @@ from alula.client.codec import (
     Request,
     Response,
     body_of,
-    merge_headers,
     read_answer,
     request_for,
     with_route,
@@ -112,38 +111,6 @@ class TestRoutes:
     def test_a_value_that_is_missing(self, route):
         with pytest.raises(errors.BadRequest, match=r"placeholder :a; give route=\{'a': ...\}"):
             with_route("http://h/:a/s", route)
-
-
-class TestHeaders:
-    def test_of_every_origin(self):
-        headers = {"one": "call", "two": "call"}
-        connection = {"headers": {"TWO": "connection", "Accept": "text/x"}}
-        request = request_for(
-            BASE,
-            "find",
-            None,
-            None,
-            Params(headers=headers, connection=connection),
-            {"One": "every", "three": "every"},
-        )
-        assert request.headers == {
-            "Accept": "text/x",
-            "one": "call",
-            "three": "every",
-            "TWO": "connection",
-        }
-
-    def test_latin_letters_pass(self):
-        assert merge_headers({"a": "ÿ"}) == {"a": "ÿ"}
-
-    @pytest.mark.parametrize("header", [{"a": "b\r\nc"}, {"a\n": "b"}, {"a": "\0"}, {"a": "Ā"}])
-    def test_none_can_begin_another(self, header):
-        with pytest.raises(ValueError, match="line break"):
-            merge_headers(header)
-
-    def test_values_are_strings(self):
-        with pytest.raises(TypeError, match="the header a is 5; give a string"):
-            merge_headers({"a": 5})
 
 
 class Money:

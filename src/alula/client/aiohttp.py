@@ -18,8 +18,6 @@ except ImportError as error:
 
 __all__ = ["AiohttpDriver"]
 
-_CHUNK = 65_536
-
 
 class AiohttpDriver(AsyncDriver):
     """Sends with an ``aiohttp.ClientSession``.
@@ -49,8 +47,7 @@ class AiohttpDriver(AsyncDriver):
                 **wish.more,
             ) as answer:
                 body = await _read(request, answer, wish.limit)
-                headers = {name.lower(): value for name, value in answer.headers.items()}
-                return Response(answer.status, headers, body)
+                return Response(answer.status, answer.headers, body)
         except TimeoutError:  # some of the library's are connection errors, too
             raise
         except (aiohttp.ClientError, ConnectionError) as error:
@@ -64,11 +61,14 @@ class AiohttpDriver(AsyncDriver):
 
 
 async def _read(request: Request, answer: aiohttp.ClientResponse, limit: int) -> bytes:
+    content = answer.content
     parts: list[bytes] = []
     size = 0
-    while part := await answer.content.read(_CHUNK):
-        parts.append(part)
+    while True:
+        part = await content.readany()  # what is there, which most often is all
         size += len(part)
         if size > limit:
             raise too_large(request, limit)
-    return b"".join(parts)
+        parts.append(part)
+        if content.at_eof():
+            return part if len(parts) == 1 else b"".join(parts)

@@ -13,25 +13,17 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
+from alula.client.request_headers import VERBS, StandingHeaders
 from alula.context import Params
 from alula.errors import BadGateway, BadRequest, FrameworkError, error_for_status, from_dict
 from alula.json_forms import FORMS
 from alula.query.string import stringify
 
-__all__ = ["Request", "Response", "merge_headers", "read_answer", "request_for"]
+__all__ = ["Request", "Response", "read_answer", "request_for"]
 
-VERBS: Final = {
-    "find": "GET",
-    "get": "GET",
-    "create": "POST",
-    "update": "PUT",
-    "patch": "PATCH",
-    "remove": "DELETE",
-}
-_JSON: Final = "application/json"
+_WITH_ID: Final = frozenset({"get", "update", "patch", "remove"})
 _SHOWN: Final = 200  # characters of an answer that an error shows
 _IN_IDS: Final = "!~*'()"  # what JavaScript's clients leave as it is, too
-_NOT_IN_HEADERS: Final = re.compile(r"[\r\n\0]|[^\x00-\xff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +49,7 @@ class Response:
 
     Attributes:
         status: The HTTP status.
-        headers: By name in lower case.
+        headers: Found by names in lower case; a library's own mapping may know other cases too.
         body: All of it.
     """
 
@@ -66,13 +58,16 @@ class Response:
     body: bytes
 
 
+_NO_HEADERS: Final = StandingHeaders()
+
+
 def request_for(
     base: str,
     method: str,
     id: Any,
     data: Any,
     params: Params,
-    headers: Mapping[str, str] | None = None,
+    headers: StandingHeaders = _NO_HEADERS,
 ) -> Request:
     """Return the request that a call stands for.
 
@@ -90,20 +85,16 @@ def request_for(
         TypeError: Data or query hold what has no form in JSON or in a query string.
         ValueError: A header can not be sent, or data contain themselves.
     """
-    url = with_route(base, params.get("route", {}))
-    if method in {"get", "update", "patch", "remove"}:
+    url = with_route(base, params.get("route", {})) if "/:" in base else base
+    if method in _WITH_ID:
         url += _id_segment(method, id)
-    query = stringify(params.query)
-    own: dict[str, str] = {"Accept": _JSON}
-    verb = VERBS.get(method)
-    if verb is None:
-        own["X-Service-Method"] = method
-    if verb not in {"GET", "DELETE"}:
-        own["Content-Type"] = _JSON
-    connection = params.get("connection", {})
-    sent = merge_headers(own, headers, params.get("headers"), connection.get("headers"))
-    url = f"{url}?{query}" if query else url
-    return Request(verb or "POST", url, sent, None if data is None else body_of(data))
+    query = params.query
+    if query != {}:
+        text = stringify(query)
+        url = f"{url}?{text}" if text else url
+    sent = headers.of(method, params)
+    body = None if data is None else body_of(data)
+    return Request(VERBS.get(method, "POST"), url, sent, body)
 
 
 def with_route(base: str, route: Mapping[str, Any]) -> str:
@@ -112,8 +103,6 @@ def with_route(base: str, route: Mapping[str, Any]) -> str:
     Raises:
         BadRequest: One has no value.
     """
-    if "/:" not in base:
-        return base
     return re.sub(r"(?<=/):([^/]+)", lambda found: _route_value(found[1], route), base)
 
 
@@ -131,32 +120,14 @@ def _id_segment(method: str, id: Any) -> str:
 
 
 def _segment(name: str, value: Any) -> str:
+    if type(value) is int or (type(value) is str and value.isascii() and value.isalnum()):
+        return str(value)  # as most ids are: nothing to escape
     if isinstance(value, Mapping | list | tuple | set | bytes):
         raise BadRequest(f"{name} is {value!r}; it has to be a single value, such as a string")
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
     if text in {".", ".."}:  # every library takes these for steps up and down
         raise BadRequest(f"{name} is {text!r}, which no address can carry")
     return quote(text, safe=_IN_IDS)
-
-
-def merge_headers(*levels: Mapping[str, str] | None) -> dict[str, str]:
-    """Return headers of several origins in one; later ones win, whatever the case of their names.
-
-    Raises:
-        ValueError: A name or a value has a line break, or characters beyond Latin-1.
-        TypeError: A value is no string.
-    """
-    merged: dict[str, tuple[str, str]] = {}
-    for level in levels:
-        for name, value in (level or {}).items():
-            if not isinstance(value, str):
-                raise TypeError(f"the header {name} is {value!r}; give a string")
-            if _NOT_IN_HEADERS.search(name) or _NOT_IN_HEADERS.search(value):
-                raise ValueError(
-                    f"the header {name!r} has a line break or a character that no header can have"
-                )
-            merged[name.lower()] = (name, value)
-    return dict(merged.values())
 
 
 def body_of(data: Any) -> bytes:
@@ -218,7 +189,7 @@ def read_answer(request: Request, response: Response) -> Any:
 
 
 def _with_headers(error: FrameworkError, response: Response) -> FrameworkError:
-    error.headers = response.headers
+    error.headers = {name.lower(): value for name, value in response.headers.items()}
     return error
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from alula.client.abort import AbortSignal
-from alula.client.codec import Response, merge_headers, read_answer, request_for
+from alula.client.codec import Response, read_answer, request_for
 from alula.client.driving import Driver, Wish
 from alula.client.fetch import (
     BrowserDriver,
@@ -18,6 +18,7 @@ from alula.client.fetch import (
     ThreadDriver,
     in_browser,
 )
+from alula.client.request_headers import StandingHeaders, merge_headers
 from alula.client.retries import NO_RETRIES, Retries, read_retries
 from alula.client.service import RestService
 from alula.context import Params
@@ -181,6 +182,8 @@ class Connection:
     ) -> None:
         self.base = base
         self.options = read_options(options)
+        self._headers = StandingHeaders(self.options.headers)
+        self._usual_wish = Wish(self.options.timeout, self.options.max_response_size)
         self._make_driver = make_driver
         self._service_class = service_class or RestService
         self._driver: Driver | None = None
@@ -230,9 +233,9 @@ class Connection:
         if self._driver is None:
             self.bind(synchronous=False)
         driver: Any = self._driver
-        options = self.options
-        wish = self._wish(params.get("connection"))
-        request = request_for(f"{self.base}/{name}", method, id, data, params, options.headers)
+        given = params.get("connection")
+        wish = self._wish(given) if given else self._usual_wish
+        request = request_for(f"{self.base}/{name}", method, id, data, params, self._headers)
         began, attempt = time.monotonic(), 0
         while True:
             response: Response | None = None
@@ -242,7 +245,8 @@ class Connection:
                 return read_answer(request, answer)
             except FrameworkError as error:
                 elapsed = time.monotonic() - began
-                delay = options.retries.delay(request.method, error, response, attempt, elapsed)
+                retries = self.options.retries
+                delay = retries.delay(request.method, error, response, attempt, elapsed)
                 if delay is None:
                     raise
             await driver.sleep(delay)
@@ -250,8 +254,6 @@ class Connection:
 
     def _wish(self, given: Any) -> Wish:
         options = self.options
-        if not given:
-            return Wish(options.timeout, options.max_response_size)
         if not isinstance(given, Mapping):
             raise TypeError(f"params.connection is {given!r}; give a mapping")
         more = dict(given)

@@ -52,7 +52,7 @@ class AsyncHttpxDriver(AsyncDriver):
                     size += len(part)
                     if size > wish.limit:
                         raise too_large(request, wish.limit)
-                return Response(answer.status_code, dict(answer.headers), b"".join(parts))
+                return Response(answer.status_code, answer.headers, b"".join(parts))
         except httpx2.TimeoutException as error:
             raise timed_out(request, None) from error
         except (httpx2.TransportError, httpx2.DecodingError) as error:
@@ -97,7 +97,7 @@ class SyncHttpxDriver(SyncDriver):
                     size += len(part)
                     if size > wish.limit:
                         raise too_large(request, wish.limit)
-                return Response(answer.status_code, dict(answer.headers), b"".join(parts))
+                return Response(answer.status_code, answer.headers, b"".join(parts))
         except httpx2.TimeoutException as error:
             raise timed_out(request, wish.timeout) from error
         except (httpx2.TransportError, httpx2.DecodingError) as error:

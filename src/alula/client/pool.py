@@ -74,7 +74,7 @@ class Exchange:
             response = connection.getresponse()
             body = self._read(sock, response)
             whole = not response.will_close
-            headers = {name.lower(): value for name, value in response.getheaders()}
+            headers: Any = response.headers  # a mapping in all but name
             return Response(response.status, headers, body)
         except (OSError, http.client.HTTPException) as error:
             raise self._failure(error) from error

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Final
 
-from alula.client.codec import merge_headers
+from alula.client.request_headers import merge_headers
 from alula.client.service import RestService
 from alula.context import HookContext
 from alula.errors import FrameworkError, NotAuthenticated

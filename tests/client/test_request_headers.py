@@ -1,0 +1,76 @@
+"""The headers of requests, and which of them win."""
+
+from __future__ import annotations
+
+import pytest
+
+from alula import Params
+from alula.client.codec import request_for
+from alula.client.request_headers import StandingHeaders, merge_headers
+
+BASE = "http://here/messages"
+ACCEPT = {"Accept": "application/json"}
+TYPED = {**ACCEPT, "Content-Type": "application/json"}
+
+
+def headers_of(method, standing=None, **params):
+    headers = StandingHeaders(standing)
+    return request_for(BASE, method, 1, None, Params(params), headers).headers
+
+
+def test_of_every_origin():
+    sent = headers_of(
+        "find",
+        {"One": "every", "three": "every"},
+        headers={"one": "call", "two": "call"},
+        connection={"headers": {"TWO": "connection", "Accept": "text/x"}},
+    )
+    assert sent == {"Accept": "text/x", "one": "call", "three": "every", "TWO": "connection"}
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("find", ACCEPT),
+        ("get", ACCEPT),
+        ("remove", ACCEPT),
+        ("create", TYPED),
+        ("update", TYPED),
+        ("patch", TYPED),
+        ("archive", {**TYPED, "X-Service-Method": "archive"}),
+    ],
+)
+def test_of_each_method(method, expected):
+    assert headers_of(method) == expected
+    assert headers_of(method, {"accept": "a/b"}) == {
+        **{name: value for name, value in expected.items() if name != "Accept"},
+        "accept": "a/b",
+    }
+
+
+@pytest.mark.parametrize("connection", [None, {}, {"timeout": 1}, {"headers": None}])
+def test_a_connection_without_headers(connection):
+    assert headers_of("get", connection=connection) == ACCEPT
+
+
+def test_those_of_one_call_are_its_own():
+    standing = StandingHeaders({"a": "b"})
+    standing.of("get", Params())["more"] = "by a library"
+    assert standing.of("get", Params()) == {**ACCEPT, "a": "b"}
+
+
+def test_latin_letters_pass():
+    assert merge_headers({"a": "ÿ"}) == {"a": "ÿ"}
+
+
+@pytest.mark.parametrize("header", [{"a": "b\r\nc"}, {"a\n": "b"}, {"a": "\0"}, {"a": "Ā"}])
+def test_none_can_begin_another(header):
+    with pytest.raises(ValueError, match="line break"):
+        merge_headers(header)
+    with pytest.raises(ValueError, match="line break"):
+        headers_of("get", headers=header)
+
+
+def test_values_are_strings():
+    with pytest.raises(TypeError, match="the header a is 5; give a string"):
+        merge_headers({"a": 5})
