@@ -1,0 +1,71 @@
+"""`configure_logging`: one handler for all that is logged in a process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from alula.logs.fields import RequestFields
+from alula.logs.formatters import ConsoleFormatter, JsonFormatter
+
+__all__ = ["configure_logging"]
+
+# On the level DEBUG it logs every command with its documents, hashes of passwords among them.
+_QUIET: Final = {"pymongo": logging.INFO}
+
+
+class _Handler(logging.StreamHandler[Any]):
+    """The handler that was installed here, to be known again."""
+
+
+def configure_logging(
+    *,
+    level: int | str | None = None,
+    json: bool | None = None,
+    levels: Mapping[str, int | str] | None = None,
+    stream: Any = None,
+) -> None:
+    """Write all that is logged to one stream, each record with the id of its request.
+
+    Called again, it replaces what it has set before. Handlers of others stay.
+
+    Args:
+        level: What is logged, such as ``"DEBUG"``. None reads the environment variable
+            ``ALULA_LOG_LEVEL``, and without it takes ``INFO``.
+        json: Whether in JSON lines. None means: unless the stream is a terminal.
+        levels: Levels of single loggers, by name. MongoDB's driver stays at ``INFO`` unless it is
+            named here, since below that it logs documents.
+        stream: Where to write; None for standard error.
+
+    Raises:
+        ValueError: A level does not exist.
+    """
+    stream = sys.stderr if stream is None else stream
+    is_terminal = bool(getattr(stream, "isatty", bool)())
+    known = _level(level if level is not None else os.environ.get("ALULA_LOG_LEVEL") or "INFO")
+    single = {name: _level(one) for name, one in (levels or {}).items()}
+    handler = _Handler(stream)
+    handler.addFilter(RequestFields())
+    if (not is_terminal) if json is None else json:
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler.setFormatter(ConsoleFormatter(colours=is_terminal and "NO_COLOR" not in os.environ))
+    root = logging.getLogger()
+    for old in [one for one in root.handlers if isinstance(one, _Handler)]:
+        root.removeHandler(old)
+        old.close()
+    root.addHandler(handler)
+    root.setLevel(known)
+    for name, one in {**{n: max(known, low) for n, low in _QUIET.items()}, **single}.items():
+        logging.getLogger(name).setLevel(one)
+
+
+def _level(given: int | str) -> int:
+    level = given if isinstance(given, int) else logging.getLevelName(given.strip().upper())
+    if not isinstance(level, int):
+        names = ", ".join(name for name in logging.getLevelNamesMapping() if name != "NOTSET")
+        raise ValueError(f"there is no log level {given!r}; the levels are {names}")
+    return level
