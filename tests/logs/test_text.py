@@ -1,0 +1,16 @@
+"""One line stays one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from alula.logs.text import one_line
+
+
+@pytest.mark.parametrize("char", ["\n", "\r", "\x1b", "\x00", "\x7f", "\x85", "\u2028", "\u2029"])
+def test_what_could_begin_a_line_or_steer_a_terminal_is_written_out(char):
+    assert one_line(f"a{char}b") == f"a\\x{ord(char):02x}b"
+
+
+def test_all_else_stays():
+    assert one_line("Grüße, 世界 \\ 'x'") == "Grüße, 世界 \\ 'x'"
