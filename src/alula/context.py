@@ -30,7 +30,8 @@ class Params:
         route: Values of the placeholders in the service path.
         paginate: For this call only: False for no pages, or ``{"default", "max"}``.
         adapter: Options of an adapter for this call only (``paginate``, ``multi``, ``model``).
-        pipeline: Aggregation stages for the document database.
+        pipeline: Aggregation stages for the document database; ``{"$framework": {}}`` among them
+            marks where those of the query go.
         docdb: Options that go to the document database's driver.
         collation: ``{"locale", "strength"}`` for the document database.
         authentication: What the caller proved: ``{"strategy", ...}``.

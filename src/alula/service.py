@@ -159,7 +159,7 @@ class ServiceHandle(EventEmitter, Hookable):
     async def call(
         self, method: str, id: Id = None, data: Any = None, params: Given = None, **given: Any
     ) -> Any:
-        """Call any method by its name and return its result.
+        """Call any method by its name, a custom one too, and return its result.
 
         Raises:
             MethodNotAllowed: The service has no such method.

@@ -26,7 +26,11 @@ class PageOf(TypedDict, Generic[T]):
 
 
 class ClientService(ServiceHandle):
-    """A service of a client: `ServiceHandle`, and what is for clients alone."""
+    """A service of a client: `ServiceHandle`, and what is for clients alone.
+
+    Of the params of a call, ``query``, ``headers`` and ``route`` make the request; ``connection``
+    holds what is for the library that sends it: ``timeout``, ``signal``, further ``headers``.
+    """
 
     def declare(self, methods: Iterable[str]) -> None:
         """Add custom methods; those that are there already stay as they are.

@@ -62,6 +62,9 @@ Reader = Callable[[str, Any, int], Any]
 class Grammar:
     """Reads the queries of one service.
 
+    It knows ``$limit``, ``$skip``, ``$sort``, ``$select``, ``$or`` and ``$and``, and below a field
+    ``$in``, ``$nin``, ``$lt``, ``$lte``, ``$gt``, ``$gte`` and ``$ne``.
+
     Args:
         operators: Further operators below a field, such as ``$regex``.
         filters: Further names at the top level. True passes the value on in `Query.filters`,

@@ -1,0 +1,104 @@
+"""Every name of the interface is found in the built reference, and on the page for newcomers.
+
+``interface.txt`` lists them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NEWCOMERS = ROOT / "docs" / "from-feathersjs.md"
+
+
+class Name(NamedTuple):
+    """A name of the interface, and where it is documented."""
+
+    theirs: str
+    reference: str
+    word: str
+
+
+def names_in(text: str) -> list[Name]:
+    """Return the names of a list."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [Name(*(part.strip() for part in line.split("|"))) for line in lines]
+
+
+NAMES = names_in(Path(__file__).with_name("interface.txt").read_text())
+
+
+def inventory_of(site: Path) -> set[str]:
+    """Return every name that the reference of a built site explains."""
+    packed = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    lines = zlib.decompress(packed).decode().splitlines()
+    return {line.split(" ", 1)[0] for line in lines}
+
+
+def object_of(name: str) -> Any:
+    """Return what a full name means."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            found = getattr(found, part)
+        return found
+    raise LookupError(name)
+
+
+def said_of(name: str) -> str:
+    """Return what the reference says of a name: its signature and its docstring."""
+    found = object_of(name)
+    signature = str(inspect.signature(found)) if callable(found) else ""
+    return f"{name} {signature} {inspect.getdoc(found)}"
+
+
+def has_word(word: str, text: str) -> bool:
+    return re.search(rf"(?<![\w$]){re.escape(word)}(?!\w)", text) is not None
+
+
+@pytest.fixture(scope="module")
+def inventory(site) -> set[str]:
+    return inventory_of(site)
+
+
+def test_the_list_is_whole():
+    assert len(NAMES) > 200
+    assert len({name.theirs for name in NAMES}) == len(NAMES)
+
+
+def test_every_name_of_the_interface_is_in_the_reference(inventory):
+    assert [name for name in NAMES if name.reference not in inventory] == []
+
+
+def test_the_reference_says_what_it_is_called():
+    missing = [
+        name for name in NAMES if name.word and not has_word(name.word, said_of(name.reference))
+    ]
+    assert missing == []
+
+
+def test_the_page_for_newcomers_has_every_name():
+    code = set(re.findall(r"`([^`\n]+)`", NEWCOMERS.read_text()))
+    assert [name.theirs for name in NAMES if name.theirs not in code] == []
+
+
+def test_the_page_for_newcomers_says_what_each_is_called_here():
+    text = NEWCOMERS.read_text()
+    here = {name.word or name.reference.rpartition(".")[2] for name in NAMES}
+    assert sorted(word for word in here if not has_word(word, text)) == []
+
+
+def test_a_word_is_not_found_in_another():
+    assert has_word("$in", "`$in`, `$nin`")
+    assert not has_word("in", "`$in` or inner")
