@@ -14,6 +14,7 @@ except ImportError as error:
     ) from error
 
 from alula.express.application import ExpressApplication, express
+from alula.express.middleware.access_lines import access_log
 from alula.express.middleware.caller import authenticate, parse_authentication
 from alula.express.middleware.compress import compression
 from alula.express.middleware.cross_origin import cors
@@ -21,6 +22,7 @@ from alula.express.middleware.error_pages import error_handler
 from alula.express.middleware.json_body import json
 from alula.express.middleware.missing_page import not_found
 from alula.express.middleware.probes import health
+from alula.express.middleware.request_ids import request_id
 from alula.express.middleware.static_files import serve_static
 from alula.express.middleware.urlencoded_body import urlencoded
 from alula.express.request import Request
@@ -37,6 +39,7 @@ __all__ = [
     "Router",
     "Server",
     "WebApplication",
+    "access_log",
     "authenticate",
     "compression",
     "cors",
@@ -46,6 +49,7 @@ __all__ = [
     "json",
     "not_found",
     "parse_authentication",
+    "request_id",
     "rest",
     "serve_static",
     "urlencoded",

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 from alula.express.request import Request
+from alula.logs.text import one_line
 
 __all__ = ["Report", "log", "reporter"]
 
@@ -14,11 +15,6 @@ Report: TypeAlias = Callable[[Exception, int, Request], Awaitable[None]]
 """Gets an error, the status it is answered with, and the request."""
 
 log: Final = logging.getLogger("alula.express")
-
-# A line of the log stays one line, whatever a client sent.
-_ESCAPES: Final = {
-    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
-}
 
 
 def reporter(logger: Any) -> Report:
@@ -57,11 +53,11 @@ async def _silence(error: Exception, status: int, req: Request) -> None:
 
 async def _log_error(error: Exception, status: int, req: Request) -> None:
     # The path alone: a query string may hold a token.
-    where = f"{req.method} {req.base_url}{req.path}".translate(_ESCAPES)
+    where = one_line(f"{req.method} {req.base_url}{req.path}")
     if status >= 500:
         log.error("%s failed", where, exc_info=error)
         return
     text = str(error)
     for url in (req.url, req.shown_url):
         text = text.replace(url, req.path)
-    log.info("%s: %s: %s", where, type(error).__name__, text.translate(_ESCAPES))
+    log.info("%s: %s: %s", where, type(error).__name__, one_line(text))

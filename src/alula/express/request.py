@@ -37,12 +37,14 @@ class Request:
         body: What a body parser made of the body; `UNSET` before that.
         params: Values of the route's placeholders.
         user: Who is signed in.
+        request_id: What the middleware `request_id` has named it, None without that.
     """
 
     base_url: str = ""
     body: Any = UNSET
     params: Mapping[str, str] = _NO_PARAMS
     user: Any = None
+    request_id: str | None = None
     match: Any = None  # the service that the path leads to, while its own middleware runs
     ended_by: Any = None  # the middleware that neither answered nor went on, for the message
     _headers: Headers | None = None
