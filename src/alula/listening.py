@@ -99,7 +99,8 @@ def url_of(scheme: str, name: Any) -> str:
     """
     if not isinstance(name, tuple):
         return f"unix:{name}"
-    host, port = _REACHABLE.get(name[0], name[0]), name[1]
+    address: str = name[0]
+    host, port = _REACHABLE.get(address, address), name[1]
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 

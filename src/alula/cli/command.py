@@ -12,6 +12,8 @@ import typer
 
 import alula
 from alula.cli.describing import client, openapi
+from alula.cli.looking import routes
+from alula.cli.running import dev, serve
 
 __all__ = ["main"]
 
@@ -46,6 +48,9 @@ def begin(version: Version = False) -> None:  # its callback does the work
 # Make: alula.cli.generator registers its commands here.
 
 # Run and look.
+main.command()(dev)
+main.command()(serve)
+main.command()(routes)
 
 # For other programs.
 main.command()(openapi)

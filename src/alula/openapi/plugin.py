@@ -17,6 +17,9 @@ __all__ = ["SETTING", "openapi"]
 SETTING: Final = "openapi"
 """The setting of the application that keeps what the plugin was told."""
 
+DOCS_SETTING: Final = "openapi docs"
+"""The setting that keeps the path of the page, for whoever says where it is."""
+
 # Nothing of the page comes from elsewhere, and nothing that a description says can run.
 _POLICY: Final = "default-src 'self'; img-src data:; frame-ancestors 'self'"
 _FOLDER: Final = Path(__file__).parent / "page"
@@ -72,6 +75,7 @@ def _serve_page(app: ExpressApplication, docs: str, description: str, title: str
         for name in ("page.html", "page.js", "page.css")
     )
     docs = "/" + docs.strip("/")
+    app.set(DOCS_SETTING, docs)
     steps = docs.count("/") - 1
     values = {
         "title": title,

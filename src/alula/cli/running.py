@@ -1,0 +1,107 @@
+"""`alula dev` and `alula serve`: an application as a running server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from alula.cli.serving.settings import WorkerSettings
+from alula.cli.terminal import told
+
+__all__ = ["dev", "serve"]
+
+Target = Annotated[
+    str, typer.Argument(metavar="[MODULE:NAME]", help="The application.", show_default=True)
+]
+Host = Annotated[
+    str, typer.Option(help="The address to listen on; 0.0.0.0 for every network of this machine.")
+]
+Port = Annotated[
+    int, typer.Option("--port", "-p", envvar="PORT", min=0, max=65535, help="0 for any free one.")
+]
+Workers = Annotated[
+    int,
+    typer.Option("--workers", "-w", envvar="WEB_CONCURRENCY", min=1, help="How many processes."),
+]
+UnixSocket = Annotated[
+    str | None,
+    typer.Option("--uds", metavar="PATH", help="A Unix socket to listen on, instead of a port."),
+]
+GracefulTimeout = Annotated[
+    float,
+    typer.Option(min=0, help="Seconds that requests may still take once the server stops."),
+]
+Drain = Annotated[
+    float,
+    typer.Option(
+        min=0, help="Seconds in which readiness is a 503 and all is served, before it stops."
+    ),
+]
+AccessLog = Annotated[bool, typer.Option(help="Whether each request is a line in the log.")]
+ProxyHeaders = Annotated[
+    bool, typer.Option("--proxy-headers", help="Believe X-Forwarded-For and -Proto of proxies.")
+]
+AllowedProxies = Annotated[
+    str,
+    typer.Option(
+        "--forwarded-allow-ips",
+        envvar="FORWARDED_ALLOW_IPS",
+        help="Addresses of those proxies, with commas; * for all, as behind a Unix socket.",
+    ),
+]
+Watched = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--watch", exists=True, metavar="PATH", help="A further folder or file to watch; repeat it."
+    ),
+]
+
+
+def dev(
+    application: Target = "app:app",
+    host: Host = "127.0.0.1",
+    port: Port = 3030,
+    watch: Watched = None,
+    access_log: AccessLog = True,
+) -> None:
+    """Run an application while you write it: starts anew when a file changes, shows errors."""
+    from alula.cli.serving.running import develop  # noqa: PLC0415  # the server is slow to load
+
+    settings = WorkerSettings(
+        application, access_log=access_log, development=True, announce=True, graceful_timeout=2
+    )
+    with told():
+        raise typer.Exit(develop(settings, host, port, watch or []))
+
+
+def serve(
+    application: Target = "app:app",
+    host: Host = "127.0.0.1",
+    port: Port = 3030,
+    workers: Workers = 1,
+    uds: UnixSocket = None,
+    graceful_timeout: GracefulTimeout = 30,
+    drain: Drain = 0,
+    access_log: AccessLog = True,
+    proxy_headers: ProxyHeaders = False,
+    forwarded_allow_ips: AllowedProxies = "127.0.0.1",
+) -> None:
+    """Run an application in production.
+
+    SIGTERM ends it once its requests have ended; SIGHUP replaces the workers one after another.
+    """
+    from alula.cli.serving.running import produce  # noqa: PLC0415  # as above
+
+    settings = WorkerSettings(
+        application,
+        drain=drain,
+        graceful_timeout=graceful_timeout,
+        access_log=access_log,
+        proxy_headers=proxy_headers,
+        forwarded_allow_ips=forwarded_allow_ips,
+        linger=1,
+    )
+    with told():
+        raise typer.Exit(produce(settings, workers, host=host, port=port, path=uds))

@@ -1,0 +1,164 @@
+"""A worker: one process that loads the application and serves it on a socket that it is given."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Awaitable
+from typing import Any, Final
+
+import typer
+import uvicorn
+
+from alula.cli.application import load_application
+from alula.cli.failures import Missing, report
+from alula.cli.serving.announcing import announce
+from alula.cli.serving.failing import failing
+from alula.cli.serving.settings import READY, WorkerSettings
+from alula.cli.terminal import FAILURE, complain
+from alula.express import WebApplication
+from alula.express.server import Server
+from alula.listening import adopt
+from alula.logs import configure_logging
+
+__all__ = ["main", "work"]
+
+_NOISE: Final = {"uvicorn": logging.WARNING}
+
+
+def main() -> None:
+    """Work as a process: the first argument of the command line is the text of its settings."""
+    raise SystemExit(work(WorkerSettings.from_text(sys.argv[1])))
+
+
+def work(settings: WorkerSettings) -> int:
+    """Serve until SIGTERM, or until the process at the other end of ``control`` has ended.
+
+    Returns:
+        The exit code; where the application does not start, why is on the standard error.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):  # they are for the process that looks after it
+        signal.signal(number, signal.SIG_IGN)
+    configure_logging(levels=_NOISE)
+    sock, control = adopt(settings.socket), socket.socket(fileno=settings.control)
+    with control, contextlib.ExitStack() as stack:
+        stack.callback(sock.close)
+        try:
+            app = web_application(settings)
+        except Exception as error:  # noqa: BLE001  # the code of the user
+            text = tell(error)
+            if not settings.development:
+                return FAILURE
+            app = failing(text)
+        # uvicorn knows the quickest loop of this platform: uvloop where it is installed.
+        quickest = uvicorn.Config("", log_config=None).get_loop_factory()
+        with asyncio.Runner(loop_factory=quickest) as runner:
+            return runner.run(_Life(app, settings, sock, control).live())
+
+
+def web_application(settings: WorkerSettings) -> WebApplication:
+    """Load the application.
+
+    Raises:
+        Missing: There is none, or none that could be served.
+        Exception: Whatever its code raises.
+    """
+    app = load_application(settings.target)
+    if not isinstance(app, WebApplication):
+        raise Missing(
+            f"{settings.target!r} is {app!r}, which has no web server; serve what express() makes"
+            " of it: web = express(app)"
+        )
+    return app
+
+
+def tell(error: Exception) -> str:
+    """Write on the standard error why the application does not start, and return that."""
+    if isinstance(error, Missing):
+        complain(error.args[0])
+        return str(error.args[0])
+    text = report(error)
+    typer.echo(text, err=True)
+    return text
+
+
+class _Life:
+    """From the set-up to the teardown of a worker."""
+
+    def __init__(
+        self,
+        app: WebApplication,
+        settings: WorkerSettings,
+        sock: socket.socket,
+        control: socket.socket,
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._sock = sock
+        self._control = control
+        self._leave = asyncio.Event()
+
+    async def live(self) -> int:
+        """Serve until it is time to leave; return the exit code."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._leave.set)
+        loop.add_reader(self._control, self._lost)
+        leaving = loop.create_task(self._leave.wait())
+        try:
+            server = await _unless(leaving, self._start())
+            if server is None:
+                return 0
+            self._control.send(READY)
+            if self._settings.announce:
+                announce(self._app, server)
+            await _unless(leaving, server.wait_closed())
+            await self._drain()
+            await server.close()
+        except Exception as error:  # noqa: BLE001  # of the set-up or the teardown
+            tell(error)
+            return FAILURE
+        finally:
+            loop.remove_reader(self._control)
+            leaving.cancel()
+        return 0
+
+    def _lost(self) -> None:
+        """End as by SIGTERM: nothing is ever sent to here, so that the other end is closed."""
+        asyncio.get_running_loop().remove_reader(self._control)
+        self._leave.set()
+
+    async def _start(self) -> Server:
+        settings = self._settings
+        options: dict[str, Any] = {
+            "early": settings.early,
+            "linger": settings.linger,
+            "timeout_graceful_shutdown": settings.graceful_timeout,
+            "proxy_headers": settings.proxy_headers,
+            "forwarded_allow_ips": settings.forwarded_allow_ips,
+        }
+        try:
+            return await self._app.serve(self._sock, **options)
+        except Exception as error:
+            if not settings.development:
+                raise
+            return await failing(tell(error)).serve(self._sock)
+
+    async def _drain(self) -> None:
+        if self._settings.drain and self._leave.is_set():
+            self._app.drain()
+            await asyncio.sleep(self._settings.drain)
+
+
+async def _unless(leaving: asyncio.Task[Any], waited: Awaitable[Any]) -> Any:
+    """Return what something comes to; None where ``leaving`` comes first: it is cancelled then."""
+    task = asyncio.ensure_future(waited)
+    await asyncio.wait({leaving, task}, return_when=asyncio.FIRST_COMPLETED)
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+        return None
+    return task.result()
