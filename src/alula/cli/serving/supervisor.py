@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, Final
 
 from alula.cli.serving.process import WorkerProcess, ending
@@ -21,6 +21,10 @@ _STEADY_SECONDS: Final = 10.0
 _LONGEST_PAUSE: Final = 30.0
 
 
+_CANCEL_SECONDS: Final = 5.0
+"""How long a worker may take to end that has not started yet."""
+
+
 class Supervisor:
     """Keeps workers running, replaces those that die, and all of them on demand.
 
@@ -31,7 +35,7 @@ class Supervisor:
         start: Starts a worker; it is told whether there is none yet that takes requests.
         count: How many there are to be.
         patience: Seconds that a worker has to stop before it is killed.
-        on_stop: Called once, before the workers are asked to stop.
+        on_stop: Called once, before those workers are asked to stop that take requests.
 
     Attributes:
         workers: Those that are running.
@@ -51,6 +55,7 @@ class Supervisor:
         self._on_stop = on_stop
         self._stopped = asyncio.Event()
         self._status = 0
+        self._adding = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._restarts = 0  # how many were asked for and are not done
         self._pause = 0.0
@@ -64,16 +69,11 @@ class Supervisor:
             The exit code.
         """
         first = await self._add()
-        if await first.started():
+        if first is not None and await first.started():
             for _ in range(self._count - 1):
                 await self._add()
         await self._stopped.wait()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._patience)
-        for worker in self.workers:
-            _log.error("worker %d did not stop in time and is killed", worker.pid)
-            worker.kill()
-        await asyncio.gather(*self._tasks)
+        await self._end_all()
         return self._status
 
     def stop(self, status: int = 0) -> None:
@@ -85,13 +85,9 @@ class Supervisor:
         if self._stopped.is_set():
             for worker in self.workers:
                 worker.kill()
-            return
-        self._status = status
-        self._stopped.set()
-        # First this process, then the workers: the last that closes the socket has looked into it.
-        self._on_stop()
-        for worker in self.workers:
-            worker.stop()
+        else:
+            self._status = status
+            self._stopped.set()
 
     def restart(self) -> None:
         """Replace the workers one after another; each ends once another one takes requests."""
@@ -124,9 +120,9 @@ class Supervisor:
 
     async def _replace(self, old: WorkerProcess) -> bool:
         """Put a worker in the place of another one; return False where that did not start."""
-        if self._stopped.is_set():
-            return False
         new = await self._add()
+        if new is None:
+            return False
         new.retiring = True  # where it does not start, no other one is tried
         if not await new.started():
             if not self._stopped.is_set():
@@ -140,13 +136,39 @@ class Supervisor:
         old.kill()
         return True
 
-    async def _add(self) -> WorkerProcess:
-        worker = await self._start(not any(each.is_ready for each in self.workers))
-        self.workers.add(worker)
+    async def _add(self) -> WorkerProcess | None:
+        """Start a worker, and return it; None where all are about to end."""
+        async with self._adding:
+            if self._stopped.is_set():
+                return None
+            worker = await self._start(not any(each.is_ready for each in self.workers))
+            self.workers.add(worker)
         self._run(self._watch(worker))
-        if self._stopped.is_set():  # it was asked for before that
-            worker.stop()
         return worker
+
+    async def _end_all(self) -> None:
+        """Stop the workers; those last that take connections.
+
+        The last process that closes the socket has to look into it: what waits there is lost then.
+        """
+        async with self._adding:
+            starting = {worker for worker in self.workers if not worker.is_ready}
+        await self._end(starting, _CANCEL_SECONDS)
+        self._on_stop()
+        await self._end(self.workers, self._patience)
+        await asyncio.gather(*self._tasks)
+
+    async def _end(self, workers: Collection[WorkerProcess], patience: float) -> None:
+        workers = tuple(workers)
+        for worker in workers:
+            worker.stop()
+        if workers:
+            await asyncio.wait({worker.ended for worker in workers}, timeout=patience)
+        for worker in workers:
+            if not worker.ended.done():
+                _log.error("worker %d did not stop in time and is killed", worker.pid)
+                worker.kill()
+                await asyncio.wait({worker.ended})
 
     async def _watch(self, worker: WorkerProcess) -> None:
         """Wait for the end of a worker, and put another one in its place where it was needed."""
@@ -165,8 +187,8 @@ class Supervisor:
             self._pause = 0
         when = f" in {self._pause:g} seconds" if self._pause else ""
         _log.error("%s; another one takes its place%s", how, when)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopped.wait(), self._pause or 0.001)
+        if self._pause:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), self._pause)
         self._pause = min(max(1, self._pause * 2), _LONGEST_PAUSE)
-        if not self._stopped.is_set():
-            await self._add()
+        await self._add()
