@@ -24,7 +24,7 @@ FLOOR_OF = {
     **dict.fromkeys(["http", "hooks", "events"], 3),
     "service": 4,
     **dict.fromkeys(["app", "identity"], 5),
-    **dict.fromkeys(["adapters", "express", "client", "schema", "authentication"], 6),
+    **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),
     **dict.fromkeys(["openapi", "testing"], 7),
     **dict.fromkeys(["cli", "__init__"], 8),
 }
@@ -40,6 +40,7 @@ THIRD_PARTY = {
         *("jsonschema", "jsonschema_specifications", "referencing"),
         *("pydantic", "pydantic_core", "typing_extensions"),
     },
+    "telemetry": {"opentelemetry"},
     "testing": {"pytest"},
 }
 

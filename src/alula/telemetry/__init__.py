@@ -1,0 +1,18 @@
+"""Traces and metrics of service calls and requests, by OpenTelemetry's API.
+
+Needs the extra ``telemetry``, which is the API alone. What collects and exports is the
+application's choice: without an SDK nothing is recorded.
+"""
+
+try:
+    import opentelemetry.trace as _opentelemetry  # noqa: F401  # to see whether it is there
+except ImportError as error:
+    raise ImportError(
+        "alula.telemetry needs opentelemetry-api, which is not installed;"
+        " install it with: pip install 'alula[telemetry]'"
+    ) from error
+
+from alula.telemetry.plugin import telemetry
+from alula.telemetry.requests import trace_requests
+
+__all__ = ["telemetry", "trace_requests"]
