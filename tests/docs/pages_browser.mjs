@@ -1,0 +1,157 @@
+// Looks at every page of the documentation in Chromium, as on a phone and as on a desk.
+//
+//   node pages_browser.mjs NODE_MODULES CHROMIUM URL FOLDER PAGE...
+//
+// URL serves the built pages; screenshots of some go into FOLDER. One line of JSON goes out for each
+// check: {"name": "...", "error": null}, or what went wrong.
+import assert from 'node:assert/strict'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+
+const [modules, executablePath, url, folder, ...pages] = process.argv.slice(2)
+const require = createRequire(path.join(path.resolve(modules), 'from-here.js'))
+const { chromium } = require('playwright-core')
+
+const SECONDS_TO_HAPPEN = 30
+const SCREENS = { phone: { width: 390, height: 844 }, desktop: { width: 1280, height: 900 } }
+const SHOWN = ['index.html', 'tutorial.html', 'from-feathersjs.html', 'architecture.html', 'reference.html']
+
+const browser = await chromium.launch({ executablePath })
+const logged = []
+const asked = new Set()
+async function newPage(viewport) {
+  const page = await browser.newPage({ viewport })
+  page.setDefaultTimeout(SECONDS_TO_HAPPEN * 1000)
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) logged.push(`${page.url()}: ${message.text()}`)
+  })
+  page.on('pageerror', (error) => logged.push(`${page.url()}: ${error}`))
+  page.on('request', (request) => asked.add(new URL(request.url()).origin))
+  return page
+}
+
+// Runs in the page. Tells what is wider than the screen, pictures that are not there, and code that
+// can not be scrolled to its end.
+function complaintsOf() {
+  const wide = document.documentElement.clientWidth
+  const found = []
+  if (document.documentElement.scrollWidth > wide) {
+    const guilty = [...document.querySelectorAll('main *, [role=main] *, .navbar *')].find(
+      (each) => each.getBoundingClientRect().right > wide + 1 && !each.closest('pre, table'))
+    found.push(`is ${document.documentElement.scrollWidth} wide: ${guilty?.outerHTML.slice(0, 120)}`)
+  }
+  for (const image of document.images) {
+    if (!image.complete || !image.naturalWidth) found.push(`lacks ${image.src}`)
+    if (!image.alt) found.push(`has a picture without words: ${image.src}`)
+  }
+  if (document.querySelectorAll('h1').length !== 1) found.push('has not one title')
+  if (!document.querySelector('.nav-link.active, .dropdown-item.active')) found.push('is not in the menu')
+  return found
+}
+
+// Waits until a condition holds that is checked again and again; `assertion` throws until then.
+async function eventually(assertion) {
+  const until = Date.now() + SECONDS_TO_HAPPEN * 1000
+  for (;;) {
+    try {
+      return await assertion()
+    } catch (error) {
+      if (Date.now() > until) throw error
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+}
+
+// Loads each page once, and looks at it on every screen.
+async function lookAtAll() {
+  const page = await newPage(SCREENS.phone)
+  // Every page would read the index of the search anew; a check of its own looks at that.
+  await page.route('**/search/main.js', (route) => route.fulfill({ body: '' }))
+  const complaints = Object.fromEntries(Object.keys(SCREENS).map((screen) => [screen, []]))
+  for (const name of pages) {
+    await page.goto(`${url}/${name}`, { waitUntil: 'load' })
+    for (const [screen, size] of Object.entries(SCREENS)) {
+      await page.setViewportSize(size)
+      complaints[screen].push(...(await page.evaluate(complaintsOf)).map((text) => `${name} ${text}`))
+      if (SHOWN.includes(name)) {
+        await page.screenshot({ path: path.join(folder, `${screen}-${path.parse(name).name}.png`) })
+      }
+    }
+  }
+  await page.close()
+  return complaints
+}
+
+let looked
+const checks = {
+  'all pages fit on a phone': async () => {
+    looked = await lookAtAll()
+    assert.deepEqual(looked.phone, [])
+  },
+  'all pages fit on a desk': async () => {
+    assert.deepEqual(looked.desktop, [])
+  },
+  'the menu leads from page to page on a phone': async () => {
+    const page = await newPage(SCREENS.phone)
+    await page.goto(`${url}/index.html`)
+    await page.getByRole('button', { name: 'Toggle navigation' }).click()
+    await page.getByRole('button', { name: 'Web', exact: true }).click()
+    await page.getByRole('link', { name: 'Middleware', exact: true }).first().click()
+    await page.getByRole('heading', { level: 1, name: 'Middleware' }).waitFor()
+    await page.close()
+  },
+  'the menu leads from page to page on a desk': async () => {
+    const page = await newPage(SCREENS.desktop)
+    await page.goto(`${url}/index.html`)
+    await page.getByRole('button', { name: 'Services', exact: true }).click()
+    await page.locator('.dropdown-menu').getByRole('link', { name: 'Hooks', exact: true }).click()
+    await page.getByRole('heading', { level: 1, name: 'Hooks' }).waitFor()
+    await page.close()
+  },
+  'a link to a name leads to it': async () => {
+    const page = await newPage(SCREENS.phone)
+    await page.goto(`${url}/reference.html#alula.App.use`)
+    await eventually(async () => {
+      const top = await page.locator('[id="alula.App.use"]').evaluate((each) => each.getBoundingClientRect().top)
+      assert.ok(top >= 0 && top < 300, `it is at ${top}`)
+    })
+    await page.close()
+  },
+  'the search finds a name': async () => {
+    const page = await newPage(SCREENS.desktop)
+    await page.goto(`${url}/index.html`)
+    await page.getByRole('link', { name: 'Search' }).click()
+    const field = page.locator('#mkdocs-search-query')
+    await eventually(async () => {
+      await field.fill('') // it answers keys once its index is there
+      await field.pressSequentially('LocalServer')
+      assert.match(await page.locator('#mkdocs-search-results').textContent(), /LocalServer/)
+    })
+    await page.close()
+  },
+  'code has colours': async () => {
+    const page = await newPage(SCREENS.desktop)
+    await page.goto(`${url}/hooks.html`)
+    const colours = await page.evaluate(() => new Set(
+      [...document.querySelectorAll('.codehilite span')].map((each) => getComputedStyle(each).color)).size)
+    assert.ok(colours >= 4, `${colours} colours`)
+    await page.close()
+  },
+  'nothing came from elsewhere': async () => {
+    assert.deepEqual([...asked], [new URL(url).origin])
+  },
+  'nothing went wrong in the console': async () => {
+    assert.deepEqual(logged, [])
+  }
+}
+
+for (const [name, check] of Object.entries(checks)) {
+  let error = null
+  try {
+    await check()
+  } catch (thrown) {
+    error = thrown.stack ?? String(thrown)
+  }
+  process.stdout.write(JSON.stringify({ name, error }) + '\n')
+}
+await browser.close()
