@@ -7,6 +7,7 @@ from alula.client.abort import AbortController, Aborted, AbortSignal
 from alula.client.application import Client, create_client
 from alula.client.connection import Connection, Options, Rest, rest
 from alula.client.handles import ClientService, PageOf
+from alula.client.request_id_header import forward_request_id
 from alula.client.service import RestService
 from alula.client.sign_in import AuthenticationClient, authentication
 from alula.client.sync import SyncClient, create_sync_client
@@ -32,5 +33,6 @@ __all__ = [
     "authentication",
     "create_client",
     "create_sync_client",
+    "forward_request_id",
     "rest",
 ]
