@@ -18,7 +18,7 @@ demo: ## start the example chat (keeps its data in .data/chat)
 test: setup ## lint, then all tests with coverage
 	@scripts/lint; lint=$$?; \
 	echo "test: pytest"; \
-	$(python) -m pytest -q -rfEs --cov --cov-report=term-missing:skip-covered --cov-fail-under=100 || exit $$?; \
+	$(python) -m pytest -q -rfEs -n auto --dist worksteal --cov --cov-report=term-missing:skip-covered --cov-fail-under=100 || exit $$?; \
 	[ $$lint -eq 0 ] || echo "test: the checkers failed, see above" >&2; \
 	exit $$lint
 

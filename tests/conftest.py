@@ -59,6 +59,11 @@ _close_what_did_not_connect()
 BESIDE = re.compile(r"TestRunner\.|at \S*[/\\]pymongo[/\\]")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Say how many processes `-n auto` means: each has a MongoDB of its own, but not a given one."""
+    return 0 if os.environ.get("ALULA_MONGODB_URL") else min(os.cpu_count() or 1, 4)
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Run on asyncio, in one loop for all tests, which fixtures of the session share."""

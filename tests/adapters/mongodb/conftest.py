@@ -11,8 +11,10 @@ from alula.adapters.mongodb import MongoDBService
 DATABASE = "alula_adapter"
 
 
-@pytest.fixture(scope="session")
-async def client(mongodb_url, anyio_backend):  # the loop of all tests
+# Not of the session: the loop stands still while tests without one run, and a client that was not
+# heard for long takes its server for lost.
+@pytest.fixture(scope="module")
+async def client(mongodb_url, anyio_backend):
     async with AsyncMongoClient(mongodb_url) as client:
         yield client
         await client.drop_database(DATABASE)
