@@ -11,9 +11,12 @@ from typing import Annotated
 import typer
 
 import alula
+from alula.cli.calling import call
 from alula.cli.describing import client, openapi
+from alula.cli.generator.command import generate, new
 from alula.cli.looking import routes
 from alula.cli.running import dev, serve
+from alula.cli.shell import shell
 
 __all__ = ["main"]
 
@@ -45,12 +48,16 @@ def begin(version: Version = False) -> None:  # its callback does the work
     """Make, run and look at applications of Alula."""
 
 
-# Make: alula.cli.generator registers its commands here.
+# Make.
+main.command()(new)
+main.add_typer(generate)
 
 # Run and look.
 main.command()(dev)
 main.command()(serve)
 main.command()(routes)
+main.command()(call)
+main.command()(shell)
 
 # For other programs.
 main.command()(openapi)

@@ -13,15 +13,21 @@ __all__ = ["announce"]
 
 
 def announce(app: Any, server: Any) -> None:
-    """Print where the application is, its services, and where its documentation is."""
-    lines = ["", f"  {paint(server.url, fg='green', bold=True)}", ""]
+    """Print where an application is, its services, and where its documentation is.
+
+    Without services, only the former: such a one may be there to say why no other is.
+    """
     services = services_of(app) if hasattr(app, "services") else []
-    width = max((len(service.path) for service in services), default=0)
-    lines += [
+    if not services:
+        typer.echo(f"  {server.url}")
+        return
+    width = max(len(service.path) for service in services)
+    lines = [
         f"    /{service.path:<{width}}  {paint(', '.join(service.open), dim=True)}"
         for service in services
     ]
     page = app.settings.get(DOCS_SETTING)
     if page:
         lines += ["", f"  Documentation: {paint(server.url + page, fg='cyan')}"]
-    typer.echo("\n".join([*lines, ""]))
+    head = paint(server.url, fg="green", bold=True)
+    typer.echo("\n".join(["", f"  {head}", "", *lines, ""]))

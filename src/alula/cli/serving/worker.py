@@ -50,10 +50,10 @@ def work(settings: WorkerSettings) -> int:
         try:
             app = web_application(settings)
         except Exception as error:  # noqa: BLE001  # the code of the user
-            text = tell(error)
             if not settings.development:
+                tell(error)
                 return FAILURE
-            app = failing(text)
+            app = _failing(error)
         # uvicorn knows the quickest loop of this platform: uvloop where it is installed.
         quickest = uvicorn.Config("", log_config=None).get_loop_factory()
         with asyncio.Runner(loop_factory=quickest) as runner:
@@ -73,6 +73,13 @@ def web_application(settings: WorkerSettings) -> WebApplication:
             f"{settings.target!r} is {app!r}, which has no web server; serve what express() makes"
             " of it: web = express(app)"
         )
+    return app
+
+
+def _failing(error: Exception) -> WebApplication:
+    """Tell why the application does not start, and return one that answers that."""
+    app = failing(tell(error))
+    complain("it starts again when a file changes")
     return app
 
 
@@ -145,7 +152,7 @@ class _Life:
         except Exception as error:
             if not settings.development:
                 raise
-            return await failing(tell(error)).serve(self._sock)
+            return await _failing(error).serve(self._sock)
 
     async def _drain(self) -> None:
         if self._settings.drain and self._leave.is_set():

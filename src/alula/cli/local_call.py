@@ -1,0 +1,75 @@
+"""Services of an application, called in here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from alula.cli.application import load_application
+from alula.cli.failures import Missing
+from alula.client import create_client
+from alula.client.handles import ClientService
+from alula.context import HookContext
+from alula.errors import MethodNotAllowed
+from alula.service import ServiceHandle
+from alula.types import UNSET
+
+__all__ = ["opened"]
+
+
+@asynccontextmanager
+async def opened(
+    target: str, path: str, method: str, token: str | None, params: dict[str, Any]
+) -> AsyncIterator[ClientService]:
+    """Set an application up, and yield one of its services; tear it down at the end.
+
+    Args:
+        target: The application.
+        path: The path of the service, with values in the place of its placeholders.
+        method: The method to be called.
+        token: An access token that proves who is calling.
+        params: Those of the call; what follows from path and token is added.
+
+    Raises:
+        Missing: There is no such application or service.
+        MethodNotAllowed: The method is closed to calls from outside, and this is one.
+        Exception: Whatever the code of the application raises.
+    """
+    app = load_application(target)
+    handle = _find(app, path, params)
+    if method not in handle.hook_methods() or (
+        params.get("provider") is not None and method not in handle.methods
+    ):
+        raise MethodNotAllowed(f"{handle!r} has no method `{method}` for this call")
+    if token is not None:
+        params["authentication"] = {"strategy": "jwt", "accessToken": token}
+        params["headers"] = {"authorization": f"Bearer {token}"}
+    client = create_client().use("it", handle, methods=handle.hook_methods())
+    service = client.service("it")
+    service.hooks(after=[_take_dispatch])
+    await app.setup()
+    try:
+        yield service
+    finally:
+        await app.teardown()
+
+
+def _find(app: Any, path: str, params: dict[str, Any]) -> ServiceHandle:
+    core = getattr(app, "app", app)
+    match = core.lookup(path)
+    found: ServiceHandle
+    if match is not None and match.id is None:
+        params["route"] = match.route
+        found = match.value
+        return found
+    try:
+        found = core.service(path)  # its message knows names that are near
+    except LookupError as error:
+        raise Missing(error.args[0]) from None
+    return found
+
+
+def _take_dispatch(context: HookContext) -> None:
+    if context.params.provider is not None and context.dispatch is not UNSET:
+        context.result = context.dispatch
