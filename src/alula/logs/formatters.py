@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -95,11 +94,6 @@ def _utc(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def _dumps(entry: Mapping[str, Any]) -> str:
-    # In ASCII, so that no character can be taken for the end of a line, whoever reads it.
-    return json.dumps(entry, default=_text, allow_nan=False)
-
-
 def _storable(value: Any) -> Any:
     """Return a value that JSON can hold: itself, or text."""
     try:
@@ -114,6 +108,10 @@ def _text(value: Any) -> str:
         return str(value)
     except Exception:  # noqa: BLE001  # a value that can not be shown must not cost the line
         return f"<{type(value).__name__}>"
+
+
+# In ASCII, so that no character can be taken for the end of a line, whoever reads it.
+_dumps: Final = json.JSONEncoder(default=_text, allow_nan=False).encode
 
 
 def _shown(value: Any) -> str:
