@@ -36,7 +36,11 @@ class EventEmitter:
     @overload
     def on(self, event: str) -> Callable[[Listener], Listener]: ...
     def on(self, event: str, listener: Any = None) -> Any:
-        """Call ``listener`` whenever ``event`` is emitted; also ``@service.on("created")``."""
+        """Call ``listener`` whenever ``event`` is emitted; also ``@service.on("created")``.
+
+        Raises:
+            TypeError: The event is no name.
+        """
         if not isinstance(event, str):
             raise TypeError(f"on({event!r}): an event is a name, such as @service.on('created')")
         if listener is None:

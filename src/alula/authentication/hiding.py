@@ -32,6 +32,7 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
         TypeError: No field is named.
         ValueError: A field lies inside another property.
         BadRequest: By the hook, for such a query.
+        RuntimeError: By the hook, where it is neither an after nor an around hook.
     """
     hidden = frozenset(fields)
     if not hidden:

@@ -37,6 +37,7 @@ def authenticate(
     Raises:
         TypeError: No strategy is named.
         NotAuthenticated: By the hook, for whoever proves nothing.
+        RuntimeError: By the hook, where it is neither a before nor an around hook.
     """
     allowed = strategies_of("authenticate", names, strategies)
 

@@ -58,6 +58,9 @@ class AuthenticationService:
             each sign-in brings a refresh token, too, and can be revoked. None for no sessions.
         extensions: What is told of each attempt, answer and token.
 
+    Raises:
+        TypeError: Strategies are one string in place of a list of names.
+
     Attributes:
         extensions: The extensions, in their order; throttle and sessions come first.
         throttle: What limits attempts to sign in, None where nothing does.

@@ -126,7 +126,11 @@ def _exists(_wanted: Any) -> Test:
 
 
 def truth_of(value: Any) -> bool:
-    """Return what the value of ``$exists`` says; over REST it is a string."""
+    """Return what the value of ``$exists`` says; over REST it is a string.
+
+    Raises:
+        BadRequest: It says neither.
+    """
     if isinstance(value, str):
         if value in ("true", "1"):
             return True
@@ -179,7 +183,11 @@ _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE
 
 
 def pattern_of(given: Any, options: Any) -> re.Pattern[str]:
-    """Return the compiled pattern of ``$regex`` with its ``$options``."""
+    """Return the compiled pattern of ``$regex`` with its ``$options``.
+
+    Raises:
+        BadRequest: One of them is not in order.
+    """
     if not isinstance(options, str) or not set(options) <= _FLAGS.keys():
         raise BadRequest("Invalid value for $options: expected letters out of i, m, s and x")
     flags = 0
