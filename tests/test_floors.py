@@ -20,6 +20,7 @@ SRC = Path(__file__).parents[1] / "src"
 FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "compose", "routes", "late_start", "json_forms"], 1),
     **dict.fromkeys(["external", "bundle", "hook_notes", "request_ids", "listening"], 1),
+    "configuration": 1,
     **dict.fromkeys(["query", "context", "logs"], 2),
     **dict.fromkeys(["http", "hooks", "events"], 3),
     "service": 4,
@@ -33,8 +34,9 @@ FLOOR_OF = {
 THIRD_PARTY = {
     "adapters": {"bson", "pymongo"},
     "authentication": {"argon2", "bcrypt", "jwt"},
-    "cli": {"typer"},
+    "cli": {"jinja2", "typer"},
     "client": {"aiohttp", "httpx2", "js", "pyodide", "yarl"},
+    "configuration": {"pydantic"},
     "express": {"anyio", "orjson", "starlette", "uvicorn", "uvloop"},
     "schema": {
         *("jsonschema", "jsonschema_specifications", "referencing"),

@@ -1,0 +1,1 @@
+"""`alula new` and `alula generate`: applications, and what is added to them."""

@@ -1,0 +1,40 @@
+"""The questions that `alula new` asks on a terminal."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from alula.cli.generator.project import DATABASES, Database
+
+__all__ = ["ask_authentication", "ask_database", "ask_service", "can_ask"]
+
+
+def can_ask() -> bool:
+    """Tell whether somebody sits there who can answer."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def ask_database() -> Database:
+    """Ask where services keep their records."""
+    typer.echo("Where do services keep their records?")
+    typer.echo("  memory   gone when the application ends; nothing to install")
+    typer.echo("  mongodb  MongoDB; on Linux, one for development comes along")
+    while True:
+        answer = typer.prompt("Database", default=DATABASES[0]).strip().lower()
+        for database in DATABASES:
+            if answer and database.startswith(answer):
+                return database
+        typer.echo(f"There are {' and '.join(DATABASES)}.")
+
+
+def ask_authentication() -> bool:
+    """Ask whether users sign in."""
+    return typer.confirm("Do users sign in, with an address and a password?", default=False)
+
+
+def ask_service(default: str) -> str | None:
+    """Ask for the name of a first service; None for no service."""
+    answer: str = typer.prompt("First service (- for none)", default=default)
+    return None if answer.strip() in {"-", ""} else answer.strip()
