@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -22,11 +23,12 @@ SECONDS_TO_RECOVER = 15
 
 
 class Watch(ConnectionPoolListener, CommandListener):
-    """Counts the connections that are in use, and the sessions that were ever used."""
+    """Counts the connections in use and the commands sent, and keeps the sessions ever used."""
 
     def __init__(self) -> None:
         self.in_use = 0
         self.sessions: set[bytes] = set()
+        self.commands: Counter[str] = Counter()
 
     def connection_checked_out(self, event):
         self.in_use += 1
@@ -35,6 +37,7 @@ class Watch(ConnectionPoolListener, CommandListener):
         self.in_use -= 1
 
     def started(self, event):
+        self.commands[event.command_name] += 1
         if "lsid" in event.command:
             self.sessions.add(bytes(event.command["lsid"]["id"]))
 

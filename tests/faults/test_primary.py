@@ -13,17 +13,19 @@ from tests.faults.serving import DATABASE, Site, site_on
 pytestmark = pytest.mark.slow
 
 CLIENTS = 6
+KINDS = ("create", "push", "mark", "order")
 SECONDS_TO_ANSWER = 20
 SECONDS_TO_ELECT = 15
 """Far more than an election takes here: the machine may be busy with other things."""
 
 
 class Writers:
-    """Clients that create records, and push to the record that they have created last.
+    """Clients that create records, push to the record that they have created last, and mark it.
 
     Attributes:
         tried: What was ever sent, by kind.
         acknowledged: What was answered with success, by kind.
+        marks: What each record may be marked with: the mark acknowledged last, and any tried since.
         statuses: The statuses that were answered.
         last: When the last success came.
     """
@@ -31,8 +33,9 @@ class Writers:
     def __init__(self, site: Site) -> None:
         self.site = site
         self.tokens = itertools.count()
-        self.tried: dict[str, set[int]] = {"create": set(), "push": set(), "order": set()}
-        self.acknowledged: dict[str, set[int]] = {"create": set(), "push": set(), "order": set()}
+        self.tried: dict[str, set[int]] = {kind: set() for kind in KINDS}
+        self.acknowledged: dict[str, set[int]] = {kind: set() for kind in KINDS}
+        self.marks: dict[str, set[int | None]] = {}
         self.statuses: set[int] = set()
         self.slowest = self.last = 0.0
         self._ended = asyncio.Event()
@@ -52,8 +55,23 @@ class Writers:
             if made is not None:
                 path = f"/records/{made['_id']}"
                 await self._send("push", "PATCH", path, lambda token: {"$push": {"list": token}})
+                await self._mark(made["_id"], path)
             await self._send("order", "POST", "/orders", lambda token: {"token": token})
             await asyncio.sleep(0.01)
+
+    async def _mark(self, id, path):
+        """Set one field again and again. Patches of several clients at a time go together."""
+        marks = self.marks.setdefault(id, {None})
+        for _ in range(3):
+
+            def data_of(token):
+                marks.add(token)
+                return {"mark": token}
+
+            answer = await self._send("mark", "PATCH", path, data_of)
+            if answer is not None:
+                marks.clear()
+                marks.add(answer["mark"])
 
     async def _send(self, kind, method, path, data_of):
         token = next(self.tokens)
@@ -70,11 +88,13 @@ class Writers:
         return answer.json()
 
 
-async def written(site: Site) -> dict[str, list[int]]:
-    """Return what is in the database, by kind."""
+async def written(site: Site, writers: Writers) -> dict[str, list[int]]:
+    """Return what is in the database, by kind, having looked at the marks."""
     database = site.mongo[DATABASE]
     records = await database.records.find().to_list()
     orders = await database.orders.find().to_list()
+    for record in records:
+        assert record.get("mark") in writers.marks.get(str(record["_id"]), {None})
     return {
         "create": [record["token"] for record in records],
         "push": [token for record in records for token in record.get("list", ())],
@@ -96,11 +116,13 @@ async def test_what_was_acknowledged_is_there_and_nothing_is_there_twice(replica
         finally:
             writers.stop()
             await running
-        found = await written(site)
+        found = await written(site, writers)
+        shared = site.watch.commands["update"]
     for kind, tokens in found.items():
         assert len(tokens) == len(set(tokens)), f"{kind}: some are there twice"
         assert writers.acknowledged[kind] <= set(tokens) <= writers.tried[kind]
         assert len(writers.acknowledged[kind]) > deaths
+    assert len(writers.acknowledged["mark"]) > shared > deaths, "no patches went together"
     assert writers.statuses <= {200, 201, 503}
     assert writers.slowest < SECONDS_TO_ANSWER
 

@@ -72,11 +72,11 @@ async def create(sharing, model, record, seconds):
 
 
 def test_all_is_shared_unless_it_is_switched_off():
-    every = {"get", "create", "count"}
+    every = {"get", "create", "patch", "count"}
     assert read_share(None) == read_share(True) == read_share({}) == every
     assert read_share(False) == set()
-    assert read_share({"get": False}) == {"create", "count"}
-    assert read_share({"get": True, "count": False}) == {"get", "create"}
+    assert read_share({"get": False}) == {"create", "patch", "count"}
+    assert read_share({"get": True, "count": False}) == {"get", "create", "patch"}
 
 
 @pytest.mark.parametrize("value", [1, "get", ["get"], {"find": False}, {"get": 1}])

@@ -93,8 +93,13 @@ def options_for(call: Call, params: Params) -> dict[str, Any]:
     return found
 
 
-def upsert_options(params: Params) -> dict[str, Any]:
-    """Return the options of the change that makes a record where none meets a query."""
+def upsert_options(params: Params) -> dict[str, Any] | None:
+    """Return the options of the change that makes a record where none meets a query.
+
+    None where ``docdb`` does not ask for that.
+    """
+    if params.docdb is None or not params.docdb.get("upsert"):
+        return None
     options = options_for("change", params) | {"return_document": ReturnDocument.AFTER}
     return {name: options[name] for name in options if name not in {"session", "projection"}}
 

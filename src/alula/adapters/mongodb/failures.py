@@ -22,11 +22,12 @@ from alula.errors import (
     Unavailable,
 )
 
-__all__ = ["translated"]
+__all__ = ["did_nothing", "not_acknowledged", "translated"]
 
 _log = logging.getLogger("alula.mongodb")
 
-_TOO_LATE: Final = frozenset({24, 50, 64, 262})
+_WTIMEOUT: Final = 64
+_TOO_LATE: Final = frozenset({24, 50, _WTIMEOUT, 262})
 _UNAVAILABLE: Final = frozenset(
     {6, 7, 43, 89, 91, 133, 134, 175, 189, 237, 251, 9001, 10107, 11600, 11601, 11602}
     | {13435, 13436, 13388}
@@ -40,11 +41,27 @@ side by side in one index, an operator whose index is missing."""
 _FIRST_OF_THE_NUMBERED: Final = 10_000
 """From here on, codes number single checks of what was sent."""
 
+_FORBIDDEN: Final = frozenset({13, 59, 115, 303})
+"""Codes for commands that somebody may not give, or that the server does not know."""
+
 _NO_UUID: Final = "uuid.UUID"
 """What the driver's text has where the client knows no form for UUIDs."""
 
 _SLOW: Final = "The database took too long"
 _AWAY: Final = "The database can not be reached; try again later"
+
+
+def did_nothing(error: errors.OperationFailure) -> bool:
+    """Tell whether the database has refused a command as such, before it began with it."""
+    code = error.code or 0
+    numbered = code > _FIRST_OF_THE_NUMBERED and code not in _BY_CODE
+    return numbered or code in _REFUSED or code in _FORBIDDEN
+
+
+def not_acknowledged(failed: Mapping[str, Any]) -> Exception:
+    """Return the driver's error for a write that the database reports as not acknowledged."""
+    kind = errors.WTimeoutError if failed.get("code") == _WTIMEOUT else errors.WriteConcernError
+    return kind(failed.get("errmsg", ""), failed.get("code"), failed)
 
 
 class _Translated:

@@ -17,7 +17,7 @@ from contextvars import Context
 from time import monotonic as time
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-__all__ = ["MOST", "PATIENCE", "Line"]
+__all__ = ["FEW", "MOST", "PATIENCE", "Line"]
 
 Question = TypeVar("Question")
 Future: TypeAlias = "asyncio.Future[Any]"
@@ -25,6 +25,9 @@ Carry: TypeAlias = Callable[[list[Question]], Awaitable[Sequence[Any]]]
 
 MOST: Final = 500
 """How many questions one query takes at most."""
+
+FEW: Final = 16
+"""How many questions are not worth being dealt out to several queries."""
 
 PATIENCE: Final = 0.1
 """Seconds after which a query no longer holds up those who come behind it."""
@@ -37,13 +40,16 @@ class Line(Generic[Question]):
         carry: Asks the database for some questions; returns as many answers in the same order,
             of which an exception is raised for its caller. What it raises is raised for all.
         left: Called when the last query has ended and nobody waits.
+        at_once: How many queries may be under way side by side, each with its part of those that
+            wait: the database works on one while the answers of another are dealt with here.
     """
 
-    __slots__ = ("_carry", "_left", "_since", "_tasks", "_under_way", "_waiting")
+    __slots__ = ("_at_once", "_carry", "_left", "_since", "_tasks", "_under_way", "_waiting")
 
-    def __init__(self, carry: Carry[Question], left: Callable[[], Any]) -> None:
+    def __init__(self, carry: Carry[Question], left: Callable[[], Any], at_once: int = 1) -> None:
         self._carry = carry
         self._left = left
+        self._at_once = at_once
         self._waiting: list[tuple[Question, Future]] = []
         self._under_way = 0
         self._since = 0.0
@@ -56,7 +62,7 @@ class Line(Generic[Question]):
             Exception: What the query raised, or what it answered for this question.
         """
         place = len(self._waiting)
-        if self._under_way and time() - self._since <= PATIENCE:
+        if self._under_way >= self._at_once and time() - self._since <= PATIENCE:
             return await self._queue(question, place)
         self._under_way += 1
         self._since = time()
@@ -88,7 +94,8 @@ class Line(Generic[Question]):
     async def _run(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+                size = min(MOST, max(FEW, -(-len(self._waiting) // self._at_once)))
+                batch, self._waiting = self._waiting[:size], self._waiting[size:]
                 batch = [pair for pair in batch if not pair[1].done()]  # others were cancelled
                 if batch:
                     self._since = time()

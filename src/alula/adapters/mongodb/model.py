@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeAlias
@@ -11,6 +12,8 @@ from typing import Any, TypeAlias
 from pymongo.asynchronous.collection import AsyncCollection
 
 __all__ = ["Collection", "Model", "ModelSource", "resolved"]
+
+_log = logging.getLogger("alula.mongodb")
 
 Collection: TypeAlias = AsyncCollection[dict[str, Any]]
 Model: TypeAlias = (
@@ -53,6 +56,17 @@ class ModelSource:
             self._attempt.add_done_callback(self._keep)
         # A caller that gives up must not end the attempt for the others.
         return await asyncio.shield(self._attempt)
+
+    async def prepare(self, whose: str) -> None:
+        """Find out the collection ahead of the first call; where that fails, the log says so.
+
+        Args:
+            whose: What to call the owner in the log.
+        """
+        try:
+            await self.resolve()
+        except Exception:  # noqa: BLE001  # whatever a model of somebody's own raises
+            _log.exception("the model of %s failed; its next call tries again", whose)
 
     def _keep(self, attempt: asyncio.Task[Collection]) -> None:
         self._attempt = None

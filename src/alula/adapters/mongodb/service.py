@@ -3,17 +3,18 @@
 What holds in this file:
 
 - The database gets filters, stages and updates that were built here, never what a client sent.
-- A write of one record is one command that answers the record: no read before or after it.
-- Every get of one record goes through `_read_one`, every new record through `_insert`, and every
-  total through `_count`.
+- A write of one record is one command that answers the record, no read before or after it, unless
+  patches share their round trips.
+- Gets, new records and patches of one record go through `_read_one`, `_insert` and `_patch_one`,
+  totals through `_count`.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Final, Self
 
 from bson.raw_bson import RawBSONDocument
@@ -37,7 +38,7 @@ from alula.adapters.mongodb.pipeline import Stage, counting, page_and_total, wit
 from alula.adapters.mongodb.several import create_all, patch_all, remove_all
 from alula.adapters.mongodb.sharing import Sharing
 from alula.adapters.mongodb.terms import Terms
-from alula.adapters.mongodb.time_limit import as_option, in_time, limited, read_max_time
+from alula.adapters.mongodb.time_limit import as_option, in_time, limited, read_max_time, seconds_of
 from alula.adapters.mongodb.totals import Counting, Totals, read_counting
 from alula.adapters.selection import selector
 from alula.context import Params
@@ -45,8 +46,6 @@ from alula.query import Query
 from alula.types import Id, Record, SchemaKeyword
 
 __all__ = ["MongoDBService"]
-
-_log = logging.getLogger("alula.mongodb")
 
 _PER_CALL: Final = frozenset({
     "id", "disable_objectify", "use_estimated_document_count", "operators", "filters",
@@ -71,8 +70,8 @@ class MongoDBService(AdapterService):
             query has no criteria.
         max_time_ms: How long an operation may take in milliseconds; longer is a 408. Where it is
             None, the application's setting ``mongodb_max_time_ms`` holds.
-        share: Whether concurrent gets, creates and counts share round trips:
-            ``{"get": False, "create": False, "count": False}`` switches each off.
+        share: Whether concurrent gets, creates, patches and counts share round trips:
+            ``{"get": False, "patch": False}`` switches each off.
         operators: As in `AdapterService`: further operators of the database, such as ``$regex``.
         filters: As in `AdapterService`: ``{"$text": True}``, or ``{"$search": True}`` for its
             short form.
@@ -153,10 +152,7 @@ class MongoDBService(AdapterService):
         if self._max_time is None and app is not None:
             name = "mongodb_max_time_ms"
             self._max_time = read_max_time(app.get(name), f"the setting {name!r}")
-        try:
-            await self._source.resolve()
-        except Exception:  # noqa: BLE001  # whatever a model of somebody's own raises
-            _log.exception("the model of the service %r failed; its next call tries again", path)
+        await self._source.prepare(f"the service {path!r}")
 
     async def get_model(self, params: Params | None = None) -> Collection:
         """Return the collection; ``params.adapter["model"]`` takes the place of the service's.
@@ -305,8 +301,8 @@ class MongoDBService(AdapterService):
         if params.provider is not None:
             check_outside(data, self._opened)
         changes = update_of(data, self.id)
-        upserts = params.docdb is not None and bool(params.docdb.get("upsert"))
-        if upserts and not changes:
+        upsert = upsert_options(params)
+        if upsert is not None and not changes:
             changes = {"$setOnInsert": {}}  # there may be a record to make
         with translated, limited(self.seconds_for(params)):
             model = await self.get_model(params)
@@ -315,12 +311,10 @@ class MongoDBService(AdapterService):
                 return await matching.read(matching.projection, matching.session)
             if id is None:
                 matching = self._terms.matching(model, id, query, params)
-                if upserts:
+                if upsert is not None:
                     changes = self._terms.making(changes, matching.filter)
-                options = options_for("patch_all", params)
-                upsert = upsert_options(params) if upserts else None
-                return await patch_all(matching, changes, options, upsert)
-            found = await self._change(model, id, changes, query, params)
+                return await patch_all(matching, changes, options_for("patch_all", params), upsert)
+            found = await self._patch_one(model, id, changes, query, params)
             return [] if found is None else [found]
 
     async def _remove(self, id: Id | None, query: Query, params: Params) -> list[Record]:
@@ -374,6 +368,17 @@ class MongoDBService(AdapterService):
             new: Any = RawBSONDocument(document)
             await model.insert_one(new, **options_for("insert", params))
 
+    async def _patch_one(
+        self, model: Collection, id: Id, changes: Mapping[str, Any], query: Query, params: Params
+    ) -> Record | None:
+        alone = partial(self._change, model, id, changes, query, params)
+        plain = params.docdb is None and params.collation is None and query.select is None
+        if not plain or self.id != "_id":
+            return await alone()
+        key, criteria = self._terms.key(id), self._terms.filter(query)
+        seconds = self.seconds_for(params)
+        return await self._sharing.patch(model, key, criteria, changes, seconds, alone)
+
     async def _change(
         self, model: Collection, id: Id, changes: Mapping[str, Any], query: Query, params: Params
     ) -> Record | None:
@@ -391,9 +396,4 @@ class MongoDBService(AdapterService):
         Raises:
             ValueError: What the params say is not in order.
         """
-        if params.docdb is None and params.adapter is None:
-            return self._max_time
-        for name, given in (("docdb", params.docdb), ("adapter", params.adapter)):
-            if given and given.get("max_time_ms") is not None:
-                return read_max_time(given["max_time_ms"], f"params.{name}: 'max_time_ms'")
-        return self._max_time
+        return seconds_of(params, self._max_time)

@@ -1,4 +1,4 @@
-"""Concurrent calls that share a round trip: gets, creates of one record, and counts.
+"""Concurrent calls that share a round trip: gets, creates and patches of one record, and counts.
 
 What holds in this file:
 
@@ -12,7 +12,7 @@ What holds in this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -23,7 +23,9 @@ from pymongo import errors
 from pymongo.asynchronous.collection import AsyncCollection
 
 from alula.adapters.mongodb.copies import copied
+from alula.adapters.mongodb.failures import not_acknowledged
 from alula.adapters.mongodb.line import Line
+from alula.adapters.mongodb.patches import UNDONE, Patch, fields_of, patch_several
 from alula.adapters.mongodb.time_limit import limited
 from alula.types import Id, Record
 
@@ -31,13 +33,12 @@ __all__ = ["SHARED", "Sharing", "read_share"]
 
 Collection: TypeAlias = AsyncCollection[dict[str, Any]]
 
-SHARED: Final = ("get", "create", "count")
+SHARED: Final = ("get", "create", "patch", "count")
 """What concurrent calls can share."""
 
 _IDS: Final = frozenset({ObjectId, str, int})
 _LARGE: Final = 256 * 1024  # bytes of a new record that is better sent on its own
 _DUPLICATE: Final = 11000
-_WTIMEOUT: Final = 64
 _ROUND_TRIP: Final = (errors.ConnectionFailure, errors.OperationFailure)
 
 
@@ -111,6 +112,37 @@ class Sharing:
         same = "create", id(model), seconds
         await self._line(same, _insert_all, model, seconds).ask(document)
 
+    async def patch(
+        self,
+        model: Collection,
+        id: Id,
+        filter: Record,
+        changes: Mapping[str, Any],
+        seconds: float | None,
+        alone: Callable[[], Awaitable[Record | None]],
+    ) -> Record | None:
+        """Change a record and return it as it is then, None where there is none.
+
+        Args:
+            model: The collection.
+            id: The ``_id``.
+            filter: What else the record must meet; ``{}`` for nothing.
+            changes: As the database takes them, with operators.
+            seconds: How long it may take, None for no limit.
+            alone: Does it in a command of its own.
+        """
+        same = self._same("patch", model, seconds, filter, {})
+        fields = None if same is None else fields_of(model, id, changes)
+        if fields is None:
+            with limited(seconds):
+                return await alone()
+        line = self._line(same, patch_several, model, filter, seconds, at_once=2)
+        answer: Record | None = await line.ask(Patch(id, fields, alone))
+        if answer is not UNDONE:
+            return answer
+        with limited(seconds):
+            return await alone()
+
     async def count(
         self, model: Collection, stages: list[Record] | None, seconds: float | None, **options: Any
     ) -> int:
@@ -146,11 +178,13 @@ class Sharing:
             return None
         return kind, id(model), seconds, sent
 
-    def _line(self, same: Hashable, carry: Callable[..., Any], *arguments: Any) -> Line[Any]:
+    def _line(
+        self, same: Hashable, carry: Callable[..., Any], *arguments: Any, at_once: int = 1
+    ) -> Line[Any]:
         line = self._lines.get(same)
         if line is None:
             # It goes when it is empty; until then it keeps the collection, and so its id.
-            line = Line(partial(carry, *arguments), lambda: self._lines.pop(same))
+            line = Line(partial(carry, *arguments), lambda: self._lines.pop(same), at_once)
             self._lines[same] = line
         return line
 
@@ -239,15 +273,10 @@ async def _insert_all(model: Collection, seconds: float | None, new: list[bytes]
         except errors.BulkWriteError as error:
             details: Any = error.details
             for failed in details["writeConcernErrors"]:  # nobody's record was acknowledged
-                answers = [_not_acknowledged(failed)] * len(new)
+                answers = [not_acknowledged(failed)] * len(new)
             for failed in details["writeErrors"]:
                 answers[failed["index"]] = _not_written(failed)
     return answers
-
-
-def _not_acknowledged(failed: Record) -> Exception:
-    kind = errors.WTimeoutError if failed.get("code") == _WTIMEOUT else errors.WriteConcernError
-    return kind(failed.get("errmsg", ""), failed.get("code"), failed)
 
 
 def _not_written(failed: Record) -> Exception:

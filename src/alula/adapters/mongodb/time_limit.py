@@ -9,9 +9,10 @@ from typing import Any, Final, TypeVar
 
 import pymongo
 
+from alula.context import Params
 from alula.errors import Timeout
 
-__all__ = ["as_option", "in_time", "limited", "read_max_time"]
+__all__ = ["as_option", "in_time", "limited", "read_max_time", "seconds_of"]
 
 _T = TypeVar("_T")
 
@@ -33,6 +34,24 @@ def read_max_time(value: Any, where: str) -> float | None:
     if type(value) is not int or value < 1:
         raise ValueError(f"{where} is {value!r}; give whole milliseconds from 1 on, or None")
     return value / 1000
+
+
+def seconds_of(params: Params, otherwise: float | None) -> float | None:
+    """Return how many seconds an operation of a call may take, None for no limit.
+
+    Args:
+        params: What ``docdb`` or ``adapter`` say in them goes first.
+        otherwise: What holds where they say nothing.
+
+    Raises:
+        ValueError: What they say is not in order.
+    """
+    if params.docdb is None and params.adapter is None:
+        return otherwise
+    for name, given in (("docdb", params.docdb), ("adapter", params.adapter)):
+        if given and given.get("max_time_ms") is not None:
+            return read_max_time(given["max_time_ms"], f"params.{name}: 'max_time_ms'")
+    return otherwise
 
 
 def limited(seconds: float | None) -> AbstractContextManager[Any]:
