@@ -358,3 +358,51 @@ async def test_a_handler_that_does_not_answer_is_named_as_its_author_named_it(we
     web.get("/silent", my_handler)
     assert (await call(web, url="/silent")).status == 500
     assert "my_handler neither sent a response" in caplog.text
+
+
+# -- begin_with ------------------------------------------------------------------------------------
+
+
+def named(name, log):
+    def middleware(req, res, next):
+        log.append(name)
+        return next()
+
+    return middleware
+
+
+def counted(log):
+    def middleware(req, res, next):
+        log.append("other")
+        return next()
+
+    return middleware
+
+
+async def twice(app):
+    assert (await call(app, "GET", "/")).status == 200
+    assert (await call(app, "POST", "/", body=b"x")).status == 200
+
+
+async def test_it_runs_before_all_that_is_registered():
+    log, app = [], express()
+    app.use(counted(log))
+    app.all("/", lambda req, res: res.end())
+    app.begin_with(named("first", log), named("never", log))
+    await twice(app)
+    assert log == ["first", "other"] * 2
+
+
+async def test_one_of_its_kind_stays_and_the_next_comes_behind_it():
+    log, app = [], express()
+    app.use(lambda req, res, go_on: (log.append("head"), go_on())[1])
+    app.use(named("own", log))
+    app.all("/", lambda req, res: res.end())
+    app.begin_with(named("never", log), counted(log))
+    await twice(app)
+    assert log == ["head", "own", "other"] * 2
+
+
+def test_what_is_no_middleware_is_an_error():
+    with pytest.raises(TypeError, match="no middleware"):
+        express().begin_with(object())

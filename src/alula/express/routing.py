@@ -82,6 +82,24 @@ class Router:
         if not step.needs_body:
             self._bodyless.append(step)
 
+    def begin_with(self, *middleware: Any) -> Self:
+        """Have middleware run before all that is registered, in the order that is given.
+
+        One that is there already, made by the same function, stays what and where it is; those
+        that follow here come behind it then.
+
+        Raises:
+            TypeError: Something is no middleware.
+        """
+        for steps in (self._steps, self._bodyless):
+            at = 0
+            for step in map(step_of, middleware):
+                same = [i for i, each in enumerate(steps) if _code(each) is _code(step)]
+                if not same:
+                    steps.insert(at, step)
+                at = (same or [at])[0] + 1
+        return self
+
     def handle(self, req: Request, res: Response, next: Out) -> Awaitable[None]:
         """Run as middleware: through the own steps, and on to ``next`` where none answers."""
         return run_steps(self._steps, req, res, next)
@@ -164,6 +182,11 @@ class _Place:
             await run_steps(self._steps, req, res, leave, error)
         finally:
             req.path, req.base_url, req.params = outer
+
+
+def _code(step: Step) -> Any:
+    """Return what all functions have in common that one function has made."""
+    return getattr(step.function, "__code__", step.function)
 
 
 def flatten(items: Iterable[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any
 
 import typer
 import uvicorn
@@ -20,14 +20,12 @@ from alula.cli.serving.announcing import announce
 from alula.cli.serving.failing import failing
 from alula.cli.serving.settings import READY, WorkerSettings
 from alula.cli.terminal import FAILURE, complain
-from alula.express import WebApplication
+from alula.express import WebApplication, access_log, request_id
 from alula.express.server import Server
 from alula.listening import adopt
 from alula.logs import configure_logging
 
 __all__ = ["main", "work"]
-
-_NOISE: Final = {"uvicorn": logging.WARNING}
 
 
 def main() -> None:
@@ -43,7 +41,8 @@ def work(settings: WorkerSettings) -> int:
     """
     for number in (signal.SIGINT, signal.SIGHUP):  # they are for the process that looks after it
         signal.signal(number, signal.SIG_IGN)
-    configure_logging(levels=_NOISE)
+    quiet = {} if settings.access_log else {"alula.access": logging.WARNING}
+    configure_logging(levels={"uvicorn": logging.WARNING, **quiet})
     sock, control = adopt(settings.socket), socket.socket(fileno=settings.control)
     with control, contextlib.ExitStack() as stack:
         stack.callback(sock.close)
@@ -61,7 +60,7 @@ def work(settings: WorkerSettings) -> int:
 
 
 def web_application(settings: WorkerSettings) -> WebApplication:
-    """Load the application.
+    """Load the application, with a line in the log for each request where that is wanted.
 
     Raises:
         Missing: There is none, or none that could be served.
@@ -73,6 +72,8 @@ def web_application(settings: WorkerSettings) -> WebApplication:
             f"{settings.target!r} is {app!r}, which has no web server; serve what express() makes"
             " of it: web = express(app)"
         )
+    if settings.access_log:
+        app.begin_with(request_id(), access_log())
     return app
 
 
