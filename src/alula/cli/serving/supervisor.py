@@ -63,15 +63,10 @@ class Supervisor:
     async def run(self) -> int:
         """Start the workers and return once all have ended, after `stop` or where none starts.
 
-        The first one starts alone, so that a mistake in the application is told once.
-
         Returns:
             The exit code.
         """
-        first = await self._add()
-        if first is not None and await first.started():
-            for _ in range(self._count - 1):
-                await self._add()
+        self._run(self._begin())
         await self._stopped.wait()
         await self._end_all()
         return self._status
@@ -108,6 +103,13 @@ class Supervisor:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _begin(self) -> None:
+        """Start the workers, the first one alone: so a mistake in the application is told once."""
+        first = await self._add()
+        if first is not None and await first.started():
+            for _ in range(self._count - 1):
+                await self._add()
 
     async def _replace_all(self) -> None:
         while self._restarts:

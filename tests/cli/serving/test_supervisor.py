@@ -1,0 +1,351 @@
+"""The supervisor: how many workers there are, whatever happens to them.
+
+Its workers are no processes here, so that a test can say when each of them starts and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.cli.serving.loading import eventually
+
+from alula.cli.serving.supervisor import Supervisor
+
+
+class Worker:
+    """A worker that does what it is told, unless it is stubborn."""
+
+    def __init__(self, pid, alone, log):
+        self.pid = pid
+        self.alone = alone
+        self.retiring = False
+        self.stubborn = False
+        self.log = log
+        self.ended = asyncio.get_running_loop().create_future()
+        self._began = asyncio.Event()
+        self.is_ready = False
+
+    async def started(self):
+        began = asyncio.ensure_future(self._began.wait())
+        await asyncio.wait({began, self.ended}, return_when=asyncio.FIRST_COMPLETED)
+        began.cancel()
+        return self.is_ready
+
+    def begin(self):
+        self.is_ready = True
+        self._began.set()
+
+    def end(self, status=0):
+        if not self.ended.done():
+            self.ended.set_result(status)
+
+    def stop(self):
+        self.retiring = True
+        self.log.append(f"stop {self.pid}")
+        if not self.stubborn:
+            self.end()
+
+    def kill(self):
+        self.retiring = True
+        if not self.ended.done():
+            self.log.append(f"kill {self.pid}")
+        self.end(-9)
+
+
+class House:
+    """A supervisor and the workers that it has started.
+
+    Attributes:
+        log: What happened, in order.
+        begins: Whether new workers take requests at once.
+    """
+
+    def __init__(self, count=2, patience=5.0):
+        self.log = []
+        self.begun = []
+        self.begins = True
+        self.supervisor = Supervisor(
+            self.start, count, patience, lambda: self.log.append("close the socket")
+        )
+
+    async def start(self, alone):
+        worker = Worker(len(self.begun) + 1, alone, self.log)
+        self.begun.append(worker)
+        if self.begins:
+            worker.begin()
+        return worker
+
+    @property
+    def pids(self):
+        return sorted(worker.pid for worker in self.supervisor.workers)
+
+    async def until(self, *pids):
+        await eventually(lambda: self.pids == list(pids))
+
+
+@asynccontextmanager
+async def house_of(count=2, patience=5.0, *, begins=True):
+    """Yield a running house, and stop it in the end; its exit code is then in ``status``."""
+    house = House(count, patience)
+    house.begins = begins
+    running = asyncio.create_task(house.supervisor.run())
+    try:
+        yield house
+    finally:
+        house.supervisor.stop()
+        house.status = await asyncio.wait_for(running, 10)
+
+
+async def test_there_are_as_many_workers_as_were_asked_for():
+    async with house_of(3) as house:
+        await house.until(1, 2, 3)
+    assert house.status == 0
+    assert [worker.alone for worker in house.begun] == [True, False, False]
+
+
+async def test_the_first_worker_starts_alone():
+    async with house_of(2, begins=False) as house:
+        await house.until(1)
+        await asyncio.sleep(0.01)
+        assert house.pids == [1]
+        house.begun[0].begin()
+        await house.until(1, 2)
+
+
+async def test_the_socket_is_closed_before_those_stop_that_take_requests(caplog):
+    async with house_of(2) as house:
+        await house.until(1, 2)
+    assert sorted(house.log[1:]) == ["stop 1", "stop 2"]
+    assert house.log[0] == "close the socket"
+    assert house.supervisor.workers == set()
+    assert caplog.text == ""
+
+
+async def test_a_worker_that_has_not_started_ends_before_the_socket_is_closed():
+    async with house_of(2) as house:
+        await house.until(1, 2)
+        house.begins = False
+        house.begun[1].end(-9)
+        await house.until(1, 3)
+    assert house.log == ["stop 3", "close the socket", "stop 1"]
+
+
+async def test_a_worker_that_does_not_stop_is_killed(caplog):
+    async with house_of(1, patience=0.05) as house:
+        await house.until(1)
+        house.begun[0].stubborn = True
+    assert house.log == ["close the socket", "stop 1", "kill 1"]
+    assert house.status == 0
+    assert "worker 1 did not stop in time and is killed" in caplog.text
+
+
+async def test_a_second_stop_kills():
+    async with house_of(2, patience=60) as house:
+        await house.until(1, 2)
+        for worker in house.begun:
+            worker.stubborn = True
+        house.supervisor.stop(130)
+        await asyncio.sleep(0.01)
+        assert house.pids == [1, 2]
+    assert sorted(house.log[-2:]) == ["kill 1", "kill 2"]
+    assert house.status == 130
+
+
+class TestAWorkerThatDies:
+    async def test_is_replaced(self, caplog):
+        async with house_of(2) as house:
+            await house.until(1, 2)
+            house.begun[0].end(-9)
+            await house.until(2, 3)
+        assert "worker 1 was ended by SIGKILL; another one takes its place" in caplog.text
+        assert house.begun[2].alone is False
+        assert house.status == 0
+
+    async def test_is_replaced_where_it_was_the_only_one(self):
+        async with house_of(1) as house:
+            await house.until(1)
+            house.begun[0].end(1)
+            await house.until(2)
+        assert house.begun[1].alone is True  # so that probes get an answer
+
+    async def test_soon_after_another_one_is_replaced_after_a_pause(self, caplog):
+        async with house_of(2) as house:
+            await house.until(1, 2)
+            house.begun[0].end(3)
+            await house.until(2, 3)
+            house.begun[2].end(3)
+            await house.until(2)
+            await asyncio.sleep(0.01)
+            assert house.pids == [2]
+            assert (
+                "worker 3 ended with the exit code 3; another one takes its place in 1 seconds"
+                in (caplog.text)
+            )
+        assert len(house.begun) == 3  # the stop did not wait for the pause
+
+    async def test_long_after_another_one_is_replaced_at_once(self, monkeypatch):
+        monkeypatch.setattr("alula.cli.serving.supervisor._STEADY_SECONDS", 0)
+        async with house_of(1) as house:
+            await house.until(1)
+            for at in range(5):
+                house.begun[at].end(-9)
+                await house.until(at + 2)
+
+    async def test_pauses_grow_up_to_a_bound(self, monkeypatch, caplog):
+        monkeypatch.setattr("alula.cli.serving.supervisor._LONGEST_PAUSE", 0.02)
+        async with house_of(1) as house:
+            await house.until(1)
+            for at in range(4):
+                house.begun[at].end(-9)
+                await house.until(at + 2)
+        assert caplog.text.count("in 0.02 seconds") == 3
+
+    async def test_before_it_takes_requests_is_replaced_while_there_are_others(self):
+        async with house_of(2) as house:
+            await house.until(1, 2)
+            house.begins = False
+            house.begun[0].end(-9)
+            await house.until(2, 3)
+            house.supervisor._pause = 0
+            house.begun[2].end(1)
+            await house.until(2, 4)
+        assert house.status == 0
+
+
+class TestAStartThatFails:
+    async def test_is_the_end(self, caplog):
+        async with house_of(2, begins=False) as house:
+            await house.until(1)
+            house.begun[0].end(1)
+            await house.until()
+        assert house.status == 1
+        assert len(house.begun) == 1
+        assert "worker 1 ended with the exit code 1 before it could take requests" in caplog.text
+
+    async def test_later_where_there_is_no_other_is_the_end_too(self):
+        async with house_of(1) as house:
+            await house.until(1)
+            house.begins = False
+            house.begun[0].end(-9)
+            await house.until(2)
+            house.begun[1].end(1)
+            await house.until()
+        assert house.status == 1
+        assert len(house.begun) == 2
+
+    async def test_a_stop_before_the_start_has_ended(self):
+        async with house_of(2, begins=False) as house:
+            await house.until(1)
+        assert house.status == 0
+        assert house.log == ["stop 1", "close the socket"]
+
+    async def test_a_stop_before_anything_has_begun(self):
+        house = House()
+        house.supervisor.stop(3)
+        assert await house.supervisor.run() == 3
+        assert house.begun == []
+
+
+class TestARestart:
+    async def test_replaces_one_after_another(self, caplog):
+        caplog.set_level(logging.INFO)
+        async with house_of(2) as house:
+            await house.until(1, 2)
+            house.begins = False
+            house.supervisor.restart()
+            await house.until(1, 2, 3)
+            assert house.log == []  # nobody stops before another one takes requests
+            house.begun[2].begin()
+            await eventually(lambda: len(house.begun) == 4)
+            assert len(house.log) == 1
+            house.begun[3].begin()
+            await house.until(3, 4)
+            assert sorted(house.log) == ["stop 1", "stop 2"]
+            assert "all workers are new" in caplog.text
+
+    async def test_that_does_not_start_keeps_the_old_ones(self, caplog):
+        async with house_of(2) as house:
+            await house.until(1, 2)
+            house.begins = False
+            house.supervisor.restart()
+            for at in (2, 3):  # it is tried for each
+                await eventually(lambda at=at: len(house.begun) > at)
+                house.begun[at].end(1)
+            await house.until(1, 2)
+            assert house.log == []
+        assert "worker 3 did not start" in caplog.text
+        assert house.status == 0
+        assert len(house.begun) == 4
+
+    async def test_asked_for_meanwhile_is_done_once_more(self):
+        async with house_of(1) as house:
+            await house.until(1)
+            house.begins = False
+            house.supervisor.restart()
+            await house.until(1, 2)
+            house.supervisor.restart()
+            house.supervisor.restart()
+            house.begins = True
+            house.begun[1].begin()
+            await house.until(3)
+            await asyncio.sleep(0.01)
+        assert len(house.begun) == 3
+
+    async def test_of_workers_that_are_new_is_none(self):
+        async with house_of(1, begins=False) as house:
+            await house.until(1)
+            house.supervisor.restart()
+            await asyncio.sleep(0.01)
+        assert len(house.begun) == 1
+
+    async def test_ends_where_all_end(self):
+        async with house_of(2) as house:
+            await house.until(1, 2)
+            house.begins = False
+            house.supervisor.restart()
+            await house.until(1, 2, 3)
+        assert house.log[:2] == ["stop 3", "close the socket"]
+        assert house.status == 0
+
+    async def test_kills_an_old_one_that_does_not_stop(self):
+        async with house_of(1, patience=0.05) as house:
+            await house.until(1)
+            house.begun[0].stubborn = True
+            house.supervisor.restart()
+            await house.until(2)
+        assert house.log[:2] == ["stop 1", "kill 1"]
+
+    async def test_leaves_as_many_where_an_old_one_dies_meanwhile(self):
+        async with house_of(1) as house:
+            await house.until(1)
+            house.begins = False
+            house.supervisor.restart()
+            await house.until(1, 2)
+            house.begins = True
+            house.begun[1].is_ready = True  # it is, and nobody has seen it yet
+            house.begun[0].end(-9)
+            await house.until(2, 3)
+            house.begun[1].begin()
+            await house.until(3)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+async def test_signals(number, status):
+    loop = asyncio.get_running_loop()
+    async with house_of(1) as house:
+        house.supervisor.listen_to_signals()
+        try:
+            await house.until(1)
+            os.kill(os.getpid(), signal.SIGHUP)
+            await house.until(2)
+            os.kill(os.getpid(), number)
+            await house.until()
+        finally:
+            for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                loop.remove_signal_handler(each)
+    assert house.status == status
