@@ -153,7 +153,8 @@ class _Life:
         except Exception as error:
             if not settings.development:
                 raise
-            return await _failing(error).serve(self._sock)
+            self._app = _failing(error)
+            return await self._app.serve(self._sock)
 
     async def _drain(self) -> None:
         if self._settings.drain and self._leave.is_set():

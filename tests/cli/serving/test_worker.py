@@ -1,0 +1,272 @@
+"""A worker, run in this process: what it serves, what it tells, and when it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import alula.cli.serving.worker as worker_module
+from alula.cli.serving.settings import READY, WorkerSettings
+from alula.cli.serving.worker import main, work
+from alula.listening import listen_at_port
+
+SECONDS = 20
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+CODE = """
+import asyncio
+from alula import App
+from alula.express import express, health, json, rest
+from alula.openapi import openapi
+
+class Notes:
+    async def setup(self, app, path):
+        events.append("setup")
+        await asyncio.sleep(PAUSE)
+        if FAILS: raise LookupError("no database")
+
+    async def teardown(self, app, path):
+        events.append("teardown")
+        if FAILS_LATE: raise LookupError("no end")
+
+    async def get(self, id, params):
+        return {"id": id, "debug": app.debug}
+
+PAUSE = 0
+FAILS = 0
+FAILS_LATE = 0
+events = []
+core = App()
+app = express(core)
+app.configure(health())
+app.configure(rest())
+app.configure(openapi())
+app.use("notes", Notes())
+"""
+
+
+class Parent:
+    """What looks after a worker: its end of the control connection, and the socket."""
+
+    def __init__(self, settings):
+        self.sock = listen_at_port("127.0.0.1", 0)
+        self.port = self.sock.getsockname()[1]
+        self.here, there = socket.socketpair()
+        self.here.settimeout(SECONDS)
+        own = socket.fromfd(self.sock.fileno(), self.sock.family, self.sock.type)
+        self.settings = settings.changed(socket=own.detach(), control=there.detach())
+
+    def ask(self, path="/notes/5"):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    def close(self):
+        self.sock.close()
+        self.here.close()
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was(monkeypatch, tmp_path):
+    """Work in a folder with an application; put back what a process has for itself."""
+    (tmp_path / "shop.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delenv("ALULA_LOG_LEVEL", raising=False)
+    before = [signal.getsignal(number) for number in HANDLED]
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    for name in [name for name, each in sys.modules.items() if _is_below(each, tmp_path)]:
+        del sys.modules[name]
+    for number, handler in zip(HANDLED, before, strict=True):
+        signal.signal(number, handler)
+    for handler in set(root.handlers) - set(handlers):
+        root.removeHandler(handler)
+    root.setLevel(level)
+    for name in ("uvicorn", "alula.access"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+def _is_below(module, folder):
+    return str(getattr(module, "__file__", None)).startswith(str(folder))
+
+
+def run(function, settings=None, **changes):
+    """Run a worker; call a function in another thread once it is ready, and stop the worker then.
+
+    Returns:
+        The exit code of the worker, and what the function returned.
+    """
+    parent = Parent(settings or WorkerSettings("shop:app", **changes))
+
+    def use():
+        try:
+            assert parent.here.recv(1) == READY
+            return function(parent)
+        finally:
+            parent.here.close()
+
+    with contextlib.closing(parent), ThreadPoolExecutor(1) as thread:
+        result = thread.submit(use)
+        return work(parent.settings), result.result(SECONDS)
+
+
+def test_it_serves_until_the_one_that_looks_after_it_has_ended():
+    status, answer = run(lambda parent: parent.ask())
+    assert status == 0
+    assert answer == (200, '{"id":"5","debug":false}')
+    assert sys.modules["shop"].events == ["setup", "teardown"]
+
+
+def test_it_ends_by_sigterm_and_no_other_signal():
+    def stop(parent):
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+        assert parent.here.recv(1) == b""
+
+    assert run(stop) == (0, None)
+
+
+def test_it_denies_readiness_while_it_drains():
+    def stop(parent):
+        before = parent.ask("/health/ready")[0]
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(500):
+            after = parent.ask("/health/ready")[0]
+            if after != before:
+                break
+        return before, after, parent.ask()[0]
+
+    assert run(stop, drain=1) == (0, (200, 503, 200))
+
+
+def test_it_answers_probes_while_the_application_is_set_up(tmp_path):
+    (tmp_path / "shop.py").write_text(CODE.replace("PAUSE = 0", "PAUSE = 0.7"))
+    parent = Parent(WorkerSettings("shop:app", early=True))
+
+    def use():
+        early = parent.ask("/health/ready")[0], parent.ask("/health/live")[0]
+        assert parent.here.recv(1) == READY
+        late = parent.ask("/health/ready")[0]
+        parent.here.close()
+        return early, late
+
+    with contextlib.closing(parent), ThreadPoolExecutor(1) as thread:
+        result = thread.submit(use)
+        assert work(parent.settings) == 0
+        assert result.result(SECONDS) == ((503, 200), 200)
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_it_ends_while_the_application_is_set_up(tmp_path, early):
+    (tmp_path / "shop.py").write_text(CODE.replace("PAUSE = 0", "PAUSE = 60"))
+    parent = Parent(WorkerSettings("shop:app", early=early))
+    with contextlib.closing(parent):
+        timer = threading.Timer(0.5, parent.here.close)
+        timer.start()
+        assert work(parent.settings) == 0
+        timer.join()
+    assert sys.modules["shop"].events == ["setup"]
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "said"),
+    [
+        ("shop:nothing", CODE, "the module 'shop' has no 'nothing'"),
+        ("shop:core", CODE, "which has no web server; serve what express() makes of it"),
+        ("shop:app", CODE + "1 / 0", "ZeroDivisionError"),
+        ("shop:app", CODE.replace("FAILS = 0", "FAILS = 1"), "LookupError: no database"),
+    ],
+)
+def test_an_application_that_does_not_start_says_why(tmp_path, capfd, target, code, said):
+    (tmp_path / "shop.py").write_text(code)
+    parent = Parent(WorkerSettings(target))
+    with contextlib.closing(parent):
+        assert work(parent.settings) == 1
+        assert parent.here.recv(1) == b""
+    error = capfd.readouterr().err
+    assert said in error
+    assert error.count("Traceback") <= 1
+    assert "alula/cli" not in error
+
+
+def test_a_teardown_that_fails_says_why(tmp_path, capfd):
+    (tmp_path / "shop.py").write_text(CODE.replace("FAILS_LATE = 0", "FAILS_LATE = 1"))
+    assert run(lambda parent: parent.ask()[0]) == (1, 200)
+    assert "LookupError: no end" in capfd.readouterr().err
+
+
+class TestDevelopment:
+    @pytest.mark.parametrize(
+        ("code", "said"),
+        [
+            (CODE + "def (", "SyntaxError"),
+            (CODE.replace("FAILS = 0", "FAILS = 1"), "LookupError: no database"),
+        ],
+    )
+    def test_an_application_that_does_not_start_is_answered(self, tmp_path, capfd, code, said):
+        (tmp_path / "shop.py").write_text(code)
+        ended = run(lambda parent: parent.ask("/notes"), development=True, announce=True)
+        status, (code, body) = ended
+        assert (status, code) == (0, 500)
+        assert said in body
+        told = capfd.readouterr()
+        assert said in told.err
+        assert "it starts again when a file changes" in told.err
+        assert "/notes" not in told.out
+
+    def test_it_prints_what_there_is(self, capfd):
+        _, url = run(lambda parent: f"http://127.0.0.1:{parent.port}", announce=True)
+        out = capfd.readouterr().out
+        assert f"  {url}\n\n    /notes  get\n" in out
+        assert f"  Documentation: {url}/docs\n" in out
+
+    def test_it_prints_what_there_is_without_documentation(self, tmp_path, capfd):
+        (tmp_path / "shop.py").write_text(CODE.replace("app.configure(openapi())", ""))
+        run(lambda _: None, announce=True)
+        out = capfd.readouterr().out
+        assert "/notes" in out
+        assert "Documentation" not in out
+
+
+class TestTheAccessLog:
+    def test_is_a_line_for_each_request(self, capfd):
+        run(lambda parent: parent.ask())
+        assert capfd.readouterr().err.count("GET /notes/5 200") == 1
+
+    def test_is_not_there_where_nobody_wants_it(self, capfd):
+        run(lambda parent: parent.ask(), access_log=False)
+        assert "GET" not in capfd.readouterr().err
+
+    def test_of_the_application_stays_the_only_one(self, tmp_path, capfd):
+        own = CODE.replace("health, json", "access_log, health, json").replace(
+            "app.configure(health())", "app.use(access_log(ip=True))"
+        )
+        (tmp_path / "shop.py").write_text(own)
+        run(lambda parent: parent.ask())
+        error = capfd.readouterr().err
+        assert error.count("GET /notes/5 200") == 1
+        assert '"ip": "127.0.0.1"' in error
+        assert '"request_id"' in error
+
+
+def test_main_reads_the_command_line(monkeypatch):
+    settings = WorkerSettings("shop:app", socket=5, forwarded_allow_ips="*", drain=1.5)
+    seen = []
+    monkeypatch.setattr(worker_module, "work", lambda given: seen.append(given) or 3)
+    monkeypatch.setattr(sys, "argv", ["-c", settings.to_text()])
+    with pytest.raises(SystemExit) as raised:
+        main()
+    assert raised.value.code == 3
+    assert seen == [settings]
