@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import email
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,14 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.packaging.clean import run
+from tests.packaging.conftest import OUR_FILES, ROOT
 from tests.requirements import absent
 
 import alula
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[2]
-OUR_FILES = ("src", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")
 
 USE_THE_CORE = """
 import asyncio
@@ -62,37 +59,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run `command` without what this environment adds to Python; its output is in the result."""
-    environment = {name: os.environ[name] for name in os.environ if not name.startswith("PYTHON")}
-    return subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.fixture(scope="module")
-def dist(tmp_path_factory) -> Path:
-    """The folder with the source archive and the wheel built from it."""
-    folder = tmp_path_factory.mktemp("build")
-    for name in OUR_FILES:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, folder / name)
-    done = run(sys.executable, "-m", "build", "--no-isolation", cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "dist"
-
-
-@pytest.fixture(scope="module")
-def wheel(dist) -> Path:
-    (path,) = dist.glob("*.whl")
-    return path
 
 
 def install(folder: Path, *arguments: str | Path) -> Path:
