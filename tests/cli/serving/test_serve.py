@@ -1,0 +1,205 @@
+"""`alula serve` as the processes that it is, with clients that keep it busy."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import http.client
+import os
+import signal
+import socket
+import threading
+
+import pytest
+from tests.cli.serving.commands import running
+from tests.cli.serving.loading import Load, eventually
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 30
+CODE = """
+import asyncio, os
+from alula import App
+from alula.express import express, json, rest
+
+class Notes:
+    async def get(self, id, params):
+        await asyncio.sleep(float(id))
+        return {"pid": os.getpid(), "version": VERSION}
+
+VERSION = 1
+app = express(App())
+app.use(json())
+app.configure(rest())
+app.use("notes", Notes())
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "app.py").write_text(CODE)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def serving(folder, *options):
+    options = ("--port", "0", "--no-access-log", *options)
+    with running(folder, "serve", *options) as command:
+        yield command
+
+
+@contextlib.asynccontextmanager
+async def loaded(command, path="/notes/0.002", **options):
+    """Yield clients that keep the two workers of a command busy."""
+    load = Load(await asyncio.to_thread(command.port), path, **options)
+    try:
+        await eventually(lambda: len(pids_of(load)) == 2)
+        yield load
+    finally:
+        await load.end()
+
+
+def pids_of(load):
+    return {int(body.partition(b'"pid":')[2].split(b",")[0]) for body in load.bodies}
+
+
+def ask(port, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+async def test_a_stop_under_load_loses_no_request(folder):
+    with serving(folder, "--workers", "2") as command:
+        async with loaded(command, kept=8, new=12) as load:
+            await load.reach(1500)
+            assert await asyncio.to_thread(command.end, signal.SIGTERM) == 0
+        assert load.refused > 0
+        assert load.lost == {}
+        assert set(load.answers) == {200}
+        assert [record for record in command.records() if record["level"] != "INFO"] == []
+
+
+async def test_a_restart_under_load_loses_no_request_and_brings_the_new_code(folder):
+    with serving(folder, "--workers", "2") as command:
+        async with loaded(command, kept=8, new=12) as load:
+            old = pids_of(load)
+            (folder / "app.py").write_text(CODE.replace("VERSION = 1", "VERSION = 20"))
+            command.process.send_signal(signal.SIGHUP)
+            await asyncio.to_thread(command.wait_for, "all workers are new")
+            load.bodies.clear()
+            await load.reach(1000)
+            assert not old & pids_of(load)
+            assert all(b'"version":20' in body for body in load.bodies)
+        assert load.lost == {}
+        assert load.refused == 0
+        assert set(load.answers) == {200}
+        assert command.end(signal.SIGTERM) == 0
+
+
+async def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(folder):
+    with serving(folder, "--workers", "2") as command:
+        async with loaded(command, kept=4, new=4) as load:
+            before = pids_of(load)
+            os.kill(min(before), signal.SIGKILL)
+            await asyncio.to_thread(command.wait_for, "was ended by SIGKILL; another one takes its")
+            load.bodies.clear()
+            await eventually(lambda: len(pids_of(load)) == 2)
+            await load.reach(300)
+            # What the killed one was doing is lost, at most a request for each client.
+            assert load.lost.total() <= 8
+            assert load.refused == 0
+            assert set(load.answers) == {200}
+            assert min(before) not in pids_of(load)
+        assert command.end(signal.SIGTERM) == 0
+
+
+def test_a_stop_waits_for_requests_but_not_for_ever(folder):
+    with serving(folder, "--graceful-timeout", "1") as command:
+        port, answers = command.port(), {}
+
+        def get(seconds):
+            try:
+                answers[seconds] = ask(port, f"/notes/{seconds}")[0]
+            except (OSError, http.client.HTTPException) as error:
+                answers[seconds] = error
+
+        assert ask(port, "/notes/0")[0] == 200
+        threads = [threading.Thread(target=get, args=[seconds]) for seconds in (0.6, 600)]
+        for thread in threads:
+            thread.start()
+        assert ask(port, "/notes/0.2")[0] == 200  # by now the others have been read
+        assert command.end(signal.SIGTERM) == 0
+        for thread in threads:
+            thread.join(SECONDS)
+        assert answers[0.6] == 200
+        assert answers[600] != 200
+        with socket.socket() as sock:
+            assert sock.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
+
+
+def test_a_second_ctrl_c_waits_for_nothing(folder):
+    with serving(folder) as command:
+        port = command.port()
+        with socket.create_connection(("127.0.0.1", port), SECONDS) as sock:
+            sock.sendall(b"GET /notes/600 HTTP/1.1\r\nHost: here\r\n\r\n")
+            assert ask(port, "/notes/0.2")[0] == 200
+            command.process.send_signal(signal.SIGINT)
+            while True:
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) != 0:
+                        break
+            assert command.end(signal.SIGINT) == 130
+
+
+def test_workers_end_with_the_one_that_looks_after_them(folder):
+    with serving(folder) as command:
+        port = command.port()
+        assert ask(port, "/notes/0")[0] == 200
+        worker = command.workers()[0]
+        command.process.kill()
+        for _ in range(10_000):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) != 0:
+                    break
+        else:
+            pytest.fail(f"worker {worker} still serves")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (CODE + "import nothing_of_this_name", "No module named 'nothing_of_this_name'"),
+        (
+            CODE.replace("async def get", "async def setup(self, *_): 1 / 0\n    async def get"),
+            "Zero",
+        ),
+    ],
+)
+def test_an_application_that_does_not_start_is_told_once_and_ends(folder, code, said):
+    (folder / "app.py").write_text(code)
+    with serving(folder, "--workers", "3") as command:
+        assert command.end() == 1
+        assert command.text.count("Traceback") == 1
+        assert said in command.text
+        last = command.records()[-1]["message"]
+        assert "ended with the exit code 1 before it could take requests" in last
+
+
+def test_a_unix_socket(folder):
+    path = folder / "s"
+    with serving(folder, "--uds", str(path)) as command:
+        command.wait_for(f"listening on unix:{path}")
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(SECONDS)
+            client.connect(str(path))
+            client.sendall(b"GET /notes/0 HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+            answer = b""
+            while part := client.recv(65536):
+                answer += part
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert command.end(signal.SIGTERM) == 0
+        assert not path.exists()
