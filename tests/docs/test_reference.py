@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from alula.errors import FrameworkError
+
 ROOT = Path(__file__).parents[2]
 NEWCOMERS = ROOT / "docs" / "from-feathersjs.md"
 
@@ -102,3 +104,33 @@ def test_the_page_for_newcomers_says_what_each_is_called_here():
 def test_a_word_is_not_found_in_another():
     assert has_word("$in", "`$in`, `$nin`")
     assert not has_word("in", "`$in` or inner")
+
+
+# Where users import from, beside the packages of the first floor.
+PUBLIC_MODULES = [
+    *("alula", "alula.configuration", "alula.errors", "alula.types", "alula.adapters.base"),
+    *("alula.adapters.memory", "alula.adapters.mongodb", "alula.adapters.mongodb.local"),
+]
+PUBLIC_PACKAGES = [
+    f"alula.{path.parent.name}"
+    for path in sorted((ROOT / "src" / "alula").glob("*/__init__.py"))
+    if path.parent.name not in {"adapters", "cli"}  # one is empty, one a command
+]
+
+
+@pytest.mark.parametrize("module", [*PUBLIC_MODULES, *PUBLIC_PACKAGES])
+def test_everything_that_a_room_offers_is_in_the_reference(module, inventory):
+    offered = importlib.import_module(module).__all__
+    assert [name for name in offered if f"{module}.{name}" not in inventory] == []
+
+
+def test_the_table_of_errors_is_right():
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\d+) \| `([\w-]+)` \|",
+        (ROOT / "docs" / "errors.md").read_text(),
+        re.MULTILINE,
+    )
+    classes = FrameworkError.__subclasses__()
+    ours = [each for each in classes if each.__module__ == FrameworkError.__module__]
+    told = {(name, int(code), class_name) for name, code, class_name in rows}
+    assert told == {(each.__name__, each.code, each.class_name) for each in ours}
