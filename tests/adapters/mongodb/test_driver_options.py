@@ -66,6 +66,15 @@ def test_a_name_that_no_call_knows_is_an_error():
         options_for("find", Params(docdb={"sesion": 1}))
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("return_document", "as it is after"), ("ordered", "or none"), ("filter", "params.query")],
+)
+def test_what_a_service_has_its_own_way_for_is_said(name, why):
+    with pytest.raises(ValueError, match=rf"params\.docdb has '{name}'; .*{why}"):
+        options_for("change", Params(docdb={name: 1}))
+
+
 @pytest.mark.parametrize("call", ["find", "aggregate", "count", "change"])
 @pytest.mark.parametrize(
     ("hint", "wanted"),
@@ -119,3 +128,5 @@ def test_an_upsert_of_a_query_has_the_options_of_a_change():
         "collation": COLLATION,
         "return_document": ReturnDocument.AFTER,
     }
+    for none in (None, {}, {"upsert": False}, {"comment": "c"}):
+        assert upsert_options(Params(docdb=none)) is None

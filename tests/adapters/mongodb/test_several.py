@@ -97,9 +97,9 @@ async def test_a_session_without_a_transaction_gets_one(people, collection, clie
     sent = []
     real = AsyncClientSession.with_transaction
 
-    async def spy(session, work):
+    async def spy(session, work, **options):
         sent.append(session)
-        return await real(session, work)
+        return await real(session, work, **options)
 
     async with client.start_session() as session:
         params = {"docdb": {"session": session}}

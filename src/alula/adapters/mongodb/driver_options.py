@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pymongo import ReturnDocument
 
+from alula.adapters.mongodb.model import CONCERNS
 from alula.context import Params
 from alula.query import Query
 
@@ -62,7 +63,15 @@ _COLLATED: Final = frozenset({"find", "aggregate", "count", "change", "delete", 
 """The calls of find, patch and remove, which ``params.collation`` is for."""
 _RANGE: Final = frozenset({"limit", "skip", "sort"})
 """What goes together with the query: see `ranged`."""
-_KNOWN: Final = _RANGE.union(*_OPTIONS.values())
+_PAIRED: Final = frozenset({"hint", "min", "max"})
+"""What may be given as pairs, which not every call of the driver knows."""
+_KNOWN: Final = (_RANGE | CONCERNS).union(*_OPTIONS.values())
+_NOT_READ: Final = {
+    "return_document": "patch and update answer the record as it is after the change",
+    "ordered": "create stores all records of a list or none",
+    "filter": "the criteria stand in params.query",
+}
+"""What the driver knows and a service has its own way for."""
 
 
 def options_for(call: Call, params: Params) -> dict[str, Any]:
@@ -84,12 +93,11 @@ def options_for(call: Call, params: Params) -> dict[str, Any]:
         found["collation"] = dict(params.collation)
     for name, value in (given or {}).items():
         if name in known:
-            listed = name == "hint" and isinstance(value, list | tuple)
+            listed = name in _PAIRED and isinstance(value, list | tuple)
             found[known[name]] = dict(_pairs(value)) if listed else value
         elif name not in _KNOWN:
-            raise ValueError(
-                f"params.docdb has {name!r}; MongoDBService reads {', '.join(sorted(_KNOWN))}"
-            )
+            why = _NOT_READ.get(name) or f"MongoDBService reads {', '.join(sorted(_KNOWN))}"
+            raise ValueError(f"params.docdb has {name!r}; {why}")
     return found
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pymongo.asynchronous.collection import AsyncCollection
 
-__all__ = ["Collection", "Model", "ModelSource", "resolved"]
+__all__ = ["CONCERNS", "Collection", "Model", "ModelSource", "resolved", "with_concerns"]
 
 _log = logging.getLogger("alula.mongodb")
 
@@ -19,6 +19,9 @@ Collection: TypeAlias = AsyncCollection[dict[str, Any]]
 Model: TypeAlias = (
     Collection | Awaitable[Collection] | Callable[[], Collection | Awaitable[Collection]]
 )
+
+CONCERNS: Final = frozenset({"read_preference", "read_concern", "write_concern"})
+"""The options of a call that the driver keeps with the collection."""
 
 
 class ModelSource:
@@ -100,3 +103,10 @@ async def resolved(model: Any) -> Collection:
             " AsyncMongoClient, an awaitable of one, or a function that returns either"
         )
     return model
+
+
+def with_concerns(model: Collection, options: Mapping[str, Any] | None) -> Collection:
+    """Return the collection as it is read and written with some options; others mean nothing."""
+    if options is None or CONCERNS.isdisjoint(options):
+        return model
+    return model.with_options(**{name: options[name] for name in CONCERNS if name in options})

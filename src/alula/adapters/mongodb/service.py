@@ -32,7 +32,7 @@ from alula.adapters.mongodb.documents import (
 )
 from alula.adapters.mongodb.driver_options import options_for, ranged, session_of, upsert_options
 from alula.adapters.mongodb.failures import translated
-from alula.adapters.mongodb.model import Collection, Model, ModelSource, resolved
+from alula.adapters.mongodb.model import Collection, Model, ModelSource, resolved, with_concerns
 from alula.adapters.mongodb.object_ids import keyword_object_id
 from alula.adapters.mongodb.pipeline import Stage, counting, page_and_total, with_own_stages
 from alula.adapters.mongodb.several import create_all, patch_all, remove_all
@@ -161,12 +161,13 @@ class MongoDBService(AdapterService):
             Timeout: It took longer than an operation may.
             Exception: Whatever the model raises.
         """
-        if params is not None and params.adapter and "model" in params.adapter:
-            return await in_time(resolved(params.adapter["model"]), self.seconds_for(params))
         found = self._source.collection
-        if found is not None:
-            return found
-        return await in_time(self._source.resolve(), self.seconds_for(params or Params()))
+        params = Params() if params is None else params
+        if params.adapter and "model" in params.adapter:
+            found = await in_time(resolved(params.adapter["model"]), self.seconds_for(params))
+        elif found is None:
+            found = await in_time(self._source.resolve(), self.seconds_for(params))
+        return with_concerns(found, params.docdb)
 
     # -- raw access ----------------------------------------------------------------------------
 

@@ -10,11 +10,13 @@ may be answered twice, and of new records those before the first refused one sta
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import bson
 from bson import ObjectId
 from bson.raw_bson import RawBSONDocument
+from pymongo import ReadPreference
 from pymongo.asynchronous.client_session import AsyncClientSession
 
 from alula.adapters.mongodb.filters import Filter
@@ -134,15 +136,17 @@ async def together(
 ) -> _T:
     """Do some work in one transaction: that of a session, or a new one where the server has them.
 
-    A session that is in none gets one for this work. The driver begins a new one again where
-    another write was in its way.
+    A session that is in none gets one for this work. It is acknowledged as the collection's writes
+    are, and reads from the primary, wherever else reads go. The driver begins anew where another
+    write was in its way.
     """
     if (session is not None and session.in_transaction) or not await _has_transactions(model):
         return await work(session)
-    if session is not None:
-        return await session.with_transaction(work)
-    async with model.database.client.start_session() as own:
-        return await own.with_transaction(work)
+    concern = model.write_concern if model.write_concern.acknowledged else None
+    async with nullcontext(session) if session else model.database.client.start_session() as own:
+        return await own.with_transaction(
+            work, write_concern=concern, read_preference=ReadPreference.PRIMARY
+        )
 
 
 async def _has_transactions(model: Collection) -> bool:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-from pymongo import AsyncMongoClient
+from pymongo import AsyncMongoClient, ReadPreference
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.client_session_shared import TransactionOptions
 from pymongo.errors import OperationFailure, PyMongoError
@@ -66,6 +66,7 @@ def transaction(client: Client | None = None, *, seconds: float = 30, **options:
     """
     if client is not None and not isinstance(client, AsyncMongoClient):
         raise TypeError(f"transaction() takes an AsyncMongoClient, not {client!r}")
+    options = {"read_preference": ReadPreference.PRIMARY, **options}  # whatever the client prefers
     TransactionOptions(**options)
 
     async def run(context: HookContext, next: Callable[[], Awaitable[None]]) -> None:
