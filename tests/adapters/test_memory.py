@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from types import MappingProxyType
+from typing import ClassVar
 from uuid import UUID
 
 import pytest
@@ -317,7 +318,7 @@ class TestOrders:
     async def test_without_a_number_it_stops_at_the_last_one(self, monkeypatch):
         looked_at = []
 
-        def predicate(criteria):
+        def predicate(criteria, max_steps):
             return lambda record: looked_at.append(record["id"]) or True
 
         module = sys.modules[MemoryService.__module__]
@@ -328,6 +329,48 @@ class TestOrders:
         assert looked_at == [0, 1, 2]
         await service.find({"query": {"a": 1, "$limit": 2}, "paginate": {"max": 5}})
         assert len(looked_at) == 103
+
+
+class TestLongLists:
+    """One short request can not keep the event loop busy for long."""
+
+    CONDITIONS: ClassVar = {"$or": [{"a.x": number} for number in range(30)]}
+
+    @pytest.fixture
+    def service(self, monkeypatch):
+        monkeypatch.setattr(sys.modules[MemoryService.__module__], "_MAX_STEPS", 50_000)
+        return MemoryService([{"id": 1, "a": [{}] * 1000}], multi=True)
+
+    async def test_many_conditions_on_one_are_refused_to_others(self, service):
+        outside = {"query": self.CONDITIONS, "provider": "rest"}
+        for call in (
+            service.find(outside),
+            service.find({**outside, "paginate": {"max": 5}}),
+            service.get(1, outside),
+            service.update(1, {"b": 1}, outside),
+            service.patch(1, {"b": 1}, outside),
+            service.patch(None, {"b": 1}, outside),
+            service.remove(1, outside),
+            service.remove(None, outside),
+        ):
+            with pytest.raises(BadRequest, match="too many conditions for the long lists of these"):
+                await call
+        assert len(await service.find()) == 1
+
+    async def test_a_few_conditions_are_answered(self, service):
+        query = {"$or": [{"a.x": 1}, {"a.x": None}]}
+        assert len(await service.find({"query": query, "provider": "rest"})) == 1
+
+    async def test_calls_of_the_application_itself_have_no_limit(self, service):
+        assert await service.find({"query": self.CONDITIONS}) == []
+
+    async def test_the_limit_is_some_tenths_of_a_second(self):
+        service = MemoryService([{"id": 1, "a": ["x"] * 100_000}])
+        query = {"$or": [{"a": str(number)} for number in range(10)]}
+        assert await service.find({"query": query, "provider": "rest"}) == []
+        query["$or"].append({"a": "y"})
+        with pytest.raises(BadRequest):
+            await service.find({"query": query, "provider": "rest"})
 
 
 NAMES = st.sampled_from("abc")

@@ -17,6 +17,7 @@ from alula.query.compare import (
     is_nan,
     is_number,
     sort_key,
+    trimmed,
 )
 
 NAN = float("nan")
@@ -255,3 +256,42 @@ def test_the_order_is_transitive(some):
     low, middle, high = sorted(map(sort_key, some))
     assert low <= middle <= high
     assert low <= high
+
+
+ATOMS = st.none() | st.booleans() | st.integers(-2, 2) | st.text("ab", max_size=1)
+VALUES = st.recursive(
+    ATOMS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(VALUES, VALUES)
+def test_what_was_trimmed_compares_as_the_whole_does(value, like):
+    whole, part, other = sort_key(value), sort_key(trimmed(value, like)), sort_key(like)
+    assert (part == other) is (whole == other)
+    assert (part < other) is (whole < other)
+    assert (part > other) is (whole > other)
+
+
+def size_of(value):
+    inner = value.values() if isinstance(value, dict) else value
+    return 1 + sum(map(size_of, inner)) if isinstance(value, (dict, list, tuple)) else 1
+
+
+@pytest.mark.parametrize(
+    ("value", "like"),
+    [
+        ([1] * 1000, [1]),
+        ([[1] * 1000], [[1]]),
+        ([[1] * 1000], [1]),
+        ({"a": [1] * 1000}, {"a": 1}),
+        (dict.fromkeys(range(1000)), {"a": 1}),
+        ([1] * 1000, {"a": 1}),
+        ({"a": [1] * 1000}, [1]),
+    ],
+)
+def test_what_was_trimmed_is_hardly_larger_than_what_it_is_compared_to(value, like):
+    assert size_of(trimmed(value, like)) <= 2 * size_of(like)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from math import isfinite
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ __all__ = [
     "is_nan",
     "is_number",
     "sort_key",
+    "trimmed",
 ]
 
 # The types in their order. A missing field counts as null; only an empty list comes before it.
@@ -80,6 +82,7 @@ class _Own:
 _NAN = _NotANumber()
 _EPOCH = datetime(1970, 1, 1)
 _ZERO = timedelta()
+_FLAT = frozenset({str, int, float, bool, type(None)})
 _MAX_DEPTH = 100
 """MongoDB stores no more levels than this; what lies deeper counts as equal."""
 
@@ -156,3 +159,26 @@ def _instant(value: date) -> timedelta:
     if not isinstance(value, datetime):
         return datetime(value.year, value.month, value.day) - _EPOCH
     return value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or _ZERO)
+
+
+def trimmed(value: Any, like: Any) -> Any:
+    """Return as much of a value as decides how it compares to another.
+
+    Whatever its size, that is no more than the other has.
+
+    Args:
+        value: Any value.
+        like: What it is going to be compared to, by their sort keys.
+    """
+    if value.__class__ in _FLAT:
+        return value
+    if isinstance(value, ARRAYS):
+        if not isinstance(like, ARRAYS):
+            return ()  # the types decide
+        return [*map(trimmed, value, like), *([None] if len(value) > len(like) else ())]
+    if isinstance(value, Mapping):
+        if not isinstance(like, Mapping):
+            return {}
+        fields = zip(value.items(), chain(like.values(), (None,)), strict=False)
+        return {name: trimmed(inner, other) for (name, inner), other in fields}
+    return value

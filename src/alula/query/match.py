@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from alula.errors import BadRequest
+from alula.query.budget import LONG, Budget, Walk, weight_of
 from alula.query.compare import ARRAYS, MISSING, element_index, is_nan, is_number
 from alula.query.criteria import And, Criterion, Where
 from alula.query.operators import VALUE_TESTS, Test, pattern_of, truth_of
@@ -34,23 +35,26 @@ _WHOLE_LIST = frozenset({"$exists", "$size", "$elemMatch"})
 """Operators that look at a list itself and not at its elements."""
 
 
-def predicate(criteria: And) -> Callable[[Record], bool]:
+def predicate(criteria: And, max_steps: int | None = None) -> Callable[[Record], bool]:
     """Return a function that says whether a record meets the criteria, as MongoDB means them.
 
     Args:
         criteria: Those of a `Query`.
+        max_steps: How many elements of long lists it may look at, over all records; None for any
+            number. A list counts once for each condition.
 
     Raises:
         BadRequest: The value of an opened operator makes no sense (an invalid ``$regex``), or
-            records in memory can not be tested for the operator.
+            records in memory can not be tested for the operator. By the function: there are too
+            many conditions for the lists of the records.
     """
-    return _criterion(criteria)
+    return _criterion(criteria, Budget(max_steps))
 
 
-def _criterion(criterion: Criterion) -> Test:
+def _criterion(criterion: Criterion, budget: Budget) -> Test:
     if isinstance(criterion, Where):
-        return _all(_tests(criterion.tests, _on_field(criterion.field)))
-    parts = [_criterion(part) for part in criterion.parts]
+        return _all(_tests(criterion.tests, _on_field(criterion.field, budget)))
+    parts = [_criterion(part, budget) for part in criterion.parts]
     return _all(parts) if isinstance(criterion, And) else _any(parts)
 
 
@@ -129,7 +133,8 @@ def _on_value(name: str, wanted: Any) -> Test:
 def _has_element(wanted: And | tuple[tuple[str, Any], ...]) -> Test:
     """Return the test of ``$elemMatch``: of elements themselves, or of the fields in them."""
     if isinstance(wanted, And):
-        meets = _on_fields_of_element(_criterion(wanted))
+        # What is in there counts where the list is met, times the tests.
+        meets = _on_fields_of_element(_criterion(wanted, Budget()))
     else:
         meets = _all(_tests(wanted, _on_value))
     return lambda value: isinstance(value, ARRAYS) and any(map(meets, value))
@@ -144,83 +149,100 @@ def _on_fields_of_element(test: Test) -> Test:
     return meets
 
 
-def _on_field(field: str) -> Builder:
+def _on_field(field: str, budget: Budget) -> Builder:
     """Return what makes the tests of a field of a record."""
 
     def build(name: str, wanted: Any) -> Test:
         if "." in field:
-            return _on_path(field, name, wanted)
+            return _on_path(field, name, wanted, budget)
         if name == "$eq" and isinstance(wanted, str):
-            return _equals_string(field, wanted)
+            return _equals_string(field, wanted, budget)
         if name == "$eq" and is_number(wanted) and not is_nan(wanted):
-            return _equals_number(field, wanted)
+            return _equals_number(field, wanted, budget)
         test = _on_value(name, wanted)
-        if name in _WHOLE_LIST:
-            return lambda record: test(record.get(field, MISSING))
+        weight, expand = weight_of(name, wanted), name not in _WHOLE_LIST
 
         def on_field(record: Record) -> bool:
             value = record.get(field, MISSING)
-            return test(value) or (isinstance(value, ARRAYS) and any(map(test, value)))
+            if isinstance(value, ARRAYS):
+                _count(value, budget, weight)
+                return test(value) or (expand and any(map(test, value)))
+            return test(value)
 
         return on_field
 
     return build
 
 
+def _count(items: Sequence[Any], budget: Budget, weight: int = 1) -> None:
+    if len(items) * weight > LONG:
+        budget.spend(len(items) * weight)
+
+
 # The two most frequent tests once more, without a second call for each record.
 
 
-def _equals_string(field: str, wanted: str) -> Test:
+def _equals_string(field: str, wanted: str, budget: Budget) -> Test:
     def equals(record: Record) -> bool:
         value = record.get(field)
-        return value == wanted or (isinstance(value, ARRAYS) and wanted in value)
+        if isinstance(value, ARRAYS):
+            _count(value, budget)
+            return wanted in value
+        return bool(value == wanted)
 
     return equals
 
 
-def _equals_number(field: str, wanted: Any) -> Test:
+def _equals_number(field: str, wanted: Any, budget: Budget) -> Test:
     def equals(record: Record) -> bool:
         value = record.get(field)
         if value == wanted:
             return value.__class__ is not bool
-        return isinstance(value, ARRAYS) and any(
-            item == wanted and item.__class__ is not bool for item in value
-        )
+        if not isinstance(value, ARRAYS):
+            return False
+        _count(value, budget)
+        return any(item == wanted and item.__class__ is not bool for item in value)
 
     return equals
 
 
-def _on_path(field: str, name: str, wanted: Any) -> Test:
+def _on_path(field: str, name: str, wanted: Any, budget: Budget) -> Test:
     test = _on_value(name, wanted)
     path = field.split(".")
-    expand = name not in _WHOLE_LIST
+    weight, expand = weight_of(name, wanted), name not in _WHOLE_LIST
 
     def on_path(record: Record) -> bool:
         value: Any = record
         for at, part in enumerate(path):
             if value.__class__ is not dict:  # a list on the way, or the end of the way
-                return any(map(test, _reach(value, path, at, set(), expand=expand)))
+                walk = Walk()
+                found = _reach(value, path, at, walk, expand=expand)
+                steps = walk.steps + len(found) * weight
+                if steps > LONG:
+                    budget.spend(steps)
+                return any(map(test, found))
             value = value.get(part, MISSING)
-        return test(value) or (expand and isinstance(value, ARRAYS) and any(map(test, value)))
+        if isinstance(value, ARRAYS):
+            _count(value, budget, weight)
+            return test(value) or (expand and any(map(test, value)))
+        return test(value)
 
     return on_path
 
 
-def _reach(
-    value: Any, path: list[str], at: int, seen: set[tuple[int, int]], *, expand: bool
-) -> list[Any]:
+def _reach(value: Any, path: list[str], at: int, walk: Walk, *, expand: bool) -> list[Any]:
     """Return all values that the rest of a dotted name leads to.
 
     Args:
         value: Where it starts.
         path: The parts of the name.
         at: Index of the next part.
-        seen: The lists that were gone through, each with the index of the part.
+        walk: What was gone through.
         expand: Whether a list at the end also gives each of its elements.
     """
     while at < len(path):
         if isinstance(value, ARRAYS):
-            return _reach_through(value, path, at, seen, expand=expand)
+            return _reach_through(value, path, at, walk, expand=expand)
         if not isinstance(value, Mapping):
             return [MISSING]
         value = value.get(path[at], MISSING)
@@ -229,22 +251,23 @@ def _reach(
 
 
 def _reach_through(
-    items: Sequence[Any], path: list[str], at: int, seen: set[tuple[int, int]], *, expand: bool
+    items: Sequence[Any], path: list[str], at: int, walk: Walk, *, expand: bool
 ) -> list[Any]:
     """Do the same for a list on the way: each object in it, and the element a number names."""
     # Numbers lead to one list on several ways, whose number would grow with each level.
-    if (id(items), at) in seen:
+    if (id(items), at) in walk.seen:
         return []
-    seen.add((id(items), at))
+    walk.seen.add((id(items), at))
+    walk.steps += len(items)
     found = []
     for item in items:
         if isinstance(item, Mapping):
-            found += _reach(item, path, at, seen, expand=expand)
+            found += _reach(item, path, at, walk, expand=expand)
     index = element_index(path[at], items)
     if index is not None:
         item = items[index]
         if at + 1 == len(path):
             found.append(item)
         elif isinstance(item, (Mapping, *ARRAYS)):
-            found += _reach(item, path, at + 1, seen, expand=expand)
+            found += _reach(item, path, at + 1, walk, expand=expand)
     return found

@@ -27,6 +27,7 @@ from alula.query.compare import (
     is_nan,
     is_number,
     sort_key,
+    trimmed,
 )
 
 __all__ = ["VALUE_TESTS", "Test", "pattern_of", "truth_of"]
@@ -52,7 +53,7 @@ def _equal(wanted: Any) -> Test:
         return lambda value: value == wanted or matches(value)
     key = sort_key(wanted)
     if key[0] in (OBJECT, ARRAY, DATE):
-        return lambda value: sort_key(value) == key
+        return lambda value: sort_key(trimmed(value, wanted)) == key
     return lambda value: bool(value == wanted)
 
 
@@ -88,7 +89,7 @@ def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
             return _own_range(compare, bound)
 
         def in_range(value: Any) -> bool:
-            found_kind, found = sort_key(value)
+            found_kind, found = sort_key(trimmed(value, bound))
             return found_kind == kind and compare(found, payload)
 
         return in_range
