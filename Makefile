@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-smoke docs fuzz faults dist clean
+.PHONY: help setup demo test lint format bench bench-smoke docs generator-matrix fuzz faults dist clean
 # With the environment's own folder in front, so that everything finds the Node chosen by the setup.
 python := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
 export PYTHON
@@ -51,6 +51,10 @@ fuzz: ## search longer for counterexamples with Hypothesis
 faults: ## kill databases for minutes while clients write
 	@scripts/setup test
 	@ALULA_FAULTS=full $(python) -m pytest -q -o faulthandler_timeout=0 tests/faults
+
+generator-matrix: ## make, test and run an application for every combination of answers
+	@scripts/setup test
+	@$(python) -m tests.generator.journey --all
 
 dist: ## build what a release uploads into dist/
 	@scripts/setup test

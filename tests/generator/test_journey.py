@@ -1,0 +1,42 @@
+"""A new user, from nothing to an application with rules of its own."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+
+import pytest
+from tests.generator.journey import EVERYTHING, PAIRWISE, STARTS, Answers, JourneyError, explore
+from tests.requirements import absent, require_mongod
+
+NO_CURL = "no curl on the PATH: the journey of a new user is left out"
+
+
+@pytest.mark.slow
+def test_every_pair_of_answers_leads_to_an_application(tmp_path, capsys):
+    require_mongod()
+    if shutil.which("curl") is None:
+        absent(NO_CURL)
+    try:
+        clocks = explore(tmp_path, PAIRWISE)
+    except JourneyError as error:
+        if "No matching distribution" in str(error) or "Failed to establish" in str(error):
+            absent(f"no package index, so the journey of a new user is left out: {error}")
+        raise
+    with capsys.disabled():
+        for row, clock in clocks.items():
+            print(f"\njourney: {row.name}: {clock}", end="")
+
+
+def test_the_rows_hold_every_pair_of_answers():
+    for one, other in itertools.combinations(Answers._fields[:3], 2):
+        wanted = {(getattr(row, one), getattr(row, other)) for row in EVERYTHING}
+        assert {(getattr(row, one), getattr(row, other)) for row in PAIRWISE} == wanted
+    assert {row.start for row in PAIRWISE} == set(STARTS)
+    assert set(PAIRWISE) <= set(EVERYTHING)
+
+
+def test_every_combination_has_a_folder_of_its_own():
+    names = {row.name for row in EVERYTHING}
+    assert len(names) == len(EVERYTHING) == 2 * 2 * 2 * len(STARTS)
+    assert all(len(name) <= 24 for name in names)
