@@ -134,6 +134,7 @@ class _Uvicorn(uvicorn.Server):
         try:
             await self.main_loop()
             if self._linger:
+                self._announce_the_end()
                 await self._accept_the_last(sock)
                 await self._serve_the_last()
         finally:
@@ -145,6 +146,15 @@ class _Uvicorn(uvicorn.Server):
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), 1)
+
+    def _announce_the_end(self) -> None:
+        """Have every answer from here on close its connection, and say so."""
+        state = self.server_state
+        state.default_headers = [*state.default_headers, (b"connection", b"close")]
+        for connection in state.connections:
+            cycle: Any = getattr(connection, "cycle", None)
+            if cycle is not None and not cycle.response_complete:
+                cycle.keep_alive = False
 
     async def _accept_the_last(self, sock: socket.socket) -> None:
         """Take the connections that the system has accepted, and no more.
@@ -167,16 +177,10 @@ class _Uvicorn(uvicorn.Server):
                 )
 
     async def _serve_the_last(self) -> None:
-        """Answer what comes in on connections that are open, and close each with its answer."""
-        state = self.server_state
-        state.default_headers = [*state.default_headers, (b"connection", b"close")]
-        for connection in tuple(state.connections):
-            cycle: Any = getattr(connection, "cycle", None)
-            if cycle is not None and not cycle.response_complete:
-                cycle.keep_alive = False
+        """Answer what comes in on connections that are open, for as long as there are some."""
         clock = asyncio.get_running_loop().time
         until = clock() + self._linger
-        while state.connections and clock() < until:  # noqa: ASYNC110  # nothing tells of the last
+        while self.server_state.connections and clock() < until:  # noqa: ASYNC110  # none tells
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _protocol(self) -> Any:

@@ -75,10 +75,11 @@ class Reloader:
         Args:
             status: The exit code.
         """
-        if self._stopped.is_set() and self._worker is not None:
+        if not self._stopped.is_set():
+            self._status = status
+            self._stopped.set()
+        elif self._worker is not None:
             self._worker.kill()
-        self._status = status
-        self._stopped.set()
 
     def listen_to_signals(self) -> None:
         """Stop on SIGINT and SIGTERM."""

@@ -23,6 +23,9 @@ __all__ = ["develop", "produce"]
 
 _log = logging.getLogger("alula.serve")
 
+IS_UNIX: Final = os.name == "posix"
+"""Whether sockets can be handed to other processes by their descriptors."""
+
 _CLEANING_SECONDS: Final = 15
 """How long a worker may take for what comes after its last request, before it is killed."""
 
@@ -86,7 +89,7 @@ def develop(settings: WorkerSettings, host: str, port: int, watched: Sequence[Pa
 
 
 def _listen(host: str, port: int, path: str | None) -> socket.socket:
-    if os.name == "nt":
+    if not IS_UNIX:
         raise Missing(
             "alula serve and alula dev need a system with Unix processes; here, run the"
             " application from a script: app.run(3030)"

@@ -48,8 +48,11 @@ def _files(place: str) -> Iterator[str]:
     if not os.path.isdir(place):  # noqa: PTH112  # as above
         yield place
         return
-    with os.scandir(place) as entries:
-        found = list(entries)
+    try:
+        with os.scandir(place) as entries:
+            found = list(entries)
+    except OSError:
+        return  # it is gone, or somebody else's
     if any(entry.name == _ENVIRONMENT for entry in found):
         return
     for entry in found:

@@ -1,0 +1,180 @@
+"""Workers as processes, and the commands that look after them, in the process of the tests."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import logging
+import os
+import signal
+import socket
+import threading
+from contextlib import closing
+
+import pytest
+from tests.cli.serving.commands import SOURCE
+
+import alula.cli.serving.running as running_module
+from alula.cli.failures import Missing
+from alula.cli.serving.process import WorkerProcess, ending
+from alula.cli.serving.running import develop, produce
+from alula.cli.serving.settings import WorkerSettings
+from alula.listening import listen_at_port
+
+SECONDS = 30
+CODE = """
+import os
+from alula import App
+from alula.express import express, rest
+app = express(App())
+app.configure(rest())
+app.get("/", lambda req, res: res.json(os.environ.get("SAID", "nothing")))
+"""
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", SOURCE)
+    (tmp_path / "app.py").write_text(CODE)
+    (tmp_path / "json.py").write_text("1 / 0  # in the place of a module that Alula needs")
+
+
+@pytest.fixture
+def sock():
+    with listen_at_port("127.0.0.1", 0) as sock:
+        yield sock
+
+
+def ask(sock):
+    with closing(http.client.HTTPConnection(*sock.getsockname(), timeout=SECONDS)) as connection:
+        connection.request("GET", "/")
+        return connection.getresponse().read().decode()
+
+
+async def test_a_worker_tells_when_it_takes_requests(sock):
+    worker = await WorkerProcess.start(WorkerSettings("app:app"), sock, {"SAID": "this"})
+    assert not worker.is_ready
+    async with asyncio.timeout(SECONDS):
+        assert await worker.started()
+        assert worker.is_ready
+        assert not worker.retiring
+        assert await asyncio.to_thread(ask, sock) == '"this"'
+        worker.stop()
+        assert worker.retiring
+        assert await worker.ended == 0
+    worker.kill()  # it has ended
+
+
+async def test_a_worker_that_does_not_start_tells_that_too(sock, capfd):
+    worker = await WorkerProcess.start(WorkerSettings("app:nothing"), sock)
+    async with asyncio.timeout(SECONDS):
+        assert not await worker.started()
+        assert await worker.ended == 1
+    assert "has no 'nothing'" in capfd.readouterr().err
+
+
+async def test_a_worker_that_is_killed(sock):
+    worker = await WorkerProcess.start(WorkerSettings("app:app"), sock)
+    worker.kill()
+    async with asyncio.timeout(SECONDS):
+        assert await worker.ended == -signal.SIGKILL
+    assert not worker.is_ready
+
+
+def test_endings_in_words():
+    assert ending(3) == "ended with the exit code 3"
+    assert ending(-signal.SIGSEGV) == "was ended by SIGSEGV"
+
+
+# -- the commands ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _signals_as_they_were():
+    before = [signal.getsignal(number) for number in HANDLED]
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    for number, handler in zip(HANDLED, before, strict=True):
+        signal.signal(number, handler)
+    for handler in set(root.handlers) - set(handlers):
+        root.removeHandler(handler)
+    root.setLevel(level)
+
+
+@pytest.fixture
+def bound(monkeypatch):
+    """Return the sockets that a command has opened."""
+    opened = []
+
+    def listen(host, port):
+        opened.append(listen_at_port(host, port))
+        return opened[-1]
+
+    monkeypatch.setattr(running_module, "listen_at_port", listen)
+    return opened
+
+
+def stopping(sockets, number, answers):
+    """Begin to ask the server once there is one, and stop it then."""
+
+    def run():
+        while not sockets:
+            pass
+        try:
+            answers.append(ask(sockets[0]))
+        finally:
+            os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+@pytest.mark.usefixtures("_signals_as_they_were")
+@pytest.mark.parametrize("kind", ["serve", "dev"])
+def test_a_command_serves_until_a_signal_comes(bound, kind, tmp_path):
+    answers = []
+    settings = WorkerSettings("app:app", access_log=False, development=kind == "dev")
+    thread = stopping(bound, signal.SIGINT, answers)
+    if kind == "serve":
+        status = produce(settings, 1, host="127.0.0.1", port=0, path=None)
+    else:
+        status = develop(settings, "127.0.0.1", 0, [tmp_path])
+    thread.join(SECONDS)
+    assert status == 130
+    assert answers == ['"nothing"']
+    assert bound[0].fileno() == -1
+
+
+def test_a_port_in_use_says_so(sock):
+    host, port = sock.getsockname()
+    for start in (
+        lambda: produce(WorkerSettings("app:app"), 1, host=host, port=port, path=None),
+        lambda: develop(WorkerSettings("app:app"), host, port, []),
+    ):
+        with pytest.raises(Missing, match=f"can not listen on {host}:{port}: .* another port"):
+            start()
+
+
+def test_a_path_in_use_says_so(tmp_path):
+    (tmp_path / "s").write_text("")
+    with pytest.raises(Missing, match="there is a file that is no socket; choose another path"):
+        produce(WorkerSettings("app:app"), 1, host="", port=0, path=str(tmp_path / "s"))
+
+
+def test_without_unix_processes_it_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(running_module, "IS_UNIX", False)
+    with pytest.raises(Missing, match=r"app\.run\(3030\)"):
+        develop(WorkerSettings("app:app"), "127.0.0.1", 0, [])
+
+
+def test_a_unix_socket_is_closed_and_its_path_is_removed(tmp_path):
+    path = str(tmp_path / "s")
+    sock = running_module._listen("", 0, path)
+    running_module._close(sock)
+    assert list(tmp_path.glob("s")) == []
+    assert isinstance(sock, socket.socket)
+    assert sock.fileno() == -1

@@ -1,0 +1,183 @@
+"""`alula dev`: a new worker for every change, whatever is in the files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import os
+import signal
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.cli.serving.commands import SOURCE, running
+from tests.cli.serving.loading import eventually
+
+import alula.cli.serving.reloader as reloader_module
+from alula.cli.serving.reloader import Reloader
+from alula.cli.serving.settings import WorkerSettings
+from alula.listening import listen_at_port
+
+SECONDS = 30
+CODE = """
+import os
+from alula import App
+from alula.express import express, rest
+
+class Notes:
+    async def get(self, id, params):
+        if id == "die":
+            os._exit(7)
+        return {"version": 1, "debug": core.debug, "written": os.listdir()}
+
+core = App()
+app = express(core)
+app.configure(rest())
+app.use("notes", Notes())
+"""
+
+
+def ask(port, path="/notes/5"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+async def answered(port, text):
+    """Ask until the answer has a text in it."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                _, body = await asyncio.to_thread(ask, port)
+                if text in body:
+                    return body
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", SOURCE)
+    monkeypatch.delenv("ALULA_DEBUG", raising=False)
+    monkeypatch.setattr(reloader_module, "LOOK_SECONDS", 0.02)
+    path = tmp_path / "app.py"
+    path.write_text(CODE)
+    return path
+
+
+@asynccontextmanager
+async def reloading(file):
+    """Yield a reloader that is running, and its port; its exit code is in the end ``status``."""
+    with listen_at_port("127.0.0.1", 0) as sock:
+        settings = WorkerSettings("app:app", development=True, access_log=False)
+        reloader = Reloader(settings, sock, [file.parent])
+        running_task = asyncio.create_task(reloader.run())
+        try:
+            yield reloader, sock.getsockname()[1]
+        finally:
+            reloader.stop()
+            assert await asyncio.wait_for(running_task, SECONDS) == reloader._status
+
+
+@pytest.mark.slow
+async def test_a_change_a_mistake_and_its_end(file, capfd):
+    async with reloading(file) as (_, port):
+        first = await answered(port, '"version":1')
+        assert '"debug":true' in first
+        assert "__pycache__" not in first
+        file.write_text(CODE.replace("version", "new version"))
+        await answered(port, '"new version":1')
+        file.write_text(CODE + "def broken(:")
+        status, body = 0, await answered(port, "SyntaxError")
+        assert "app.py" in body
+        file.write_text(CODE)
+        await answered(port, '"version":1')
+        status, _ = await asyncio.to_thread(ask, port, "/notes/5")
+        assert status == 200
+    told = capfd.readouterr()
+    assert told.out.count("changed: app.py") == 3
+    assert "def broken(:" in told.err
+
+
+@pytest.mark.slow
+async def test_a_worker_that_dies_comes_back_with_the_next_change(file, capfd):
+    async with reloading(file) as (_, port):
+        await answered(port, '"version":1')
+        with pytest.raises((OSError, http.client.HTTPException)):
+            await asyncio.to_thread(ask, port, "/notes/die")
+        await eventually(lambda: "exit code 7; waiting for a file" in capfd.readouterr().err)
+        waiting = asyncio.create_task(asyncio.to_thread(ask, port))
+        file.write_text(CODE + "\n")
+        assert (await waiting)[0] == 200  # it came while nobody was there
+
+
+async def test_it_ends_while_it_waits_for_a_change(file):
+    file.write_text("import os; os._exit(3)")
+    async with reloading(file) as (reloader, _):
+        await eventually(lambda: reloader._worker and reloader._worker.ended.done())
+        reloader.stop(130)
+    assert reloader._status == 130  # what was said first counts
+
+
+STUBBORN = """
+import signal, time
+from pathlib import Path
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+Path("mark.txt").touch()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("stops", [1, 2])
+async def test_a_worker_that_does_not_end_is_killed(file, monkeypatch, stops):
+    monkeypatch.setattr(reloader_module, "PATIENCE_SECONDS", 600 if stops == 2 else 0.05)
+    mark = file.with_name("mark.txt")
+    file.write_text(STUBBORN)
+    async with reloading(file) as (reloader, _):
+        await eventually(mark.exists)
+        worker = reloader._worker
+        if stops == 2:  # the other one is at the end of the block
+            reloader.stop()
+    assert worker.ended.result() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+async def test_signals(file, number, status):
+    file.write_text("import time; time.sleep(600)")
+    with listen_at_port("127.0.0.1", 0) as sock:
+        reloader = Reloader(WorkerSettings("app:app"), sock, [file.parent])
+        running_task = asyncio.create_task(reloader.run())
+        reloader.listen_to_signals()
+        try:
+            os.kill(os.getpid(), number)
+            assert await asyncio.wait_for(running_task, SECONDS) == status
+        finally:
+            for each in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().remove_signal_handler(each)
+
+
+def test_names_of_files_are_short(file):
+    shown = reloader_module._shown
+    names = [str(file.parent / name) for name in ("a.py", "b.py")]
+    assert shown(names) == "a.py, b.py"
+    assert shown(["/else/where.py", *names, "c", "d"]) == "/else/where.py, a.py, b.py and 2 more"
+
+
+@pytest.mark.slow
+def test_as_the_command(file):
+    with running(file.parent, "dev", "--port", "0") as command:
+        port = command.port()
+        assert ask(port)[0] == 200
+        assert command.end(signal.SIGINT) == 130
+        assert "    /notes  get" in command.text
+        assert "GET /notes/5 200" in command.text
+
+
+async def test_stopped_before_anything_has_begun(file):
+    with listen_at_port("127.0.0.1", 0) as sock:
+        reloader = Reloader(WorkerSettings("app:app"), sock, [file.parent])
+        reloader.stop(3)
+        reloader.stop()
+        assert await reloader.run() == 3
+    assert reloader._worker is None

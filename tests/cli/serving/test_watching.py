@@ -1,0 +1,70 @@
+"""Which files count, and what is a change."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from alula.cli.serving.watching import changed, look
+
+
+@pytest.fixture
+def project(tmp_path):
+    for name in (
+        *("app.py", "settings.toml", ".env", "deep/er/hooks.py", "config.yaml", "more.yml"),
+        *("notes.txt", "data.json", "deep/__pycache__/a.py", ".git/hook.py", "node_modules/x.py"),
+        *("venv/pyvenv.cfg", "venv/lib/a.py", "lib/site-packages/a.py"),
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1")
+    return tmp_path
+
+
+def names(seen, folder):
+    return sorted(os.path.relpath(name, folder) for name in seen)
+
+
+def test_the_files_of_a_project(project):
+    assert names(look([project]), project) == [
+        *(".env", "app.py", "config.yaml", "deep/er/hooks.py", "more.yml", "settings.toml")
+    ]
+
+
+def test_a_file_that_is_named_counts_whatever_it_is(project):
+    data = project / "data.json"
+    assert names(look([project / "deep", data]), project) == ["data.json", "deep/er/hooks.py"]
+
+
+def test_what_is_not_there_is_nothing(project):
+    assert look([project / "gone", project / "gone.py"]) == {}
+
+
+def test_a_folder_that_leads_to_itself_is_looked_into_once(project):
+    (project / "deep" / "again").symlink_to(project)
+    assert len(look([project])) == 6
+
+
+def test_a_folder_that_goes_away_meanwhile_is_nothing(project, monkeypatch):
+    def gone(_):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "scandir", gone)
+    assert look([project]) == {}
+
+
+def test_what_has_changed(project):
+    before = look([project])
+    assert changed(before, look([project])) == []
+    (project / "app.py").write_text("1, 2")
+    (project / "new.py").write_text("")
+    (project / ".env").unlink()
+    expected = [str(project / name) for name in (".env", "app.py", "new.py")]
+    assert changed(before, look([project])) == expected
+
+
+def test_a_change_that_keeps_the_size(project):
+    before = look([project])
+    os.utime(project / "app.py", ns=(1, 1))
+    assert changed(before, look([project])) == [str(project / "app.py")]
