@@ -5,7 +5,7 @@ python := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
 export PYTHON
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
 
 setup: ## prepare .venv for everything below (quick when nothing changed)
 	@scripts/setup
@@ -31,7 +31,7 @@ format: ## let ruff format and mend what it can
 	@$(python) -m ruff check --quiet --fix .
 	@$(python) -m ruff format --quiet .
 
-bench: ## measure against other frameworks, print tables, write plots (only=rest, only=mongodb)
+bench: ## measure against other frameworks, print tables, write plots (only=rest, mongodb or client)
 	@scripts/setup bench
 	@$(python) -m benchmarks.run $(only)
 

@@ -174,13 +174,14 @@ class _Loading:
         if error["type"] == "extra_forbidden":
             near = get_close_matches(name, map(".".join, self._fields), 1)
             hint = f"; did you mean {near[0]}?" if near else "; take it out"
-            return f"{self._origin(spot)}: {name} is no setting{hint}"
+            return f"{self._origin(spot)}{name} is no setting{hint}"
         text: str = error["msg"].removeprefix("Value error, ").rstrip(".")
         text = text[:1].lower() + text[1:]
         if not name:
             return text
-        shown = "" if _is_secret(self._fields.get(spot)) else f", not {error['input']!r}"
-        return f"{self._origin(spot)}: {name}: {text}{shown}"
+        origin = self._origin(spot)
+        known = origin and not _is_secret(self._fields.get(spot))
+        return f"{origin}{name}: {text}" + (f", not {error['input']!r}" if known else "")
 
     def _remedy(self, spot: Spot) -> str:
         variable = self._variable(spot)
@@ -193,9 +194,14 @@ class _Loading:
         return f"set it in config/{self._environment}.toml, or {variable} in the environment"
 
     def _origin(self, spot: Spot) -> str:
-        """Return where a value comes from; one of a list comes with the list."""
-        found = (self._origins.get(spot[:end]) for end in range(len(spot), 0, -1))
-        return next(filter(None, found), "the defaults of the application")
+        """Return where a value comes from, with a colon; nothing for one that nobody has given.
+
+        An item of a list comes with the list, a table with what is in it.
+        """
+        for known, origin in self._origins.items():
+            if spot[: len(known)] == known[: len(spot)]:
+                return f"{origin}: "
+        return ""
 
 
 def _fields_of(model: type[BaseModel], within: Spot = ()) -> Iterator[tuple[Spot, Any]]:

@@ -85,11 +85,17 @@ EVERYTHING = tuple(
 )
 
 
+def processor_time() -> float:
+    """Return the seconds that commands have kept the processor busy so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 @dataclass
 class Clock:
     """What took how long, in the order in which it was done."""
 
-    begun: float = field(default_factory=lambda: processor_time())
+    begun: float = field(default_factory=processor_time)
     steps: list[tuple[str, float]] = field(default_factory=list)
 
     @contextlib.contextmanager
@@ -108,12 +114,6 @@ class Clock:
 
     def __str__(self) -> str:
         return ", ".join(f"{step} {seconds:.1f}" for step, seconds in self.steps)
-
-
-def processor_time() -> float:
-    """Return the seconds that commands have kept the processor busy so far."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 class JourneyError(AssertionError):

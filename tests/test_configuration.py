@@ -1,0 +1,209 @@
+"""Settings from files and variables."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+
+from alula.configuration import ConfigurationError, environment_name, load_settings
+
+
+class Pages(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    default: int = 10
+    max: int = Field(100, ge=1)
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    port: int = 3030
+    debug: bool = False
+    origins: list[str] = []
+    paginate: Pages = Pages()
+
+
+class WithSecret(Settings):
+    token: SecretStr = Field(min_length=8)
+
+
+class Needy(BaseModel):
+    url: str
+    token: SecretStr | None = None
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "config").mkdir()
+    return tmp_path
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / "config" / f"{name}.toml").write_text(text)
+
+
+def load(folder, model=Settings, **environ):
+    return load_settings(model, folder, prefix="SHOP_", environ=environ)
+
+
+def complaint(folder, model=Settings, **environ):
+    with pytest.raises(ConfigurationError) as caught:
+        load(folder, model, **environ)
+    return str(caught.value)
+
+
+class TestSources:
+    def test_defaults_of_the_model_hold_where_nobody_says_anything(self, tmp_path):
+        assert load(tmp_path) == Settings()
+
+    def test_the_file_of_the_environment_comes_before_the_default(self, folder):
+        write(folder, default="port = 1\ndebug = true", development="port = 2", test="port = 3")
+        assert (load(folder).port, load(folder).debug) == (2, True)
+        assert (load(folder, ALULA_ENV="test").port, load(folder).debug) == (3, True)
+
+    def test_variables_come_before_files(self, folder):
+        write(folder, default="port = 1")
+        assert load(folder, SHOP_PORT="4", SHOP_DEBUG="yes", PORT="5") == Settings(
+            port=4, debug=True
+        )
+
+    def test_without_a_prefix_the_name_is_the_variable(self, folder):
+        assert load_settings(Settings, folder, environ={"PORT": "5"}).port == 5
+
+    def test_tables_are_merged_and_have_variables(self, folder):
+        write(folder, default="[paginate]\ndefault = 1\nmax = 2", development="[paginate]\nmax = 3")
+        assert load(folder).paginate == Pages(default=1, max=3)
+        assert load(folder, SHOP_PAGINATE__MAX="4").paginate == Pages(default=1, max=4)
+
+    def test_a_table_takes_the_place_of_what_was_none(self, folder):
+        write(folder, default="paginate = 1", development="[paginate]\nmax = 3")
+        assert load(folder).paginate == Pages(max=3)
+
+    def test_a_list_is_written_with_commas(self, folder):
+        found = load(folder, SHOP_ORIGINS="https://a.example, https://b.example,")
+        assert found.origins == ["https://a.example", "https://b.example"]
+
+    def test_the_variables_of_the_process_are_taken_unless_others_are_given(
+        self, folder, monkeypatch
+    ):
+        monkeypatch.setenv("SHOP_PORT", "6")
+        monkeypatch.delenv("ALULA_ENV", raising=False)
+        assert load_settings(Settings, folder, prefix="SHOP_").port == 6
+        assert environment_name() == "development"
+        monkeypatch.setitem(os.environ, "ALULA_ENV", "test")
+        assert environment_name() == "test"
+
+
+class TestLinesOfDotEnv:
+    LINES = """
+# a remark
+export SHOP_PORT=7
+SHOP_TOKEN = "with = and spaces"
+SHOP_ORIGINS='a'
+OTHER="
+"""
+
+    def test_they_are_read_in_development_alone(self, folder):
+        write(folder, production="")
+        (folder / ".env").write_text(self.LINES)
+        found = load(folder, WithSecret)
+        assert (found.port, found.origins) == (7, ["a"])
+        assert found.token.get_secret_value() == "with = and spaces"
+        assert "token is missing" in complaint(folder, WithSecret, ALULA_ENV="production")
+
+    def test_variables_come_before_them(self, folder):
+        (folder / ".env").write_text(self.LINES)
+        assert load(folder, WithSecret, SHOP_PORT="8").port == 8
+
+    def test_a_line_that_is_none_is_named(self, folder):
+        (folder / ".env").write_text("SHOP_PORT=7\nSHOP_TOKEN")
+        assert complaint(folder).endswith(".env, line 2: 'SHOP_TOKEN' is no NAME=value")
+
+
+class TestComplaints:
+    def test_all_of_them_come_together(self, folder):
+        write(folder, default="port = 'ten'\nprot = 1")
+        assert complaint(folder, WithSecret, SHOP_PAGINATE__MAX="0").splitlines() == [
+            "the settings are not in order (ALULA_ENV is 'development'):",
+            "  - config/default.toml: port: input should be a valid integer, unable to parse string"
+            " as an integer, not 'ten'",
+            "  - SHOP_PAGINATE__MAX of the environment: paginate.max: input should be greater than"
+            " or equal to 1, not '0'",
+            "  - token is missing; it is a secret: set SHOP_TOKEN in the environment or in .env",
+            "  - config/default.toml: prot is no setting; did you mean port?",
+        ]
+
+    def test_something_unlike_any_setting(self, folder):
+        write(folder, default="[colours]\nsky = 'blue'")
+        line = "config/default.toml: colours is no setting; take it out"
+        assert line in complaint(folder)
+
+    def test_a_value_that_is_missing_says_where_it_can_be_set(self, folder):
+        write(folder, test="")
+        assert (
+            "url is missing; set it in config/test.toml, or SHOP_URL in the environment"
+            in complaint(folder, Needy, ALULA_ENV="test")
+        )
+
+    def test_a_variable_that_was_mistyped_is_found(self, folder):
+        told = complaint(folder, WithSecret, SHOP_TOKNE="twelve characters")
+        assert "there is a variable SHOP_TOKNE: did you mean SHOP_TOKEN?" in told
+        assert "twelve" not in told
+
+    def test_outside_development_a_secret_can_not_be_in_dot_env(self, folder):
+        write(folder, production="")
+        told = complaint(folder, WithSecret, ALULA_ENV="production")
+        assert told.endswith("it is a secret: set SHOP_TOKEN in the environment")
+
+    @pytest.mark.parametrize("model", [WithSecret, Needy])
+    def test_a_secret_in_a_file_is_refused_and_not_shown(self, folder, model):
+        write(folder, default="token = 'a good secret'\nurl = ''")
+        told = complaint(folder, model)
+        assert "config/default.toml: token is a secret, and does not belong into a file" in told
+        assert "take it out and set SHOP_TOKEN" in told
+        assert "a good secret" not in told
+
+    def test_a_wrong_secret_is_not_shown(self, folder):
+        told = complaint(folder, WithSecret, SHOP_TOKEN="s3cret")
+        assert "SHOP_TOKEN of the environment: token: value should have at least 8" in told
+        assert "s3cret" not in told
+
+    def test_an_item_of_a_list_is_named_with_the_place_of_the_list(self, folder):
+        write(folder, default="origins = [1]")
+        assert "config/default.toml: origins.0: input should be a valid string" in complaint(folder)
+
+    def test_a_rule_of_the_model_itself(self, folder):
+        class Strict(Settings):
+            url: str | None = Field(None, validate_default=True)
+
+            @field_validator("url")
+            @classmethod
+            def there(cls, url):
+                raise ValueError("Is needed here.")
+
+        assert complaint(folder, Strict).endswith("  - url: is needed here")
+
+    def test_a_rule_over_several_settings(self, folder):
+        from pydantic import model_validator
+
+        class Strict(Settings):
+            @model_validator(mode="after")
+            def fits(self):
+                raise ValueError("The two do not fit")
+
+        assert complaint(folder, Strict).endswith("  - the two do not fit")
+
+    def test_an_environment_without_a_file(self, folder):
+        write(folder, default="", production="")
+        told = complaint(folder, ALULA_ENV="prod")
+        assert told.startswith("ALULA_ENV is 'prod', but there is no ")
+        assert told.endswith("or set it to one of: development, production")
+
+    @pytest.mark.parametrize("content", [b"port = ", b"\xff"])
+    def test_a_file_that_is_no_toml(self, folder, content):
+        (folder / "config" / "default.toml").write_bytes(content)
+        assert "default.toml is no TOML: " in complaint(folder)
