@@ -114,6 +114,7 @@ CHECKED = Row(
     "GET /validated?read=true&...",
     "/validated?read=true&$sort[createdAt]=-1&$limit=10&age[$gt]=18",
 )
+PAGE = Row("GET /memory?$limit=50, a virtual property each", "/memory?$limit=50")
 
 REST = Contest(
     "REST",
@@ -143,6 +144,15 @@ REST = Contest(
                 ("Alula by JSON Schema", "schema"),
             )
         ),
+        Contender("Alula with a resolver", uvicorn("alula_resolver"), (PAGE,)),
+        *(
+            Contender(
+                f"{name} with a resolver",
+                ("node", "servers/feathers.mjs", name.lower(), "{port}", "resolver"),
+                (PAGE,),
+            )
+            for name in ("Koa", "Express")
+        ),
     ),
     (
         Target(GET, 0.6, "bare ASGI"),
@@ -157,6 +167,7 @@ REST = Contest(
         Target(GET, 0.45, "Alula", alula="Alula signed in"),
         Target(CHECKED, 0.7, "Alula unchecked", alula="Alula by Pydantic"),
         Target(CHECKED, 0.35, "Alula unchecked", alula="Alula by JSON Schema"),
+        Target(PAGE, 2.0, alula="Alula with a resolver"),
     ),
     bounds=frozenset(
         {"bare ASGI", "Alula by app.run", "Alula, 1,000 services", "Alula signed in"}

@@ -2,7 +2,7 @@
 
 The server has one core; wrk, and mongod where there is one, have the other. 32 connections are
 kept alive. Every round measures all servers, so that what else the machine does meets all of
-them. What counts are the ratios.
+them. What counts are the ratios. Clients are measured in the same way, each with the core of wrk.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from alula.adapters.mongodb.local import MongodMissing
-from benchmarks.contenders import HERE, MONGODB, REST, ROOT, Contender, Contest, running
+from benchmarks.calling import CLIENT, calling
+from benchmarks.contenders import HERE, MONGODB, REST, ROOT, Contender, Contest
 from benchmarks.database import Fresh, mongodb
 from benchmarks.plot import write_plot
 from benchmarks.table import Figures, medians_of, table, verdicts
-from benchmarks.wrk import measure
+from benchmarks.wrk import serving
 
-CONTESTS = {"rest": REST, "mongodb": MONGODB}
+CONTESTS = {"rest": REST, "mongodb": MONGODB, "client": CLIENT}
 
 
 @contextlib.contextmanager
@@ -50,16 +51,14 @@ def run(
                     flush=True,
                 )
                 fresh()
-                with running(contender, environment) as base:
-                    given = contender.arguments, contender.headers
+                is_client = contest is CLIENT
+                with calling(contender) if is_client else serving(contender, environment) as ask:
                     for row in contender.rows if full else contender.rows[:1]:
                         if rows and row.name not in rows:
                             continue
                         if full:
-                            measure(base, row, 1.0, *given)  # warm up
-                        figures.setdefault((contender.name, row), []).append(
-                            measure(base, row, seconds, *given)
-                        )
+                            ask(row, 1.0)  # warm up
+                        figures.setdefault((contender.name, row), []).append(ask(row, seconds))
     print("\r" + " " * 70 + "\r", end="")
     return figures
 
@@ -67,7 +66,7 @@ def run(
 def main() -> None:
     """Measure, print the tables, write the plots."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("contests", nargs="*", metavar="contest", help="rest, mongodb; both")
+    parser.add_argument("contests", nargs="*", metavar="contest", help="rest, mongodb, client; all")
     parser.add_argument("--smoke", action="store_true", help="one short request: does it run?")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0, help="for each figure")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from benchmarks.contenders import HERE, Row, pinned
+from benchmarks.contenders import HERE, Contender, Row, pinned, running
 
 _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
@@ -17,6 +19,17 @@ class Figure:
 
     rate: float
     p99: float
+
+
+Ask = Callable[[Row, float], Figure]
+"""Measures one kind of request for some seconds."""
+
+
+@contextlib.contextmanager
+def serving(server: Contender, environment: Mapping[str, str]) -> Iterator[Ask]:
+    """Run a server on core 0; yield what measures it from core 1."""
+    with running(server, environment) as base:
+        yield lambda row, seconds: measure(base, row, seconds, server.arguments, server.headers)
 
 
 def measure(

@@ -4,7 +4,7 @@ const require = createRequire(import.meta.url)
 const { feathers } = require('@feathersjs/feathers')
 const { MemoryService } = require('@feathersjs/memory')
 
-const [transport, port, signIn] = [process.argv[2], Number(process.argv[3]), process.argv[4]]
+const [transport, port, more] = [process.argv[2], Number(process.argv[3]), process.argv[4]]
 const COUNT = 1000
 const records = Array.from({ length: COUNT }, (_, n) => ({
   text: `message ${n}`,
@@ -49,9 +49,17 @@ async function guard () {
   app.service('memory').hooks({ around: { all: [authenticate('jwt')] } })
 }
 
+// As alula_resolver.py has it: a property that is worked out for every record of an answer.
+function addTitles () {
+  const { resolve, resolveResult, virtual } = require('@feathersjs/schema')
+  const title = virtual(async message => `${message.room}: ${message.text}`)
+  app.service('memory').hooks({ around: { all: [resolveResult(resolve({ title }))] } })
+}
+
 const [app, finish] = transport === 'koa' ? onKoa() : onExpress()
 app.use('memory', new MemoryService({ startId: 0, multi: true, paginate: { default: 10, max: 50 } }))
-if (signIn) await guard()
+if (more === 'sign-in') await guard()
+if (more === 'resolver') addTitles()
 finish()
 await app.service('memory').create(records)
 await app.listen(port, '127.0.0.1')
