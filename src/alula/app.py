@@ -217,10 +217,10 @@ class App(EventEmitter, Hookable):
                 self._is_set_up = True  # what is registered from here on is late
                 try:
                     await self._run_life("setup", self._set_up_all, server)
+                    self.is_ready = True
                 except BaseException:
                     await self._abandon()
                     raise
-                self.is_ready = True
         return self
 
     async def teardown(self) -> Self:
