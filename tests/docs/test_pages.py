@@ -30,7 +30,13 @@ CHECKS = (
 
 
 class Silent(SimpleHTTPRequestHandler):
-    """Serves files, and says nothing of it."""
+    """Serves files that the browser may keep, and says nothing of it."""
+
+    protocol_version = "HTTP/1.1"
+
+    def end_headers(self):
+        self.send_header("Cache-Control", "max-age=600")
+        super().end_headers()
 
     def log_message(self, format, *args):
         pass
