@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from alula import App, events
-from alula.events import EventEmitter, loop_is_running
+from alula.events import EventEmitter, HeldEvents, loop_is_running
 
 
 @pytest.fixture
@@ -292,3 +292,84 @@ def test_whether_a_loop_is_running():
 def test_a_decorator_without_brackets_is_refused():
     with pytest.raises(TypeError, match="an event is a name"):
         EventEmitter().on(lambda data: None)
+
+
+class Shop:
+    """A service whose records belong to somebody."""
+
+    async def create(self, data, params):
+        return data
+
+    async def patch(self, id, data, params):
+        return [data, {**data, "again": True}]
+
+
+class TestHeldBack:
+    @pytest.fixture
+    def heard(self):
+        return []
+
+    @pytest.fixture
+    def shop(self, heard):
+        shop = App().use("shop", Shop()).service("shop")
+        shop.on("created", lambda record, context: heard.append(record["n"]))
+        shop.on("patched", lambda record, context: heard.append(sorted(record)))
+        return shop
+
+    @staticmethod
+    def of(name):
+        return HeldEvents(lambda context: getattr(context.params, "of", None) == name)
+
+    async def test_events_wait_until_they_are_released(self, shop, heard):
+        with self.of("a") as held:
+            await shop.create({"n": 1}, of="a")
+            await shop.patch(None, {"n": 2}, of="a")
+            await asyncio.gather(shop.create({"n": 3}, of="a"))
+            assert heard == []
+        assert heard == []
+        held.release()
+        assert heard == [1, ["n"], ["again", "n"], 3]
+        held.release()
+        assert len(heard) == 4
+
+    async def test_those_of_other_calls_go_out_at_once(self, shop, heard):
+        with self.of("a"):
+            await shop.create({"n": 1})
+            await shop.create({"n": 2}, of="b")
+        await shop.create({"n": 3}, of="a")
+        assert heard == [1, 2, 3]
+
+    async def test_what_is_dropped_or_never_released_is_not_heard(self, shop, heard):
+        with self.of("a") as held:
+            await shop.create({"n": 1}, of="a")
+            held.drop()
+            await shop.create({"n": 2}, of="a")
+        held.release()
+        with pytest.raises(ValueError, match="no"), self.of("a"):
+            await shop.create({"n": 3}, of="a")
+            raise ValueError("no")
+        assert heard == [2]
+
+    async def test_one_within_another_leaves_it_its_own(self, shop, heard):
+        with self.of("a") as outer:
+            with self.of("b") as inner:
+                await shop.create({"n": 1}, of="a")
+                await shop.create({"n": 2}, of="b")
+                await shop.create({"n": 3}, of="c")
+            inner.release()
+            assert heard == [3, 2]
+        outer.release()
+        assert heard == [3, 2, 1]
+
+    async def test_what_goes_on_beside_is_not_held_for_ever(self, shop, heard):
+        ended = asyncio.Event()
+
+        async def later():
+            await ended.wait()
+            await shop.create({"n": 1}, of="a")
+
+        with self.of("a"):
+            beside = asyncio.create_task(later())
+        ended.set()
+        await beside
+        assert heard == [1]

@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, TypeVar, overload
 
 from alula.compose import name_of
+from alula.context import HookContext
 
-__all__ = ["EventEmitter", "loop_is_running"]
+__all__ = ["EventEmitter", "HeldEvents", "emit_when_due", "loop_is_running"]
 
 Listener = TypeVar("Listener", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -111,6 +113,57 @@ class EventEmitter:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
+
+
+class HeldEvents:
+    """Holds back the events of calls that may yet be undone: ``with HeldEvents(belongs) as held``.
+
+    What is held when the block ends waits for `release`; without that, nobody hears of it.
+
+    Args:
+        belongs: Tells by its context whether a call is one of them; the events of others go out
+            as they come.
+    """
+
+    def __init__(self, belongs: Callable[[HookContext], bool]) -> None:
+        self._belongs: Callable[[HookContext], bool] | None = belongs
+        self._waiting: list[Callable[[], None]] = []
+
+    def __enter__(self) -> HeldEvents:
+        self._outer = _held.get()
+        self._token = _held.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _held.reset(self._token)
+        self._belongs = None  # for what was begun inside and goes on beside
+
+    def drop(self) -> None:
+        """Forget what was held so far."""
+        self._waiting.clear()
+
+    def release(self) -> None:
+        """Emit what was held, in its order."""
+        waiting, self._waiting = self._waiting, []
+        for emit in waiting:
+            emit()
+
+    def takes(self, context: HookContext, emit: Callable[[], None]) -> bool:
+        """Hold back what a call emits, here or in a block around this one; tell whether it is."""
+        if self._belongs is not None and self._belongs(context):
+            self._waiting.append(emit)
+            return True
+        return self._outer is not None and self._outer.takes(context, emit)
+
+
+_held: ContextVar[HeldEvents | None] = ContextVar("held_events", default=None)
+
+
+def emit_when_due(context: HookContext, emit: Callable[[], None]) -> None:
+    """Call ``emit``, which emits the events of a call, unless they are held back."""
+    held = _held.get()
+    if held is None or not held.takes(context, emit):
+        emit()
 
 
 def loop_is_running() -> bool:

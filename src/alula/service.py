@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from alula.bundle import ServiceBundle
 from alula.context import HookContext, Params
 from alula.errors import MethodNotAllowed
-from alula.events import EventEmitter, loop_is_running
+from alula.events import EventEmitter, emit_when_due, loop_is_running
 from alula.hooks import Hookable, HookTable
 from alula.late_start import LateStart
 from alula.types import EVENT_OF_METHOD, ID_METHODS, STANDARD_METHODS, UNSET, Id
@@ -197,10 +197,14 @@ class ServiceHandle(EventEmitter, Hookable):
             if result is UNSET:
                 raise _unset(context)
             if event is not None and event in self._listeners:
-                for item in tuple(result) if isinstance(result, list) else (result,):
-                    self.emit(event, item, context)
+                items = tuple(result) if isinstance(result, list) else (result,)
+                emit_when_due(context, lambda: self._emit_each(event, items, context))
 
         return run
+
+    def _emit_each(self, event: str, items: tuple[Any, ...], context: HookContext) -> None:
+        for item in items:
+            self.emit(event, item, context)
 
     def start_late(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Begin ``start``, the set-up of a service that was registered late; calls wait for it.

@@ -309,6 +309,59 @@ async def test_a_call_begins_anew_with_what_it_began_with(app, database):
     assert events == []
 
 
+async def test_events_of_calls_inside_come_after_the_commit(app, database):
+    heard = []
+
+    async def listen(name, record):
+        there = await database.orders.count_documents({})
+        heard.append((name, record.get("left", record.get("count")), there))
+
+    app.service("stock").on("patched", lambda record, _: listen("stock", record))
+    app.service("orders").on("created", lambda record, _: listen("orders", record))
+    app.service("orders").hooks(after={"create": [Losing(database, 2), take]})
+    await app.service("orders").create(order(2))
+    await app.service("stock").drain()
+    await app.service("orders").drain()
+    # One attempt of three is heard of; the first patch of the stock is the rival's own.
+    assert sorted(heard) == [("orders", 2, 1), ("stock", 3, 1), ("stock", 5, 1)]
+
+
+async def test_events_of_calls_inside_are_not_heard_where_nothing_took_effect(app, database):
+    heard = []
+
+    def apart(context):
+        """Something that is no part of the transaction, and a call that a hook answers."""
+        context.params = {**context.params, "seen": True}
+
+    async def note(context):
+        await context.app.service("notes").create({"id": 1})
+
+    app.use("notes", MemoryService())
+    app.service("notes").hooks(before={"create": [apart]})
+    app.service("notes").on("created", lambda record, _: heard.append("note"))
+    app.service("stock").on("patched", lambda record, _: heard.append(record["left"]))
+    app.service("orders").hooks(before={"create": [note]}, after={"create": [take]})
+    with pytest.raises(BadRequest, match="not enough left"):
+        await app.service("orders").create(order(6))
+    assert heard == ["note"]
+    await app.service("stock").patch("apples", {"left": 1})
+    assert heard == ["note", 1]
+
+
+async def test_a_call_that_a_hook_answers_may_have_a_mapping_for_params(app, database):
+    heard = []
+
+    def answer(context):
+        context.params = {**context.params}
+        context.result = {"left": 0}
+
+    app.service("stock").hooks(before={"patch": [answer]})
+    app.service("stock").on("patched", lambda record, _: heard.append(record["left"]))
+    app.service("orders").hooks(before={"create": [take]})
+    await app.service("orders").create(order(1))
+    assert heard == [0]
+
+
 async def test_it_gives_up_in_time(app, database):
     app.service("stock").hooks(around={"create": [transaction(seconds=0)]})
     losing = Losing(database, 10**6)
@@ -476,9 +529,9 @@ def shop(client, **options):
 @pytest.mark.parametrize(
     ("kind", "seconds", "options", "refuses"),
     [
-        ("before", 0.4, {"max_time_ms": 200}, False),
-        ("after", 0.4, {"max_time_ms": 200}, False),
-        ("after", 0.4, {"max_time_ms": 200}, True),
+        ("before", 0.4, {"max_time_ms": 500}, False),
+        ("after", 0.4, {"max_time_ms": 500}, False),
+        ("after", 0.4, {"max_time_ms": 500}, True),
         ("after", 0.4, {}, False),
         ("after", 0.4, {}, True),
     ],
@@ -498,7 +551,7 @@ async def test_a_server_that_falls_silent_holds_nobody_up(
 
     async with AsyncMongoClient(silencer.url) as client:
         orders = shop(client, **options)
-        await orders.find()
+        await client.admin.command("ping")  # connecting may take longer than the limit
         orders.hooks(around={"create": [transaction(seconds=seconds)]})
         orders.hooks({kind: {"create": [hush]}})
         begun = time.monotonic()

@@ -19,7 +19,8 @@ from alula.adapters.mongodb.copies import copied
 from alula.adapters.mongodb.failures import translated
 from alula.adapters.mongodb.service import MongoDBService
 from alula.adapters.mongodb.time_limit import limited
-from alula.context import HookContext
+from alula.context import HookContext, Params
+from alula.events import HeldEvents
 from alula.types import Id
 
 __all__ = ["transaction"]
@@ -50,8 +51,9 @@ def transaction(client: Client | None = None, *, seconds: float = 30, **options:
     What the call raises ends the transaction without a trace. A transaction that lost against
     another, or whose server went away, begins anew with the id, the data and the params that it
     began with; a commit whose outcome is unknown is repeated. So the hooks within may run several
-    times. The commit and the abort may take as long as an operation of the service, and where it
-    has no limit, the time that is left of ``seconds``.
+    times. The events of calls that take part come after the commit, and without one not at all. The
+    commit and the abort may take as long as an operation of the service, and where it has no limit,
+    the time that is left of ``seconds``.
 
     Args:
         client: The client to open sessions on, None for that of the service, which has to be a
@@ -111,11 +113,18 @@ class _Attempts:
     async def run(self, next: Callable[[], Awaitable[None]]) -> None:
         tried = 0
         try:
-            while not await self._succeeds(next, tried):
-                tried += 1
-                self._restore()
+            with HeldEvents(self._takes_part) as held:
+                while not await self._succeeds(next, tried):
+                    held.drop()
+                    tried += 1
+                    self._restore()
         finally:
             self._context.params.docdb = self._docdb  # others must not use the session any more
+        held.release()
+
+    def _takes_part(self, context: HookContext) -> bool:
+        docdb = Params(context.params).docdb  # a hook may have put a mapping there
+        return (docdb or {}).get("session") is self._session
 
     async def _succeeds(self, next: Callable[[], Awaitable[None]], tried: int) -> bool:
         """Make one attempt; return False where it failed and another one is due."""
