@@ -252,3 +252,24 @@ async def test_a_request_that_takes_too_long_is_cancelled(app, slow, sock):
         await asyncio.wait_for(server.close(), SECONDS)
         found = await under_way
         assert found is None or found[0] == 500
+
+
+async def test_a_client_that_has_gone_does_not_keep_the_others_waiting(app):
+    class Sometimes(socket.socket):
+        aborted = 0
+
+        def accept(self):
+            if self.aborted == 0:
+                self.aborted += 1
+                raise ConnectionAbortedError
+            return super().accept()
+
+    with listen_at_port("127.0.0.1", 0) as bound:
+        sock = Sometimes(bound.family, bound.type, bound.proto, fileno=bound.detach())
+    server = await app.serve(sock, linger=SECONDS)
+    with socket.create_connection(sock.getsockname(), SECONDS) as client:
+        client.sendall(REQUEST % b"5")
+        sock.aborted = 0
+        await asyncio.wait_for(server.close(), SECONDS)
+        assert sock.aborted == 1
+        assert client.recv(65536).startswith(b"HTTP/1.1 200")

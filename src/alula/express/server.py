@@ -163,9 +163,13 @@ class _Uvicorn(uvicorn.Server):
         that finds no more and the end of listening nothing else runs here.
         """
         waiting = []
-        with contextlib.suppress(OSError):  # at the latest the one that says that there are no more
-            while True:
+        while True:
+            try:
                 waiting.append(sock.accept()[0])
+            except ConnectionAbortedError:
+                continue
+            except OSError:  # there are no more
+                break
         for server in self.servers:
             server.close()
         for connection in waiting:

@@ -58,12 +58,9 @@ class Load:
         while not self._over.is_set():
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-            except ConnectionRefusedError:
+            except ConnectionError:  # refused, or reset before it was a connection
                 self.refused += 1
                 await asyncio.sleep(0.02)
-                continue
-            except OSError as error:
-                self.lost[f"connecting: {error!r}"] += 1
                 continue
             try:
                 await self._use(reader, writer, keeps)

@@ -1,0 +1,75 @@
+"""The fields of a record."""
+
+from __future__ import annotations
+
+import pytest
+
+from alula.cli.failures import Missing
+from alula.cli.generator.fields import DEFAULT_FIELDS, fields_of
+
+
+@pytest.mark.parametrize(
+    ("text", "declaration", "example"),
+    [
+        ("text", "str = Field(min_length=1, max_length=2000)", '"Hello"'),
+        ("text:str", "str = Field(min_length=1, max_length=2000)", '"Hello"'),
+        ("text:str?", "str | None = Field(None, min_length=1, max_length=2000)", '"Hello"'),
+        ("count:int", "int", "3"),
+        ("count:int?", "int | None = None", "3"),
+        ("due_date:int", 'int = Field(alias="dueDate")', "3"),
+        ("price:float", "float", "1.5"),
+        ("read:bool", "bool = False", "True"),
+        ("is_read:bool", 'bool = Field(False, alias="isRead")', "True"),
+        ("read:bool?", "bool | None = None", "True"),
+        ("owner:id", "Reference", f'"{"0" * 24}"'),
+        (" owner_id:id? ", 'Reference | None = Field(None, alias="ownerId")', f'"{"0" * 24}"'),
+    ],
+)
+def test_a_field(text, declaration, example):
+    (field,) = fields_of(text, references=True)
+    assert (field.declaration, field.example) == (declaration, example)
+
+
+def test_a_declaration_that_is_too_long_for_a_line():
+    (field,) = fields_of(f"a_{'b' * 22}:str?", references=False)
+    lines = f"    {field.name}: {field.declaration}".splitlines()
+    assert lines[1].startswith('        None, alias="a')
+    assert lines[0].endswith("= Field(")
+    assert max(map(len, lines)) <= 100
+
+
+def test_several():
+    found = fields_of("text:str, read:bool,due_date:int?", references=False)
+    assert [(each.name, each.wire_name, each.optional) for each in found] == [
+        ("text", "text", False),
+        ("read", "read", False),
+        ("due_date", "dueDate", True),
+    ]
+    assert [each.name for each in fields_of(DEFAULT_FIELDS, references=False)] == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "'' can not be the name of a field"),
+        ("a,,b", "'' can not be the name of a field"),
+        ("Text:str", "'Text' can not be the name"),
+        ("_id:str", "'_id' can not be the name"),
+        ("a" * 25, "can not be the name"),
+        ("class:str", "can not be called 'class'"),
+        ("schema:str", "can not be called 'schema'"),
+        ("model_x:str", "can not be called 'model_x'"),
+        ("created_at:int", "can not be called 'created_at'"),
+        ("a:text", "'text' of the field 'a' is no type; there are str, int, float, bool$"),
+        ("a:id", "'id' of the field 'a' is no type"),
+        ("a:str,b:int,a:int", "there are two fields 'a'"),
+    ],
+)
+def test_what_can_not_be_a_field(text, reason):
+    with pytest.raises(Missing, match=reason):
+        fields_of(text, references=False)
+
+
+def test_on_mongodb_a_field_can_be_an_object_id():
+    with pytest.raises(Missing, match="there are str, int, float, bool, id"):
+        fields_of("a:text", references=True)

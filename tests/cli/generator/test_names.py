@@ -1,0 +1,86 @@
+"""Names that become folders, modules, classes and paths."""
+
+from __future__ import annotations
+
+import pytest
+
+from alula.cli.failures import Missing
+from alula.cli.generator import names
+
+
+@pytest.mark.parametrize("name", ["chat", "chat-rooms", "chat_rooms", "a1", "x" * names.LONGEST])
+def test_good_names(name):
+    assert names.check_application(name) == names.check_service(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        *[(name, "can not be the name") for name in ("", "Chat", "1a", "a b", "a--b", "-a", "a-")],
+        *[(name, "can not be the name") for name in ("../chat", "/chat", "a/b", ".", "a.b", "é")],
+        *[(name, "a word of Python") for name in ("class", "import", "match", "async")],
+        ("x" * (names.LONGEST + 1), "too long"),
+    ],
+)
+def test_bad_names(name, reason):
+    for check in (names.check_application, names.check_service):
+        with pytest.raises(Missing, match=reason) as caught:
+            check(name)
+        assert repr(name) in str(caught.value)
+    with pytest.raises(Missing, match=reason):
+        names.check_function("a hook", name)
+
+
+def test_functions_do_not_hide_those_of_python():
+    assert names.check_function("a hook", "check-quota") == "check_quota"
+    with pytest.raises(Missing, match="means something in Python already"):
+        names.check_function("a hook", "print")
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [("messages", "messages"), ("/api/v1/rooms/", "api/v1/rooms"), ("a/:b/c.d", "a/:b/c.d")],
+)
+def test_good_paths(path, found):
+    assert names.check_path(path) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        *[(path, "can not be a path") for path in ("", "a//b", "../a", "a/..", "a b", 'a"', "a\n")],
+        *[(path, "the application itself answers at") for path in ("docs", "/health")],
+        ("a/" * 30 + "a", "too long"),
+    ],
+)
+def test_bad_paths(path, reason):
+    with pytest.raises(Missing, match=reason):
+        names.check_path(path)
+
+
+@pytest.mark.parametrize(
+    ("several", "one"),
+    [
+        ("messages", "message"),
+        ("chat-rooms", "chat_room"),
+        ("stories", "story"),
+        ("boxes", "box"),
+        ("matches", "match"),
+        ("dishes", "dish"),
+        ("classes", "class"),
+        ("staff", "staff"),
+        ("news", "new"),
+        ("status", "status"),
+        ("address", "address"),
+        ("ties", "tie"),
+    ],
+)
+def test_one_of_several(several, one):
+    assert names.one_of(several) == one
+
+
+def test_cases():
+    assert names.class_name("chat_room") == "ChatRoom"
+    assert names.class_name("field") == "FieldRecord"
+    assert names.camel_case("due_date") == "dueDate"
+    assert names.camel_case("text") == "text"

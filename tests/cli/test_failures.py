@@ -1,0 +1,152 @@
+"""What is told of failures: the user's own code, on the right stream, with the right exit code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from alula.cli.failures import Missing, report
+from alula.cli.terminal import complain, is_coloured, paint, told
+from alula.errors import BadRequest
+
+
+def module(folder, name, code):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(code)
+    names = {}
+    exec(compile(code, str(path), "exec"), names)
+    return names
+
+
+def failure_of(function):
+    try:
+        function()
+    except BaseException as error:
+        return error
+    raise AssertionError("it went well")
+
+
+class TestReport:
+    def test_foreign_frames_are_left_out(self, tmp_path):
+        foreign = module(tmp_path, "site-packages/lib.py", "def fail():\n    1 / 0\n")
+        own = module(tmp_path, "app.py", "def start():\n    fail()\n")
+        own["fail"] = foreign["fail"]
+        text = report(failure_of(own["start"]), tmp_path)
+        assert text.splitlines() == [
+            "Traceback (most recent call last):",
+            f'  File "{tmp_path / "app.py"}", line 2, in start',
+            "    fail()",
+            "ZeroDivisionError: division by zero",
+        ]
+
+    def test_without_own_frames_all_are_shown(self, tmp_path):
+        foreign = module(tmp_path, "site-packages/lib.py", "def fail():\n    1 / 0\n")
+        assert "lib.py" in report(failure_of(foreign["fail"]), tmp_path)
+
+    def test_a_syntax_error_has_no_frames_at_all(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        error = failure_of(lambda: module(tmp_path, "app.py", "def x(:"))
+        text = report(error)
+        assert "def x(:" in text
+        assert "exec(" not in text
+
+    def test_a_syntax_error_elsewhere(self, tmp_path):
+        error = failure_of(lambda: compile("def x(:", "/elsewhere/lib.py", "exec"))
+        assert "compile(" in report(error, tmp_path)
+
+    @pytest.mark.parametrize("line", ["raise KeyError('b') from error", "raise KeyError('b')"])
+    def test_what_led_to_an_error_is_shown_the_same_way(self, tmp_path, line):
+        foreign = module(tmp_path, "site-packages/lib.py", "def fail():\n    1 / 0\n")
+        begin = "def start():\n    try:\n        fail()\n    except Exception as error:\n"
+        code = f"{begin}        {line}"
+        own = module(tmp_path, "app.py", code)
+        own["fail"] = foreign["fail"]
+        text = report(failure_of(own["start"]), tmp_path)
+        assert text.count("Traceback") == 2
+        assert "lib.py" not in text
+
+    def test_errors_in_a_group_are_shown_the_same_way(self, tmp_path):
+        foreign = module(tmp_path, "site-packages/lib.py", "def fail():\n    1 / 0\n")
+        code = (
+            "def start():\n    try:\n        fail()\n    except Exception as error:\n"
+            "        found = error\n    raise ExceptionGroup('two', [found])"
+        )
+        own = module(tmp_path, "app.py", code)
+        own["fail"] = foreign["fail"]
+        text = report(failure_of(own["start"]), tmp_path)
+        assert "ZeroDivisionError" in text
+        assert "lib.py" not in text
+
+
+class TestTold:
+    @pytest.mark.parametrize(
+        ("error", "code", "said"),
+        [
+            (Missing("there is none"), 2, "alula: there is none\n"),
+            (BadRequest("no"), 1, "alula: BadRequest (400): no\n"),
+            (BadRequest("no", {"at": Path("x")}, errors=[1]), 1, '"at": "x"'),
+        ],
+    )
+    def test_errors_and_their_exit_codes(self, capsys, error, code, said):
+        with pytest.raises(typer.Exit) as raised, told():
+            raise error
+        assert raised.value.exit_code == code
+        captured = capsys.readouterr()
+        assert said in captured.err
+        assert captured.out == ""
+
+    def test_other_errors_show_where(self, capsys, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        own = module(tmp_path, "app.py", "def start():\n    1 / 0\n")
+        with pytest.raises(typer.Exit) as raised, told():
+            own["start"]()
+        assert raised.value.exit_code == 1
+        assert 'app.py", line 2, in start' in capsys.readouterr().err
+
+    def test_an_exit_stays_what_it_is(self):
+        with pytest.raises(typer.Exit) as raised, told():
+            raise typer.Exit(7)
+        assert raised.value.exit_code == 7
+
+
+class Stream:
+    def __init__(self, is_terminal):
+        self.is_terminal = is_terminal
+
+    def isatty(self):
+        return self.is_terminal
+
+
+class TestColours:
+    @pytest.fixture(autouse=True)
+    def _no_wishes(self, monkeypatch):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+
+    def test_are_for_terminals(self):
+        assert is_coloured(Stream(True))
+        assert not is_coloured(Stream(False))
+        assert paint("text", Stream(True), fg="red") == "\x1b[31mtext\x1b[0m"
+        assert paint("text", Stream(False), fg="red") == "text"
+
+    @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+    def test_are_left_out_where_nobody_wants_them(self, monkeypatch, name, value):
+        monkeypatch.setenv(name, value)
+        assert paint("text", Stream(True), fg="red") == "text"
+
+    def test_an_empty_wish_is_none(self, monkeypatch):
+        monkeypatch.setenv("NO_COLOR", "")
+        assert is_coloured(Stream(True))
+
+    def test_the_output_is_where_they_go(self, monkeypatch):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+        assert paint("text", fg="red") == "text"
+
+    def test_complaints_go_to_the_standard_error(self, capsys):
+        complain("no")
+        captured = capsys.readouterr()
+        assert (captured.out, captured.err) == ("", "alula: no\n")

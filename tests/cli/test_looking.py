@@ -1,0 +1,116 @@
+"""`alula routes`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.cli.applications import folder_with
+
+from alula import App
+from alula.adapters.memory import MemoryService
+from alula.cli.listing import HookListing, services_of
+
+
+@pytest.fixture
+def run(tmp_path):
+    with folder_with(tmp_path) as run:
+        yield run
+
+
+def rows_of(result):
+    assert result.exit_code == 0, result.output
+    return [line.split(None, 2) for line in result.stdout.splitlines()]
+
+
+def test_a_table(run):
+    lines = run("routes").stdout.splitlines()
+    assert lines[0].split() == ["SERVICE", "METHOD", "REQUEST", "HOOKS"]
+    create = next(line for line in lines if line.startswith("notes") and " create " in line)
+    where = "POST   /notes"
+    assert where in create
+    hooks = "around app.log_call; before app.check, app.check; error app.note_error"
+    assert create.endswith(hooks)
+    assert lines[0].index("REQUEST") == create.index(where)
+    assert lines[0].index("HOOKS") == create.index(hooks)
+    assert not [line for line in lines if line != line.rstrip()]
+
+
+def test_requests_of_every_kind(run):
+    found = {tuple(row[:2]): row[2] for row in rows_of(run("routes"))[1:]}
+    expected = {
+        ("notes", "find"): "GET    /notes ",
+        ("notes", "get"): "GET    /notes/:id ",
+        ("notes", "update"): "PUT    /notes/:id ",
+        ("notes", "patch"): "PATCH  /notes/:id ",
+        ("notes", "remove"): "DELETE /notes/:id ",
+        ("teams/:team/counter", "count"): "POST   /teams/:team/counter (X-Service-Method: count) ",
+        ("teams/:team/counter", "remove"): "(internal) ",
+        ("closed", "find"): "(internal) ",
+    }
+    for key, request in expected.items():
+        assert found[key].startswith(request), found[key]
+
+
+def test_open_methods_come_first(run):
+    names = [row[1] for row in rows_of(run("routes")) if row[0].startswith("teams")]
+    assert names == ["get", "count", "remove"]
+
+
+def test_json_for_programs(run):
+    found = {each["path"]: each["methods"] for each in json.loads(run("routes", "--json").stdout)}
+    assert list(found) == ["notes", "teams/:team/counter", "hidden", "closed"]
+    assert found["closed"][0]["verb"] is None
+    count = next(each for each in found["teams/:team/counter"] if each["name"] == "count")
+    assert count == {
+        "name": "count",
+        "verb": "POST",
+        "path": "/teams/:team/counter",
+        "header": "count",
+        "hooks": [
+            {"kind": "around", "level": "app", "name": "app.log_call"},
+            {"kind": "error", "level": "app", "name": "app.note_error"},
+        ],
+    }
+
+
+def test_no_services(run, tmp_path):
+    (tmp_path / "bare.py").write_text("from alula import App\napp = App()")
+    assert run("routes", "bare:app").stdout == "there are no services\n"
+    assert json.loads(run("routes", "bare:app", "--json").stdout) == []
+
+
+def test_an_application_that_is_not_there(run):
+    result = run("routes", "shop:app")
+    assert result.exit_code == 2
+    assert "there is no module 'shop' here" in result.stderr
+
+
+def test_hooks_of_an_application_behind_this_one_run_within():
+    def named(name):
+        def hook(*_):
+            pass
+
+        hook.__name__ = hook.__qualname__ = name
+        return hook
+
+    inner, outer = App(), App()
+    inner.use("items", MemoryService())
+    outer.use("inner", inner)
+    for level, target in (
+        ("inner app", inner),
+        ("inner service", inner.service("items")),
+        ("app", outer),
+        ("service", outer.service("inner/items")),
+    ):
+        kinds = ("around", "before", "after", "error")
+        target.hooks(**{kind: [named(f"{level} {kind}")] for kind in kinds})
+    (service,) = services_of(outer)
+    hooks = service.methods[0].hooks
+    assert [hook.name.rpartition(".")[2] for hook in hooks] == [
+        *("app around", "app before", "service around", "service before"),
+        *("inner app around", "inner app before", "inner service around", "inner service before"),
+        *("inner service after", "inner app after", "inner service error", "inner app error"),
+        *("service after", "app after", "service error", "app error"),
+    ]
+    assert hooks[0] == HookListing("around", "app", hooks[0].name)
