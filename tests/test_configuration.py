@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import runpy
+import sys
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+import alula.configuration
 from alula.configuration import ConfigurationError, environment_name, load_settings
 
 
@@ -207,3 +210,9 @@ class TestComplaints:
     def test_a_file_that_is_no_toml(self, folder, content):
         (folder / "config" / "default.toml").write_bytes(content)
         assert "default.toml is no TOML: " in complaint(folder)
+
+
+def test_it_names_the_command_that_brings_what_it_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    with pytest.raises(ImportError, match=r"install it with: pip install 'alula\[schema\]'"):
+        runpy.run_path(alula.configuration.__file__)

@@ -93,8 +93,6 @@ class TestImportsOfModules:
         ],
     )
     def test_in_the_order_of_the_others(self, code, expected):
-        if code.startswith("import os\n\n"):
-            expected = "import os\n\nimport secrets\nimport pytest\n"
         assert add_whole_import(code, "secrets") == expected
 
 
@@ -123,9 +121,7 @@ def add_services(app):
     def test_before_a_return(self):
         code = "async def f(app):\n\tapp.use(a)\n\treturn app\n"
         expected = "async def f(app):\n\tapp.use(a)\n\tapp.use(b)\n\treturn app\n"
-        assert add_statement(code, "f", "app.use(b)").replace(" app", "\tapp") == (
-            expected.replace(" app", "\tapp")
-        )
+        assert add_statement(code, "f", "app.use(b)") == expected
 
     def test_behind_what_takes_several_lines(self):
         code = "def f(app):\n    app.use(\n        a,\n    )\n\n\nx = 1\n"
@@ -157,6 +153,11 @@ class TestFields:
         line = "    b: int = 1  # why\n"
         expected = self.CODE.replace(line, f"{line}    d: str = f(1)\n")
         assert add_field(self.CODE, "Settings", "d: str = f(1)") == expected
+
+    def test_as_far_to_the_right_as_the_others(self):
+        assert add_field("class A:\n\ta: int\n", "A", "b: int") == (
+            "class A:\n\ta: int\n\tb: int\n"
+        )
 
     def test_once(self):
         assert add_field(self.CODE, "Settings", "a: str") == self.CODE

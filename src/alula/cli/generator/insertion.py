@@ -70,12 +70,14 @@ def add_whole_import(code: str, module: str) -> str:
     whole = [each for each in found if isinstance(each, ast.Import)]
     if any(alias.name == module and not alias.asname for each in whole for alias in each.names):
         return code
-    for each in found:
-        own = _root(_module(each)) in sys.stdlib_module_names and _module(each) != "__future__"
-        if not own or isinstance(each, ast.ImportFrom) or _module(each) > module:
-            return _insert(code, each.lineno - 1, [f"import {module}"])
-    at = _end(found[-1]) if found else _after_docstring(code)
-    return _insert(code, at, [f"import {module}"] if found else ["", f"import {module}"])
+    new = f"import {module}"
+    own = [each for each in whole if _root(_module(each)) in sys.stdlib_module_names]
+    for later in own:
+        if _module(later) > module:
+            return _insert(code, later.lineno - 1, [new])
+    if own:
+        return _insert(code, _end(own[-1]), [new])
+    return _insert(code, _after_docstring(code), ["", new])
 
 
 def add_statement(code: str, function: str, statement: str) -> str:
@@ -120,8 +122,7 @@ def add_field(code: str, owner: str, field: str) -> str:
             if any(isinstance(line.target, ast.Name) and line.target.id == name for line in fields):
                 return code
             if fields:
-                indent = " " * fields[-1].col_offset
-                return _insert(code, _end(fields[-1]), [f"{indent}{field}"])
+                return _insert(code, _end(fields[-1]), [f"{_indent(code, fields[-1])}{field}"])
             raise NoPlaceError(f"the class {owner} has no field yet")
     raise NoPlaceError(f"there is no class {owner} at the top level")
 
@@ -133,7 +134,7 @@ def _append(code: str, function: ast.FunctionDef | ast.AsyncFunctionDef, stateme
     last = function.body[-1]
     if function.body[0].lineno == function.lineno:
         raise NoPlaceError(f"all of the function {function.name} is on one line")
-    indent = " " * function.body[0].col_offset
+    indent = _indent(code, function.body[0])
     lines = [f"{indent}{line}" if line else "" for line in statement.splitlines()]
     return _insert(code, last.lineno - 1 if isinstance(last, ast.Return) else _end(last), lines)
 
@@ -159,6 +160,11 @@ def _insert(code: str, at: int, new: list[str], skipped: int = 0) -> str:
 
 def _replace(code: str, node: ast.stmt, new: list[str]) -> str:
     return _insert(code, node.lineno - 1, new, _end(node) - node.lineno + 1)
+
+
+def _indent(code: str, node: ast.stmt) -> str:
+    line = _lines(code)[node.lineno - 1]
+    return line[: len(line) - len(line.lstrip())]
 
 
 def _end(node: ast.stmt) -> int:

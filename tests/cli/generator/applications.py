@@ -1,0 +1,31 @@
+"""Applications that the tests make, and what looks at them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from alula.cli import main
+from alula.cli.generator.names import LONGEST
+
+LONG = f"a{'b' * (LONGEST - 2)}s"
+"""The longest name there is, of several."""
+
+
+def alula(folder: Path, monkeypatch: Any, *arguments: str, code: int = 0) -> Result:
+    """Run the command in a folder; it has to end with an exit code."""
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    """Return the content of every file, by its path."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not {"__pycache__", ".data"} & set(path.parts)
+    }

@@ -1,0 +1,92 @@
+"""Plans: worked out as a whole, then carried out, or not at all."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from alula.cli.failures import Missing
+from alula.cli.generator.insertion import NoPlaceError
+from alula.cli.generator.plan import Plan, Todo
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return Plan(tmp_path)
+
+
+def apply(plan, *, force=False, dry_run=False):
+    return plan.apply(force=force, dry_run=dry_run)
+
+
+def refuse(_):
+    raise NoPlaceError("there is none")
+
+
+def test_files_are_made_with_their_folders(plan):
+    plan.create("a/b/c.py", "x = 1\r\n")
+    plan.create("d", "")
+    assert apply(plan) == [("create", "a/b/c.py"), ("create", "d")]
+    assert (plan.folder / "a/b/c.py").read_bytes() == b"x = 1\r\n"
+
+
+def test_a_private_file_is_for_nobody_else(plan):
+    plan.create(".env", "KEY=x", private=True)
+    apply(plan)
+    assert stat.S_IMODE((plan.folder / ".env").stat().st_mode) == 0o600
+
+
+def test_what_is_there_already_is_the_same(plan):
+    (plan.folder / "a").write_text("one")
+    plan.create("a", "one")
+    plan.change("a", str, where="", code="")
+    assert apply(plan) == [("same", "a")]
+
+
+def test_nothing_is_overwritten_and_then_nothing_else_is_written(plan):
+    (plan.folder / "b").write_text("mine")
+    plan.create("a", "new")
+    plan.create("b", "new")
+    with pytest.raises(Missing, match=r"^b is there already; nothing was written\. --force"):
+        apply(plan)
+    assert not (plan.folder / "a").exists()
+    assert apply(plan, force=True) == [("create", "a"), ("overwrite", "b")]
+    assert (plan.folder / "b").read_text() == "new"
+
+
+def test_a_dry_run_only_tells(plan):
+    (plan.folder / "b").write_text("old")
+    plan.create("a", "new")
+    plan.change("b", lambda text: f"{text} and new", where="", code="")
+    assert apply(plan, dry_run=True) == [("create", "a"), ("change", "b")]
+    assert not (plan.folder / "a").exists()
+    assert (plan.folder / "b").read_text() == "old"
+
+
+def test_changes_build_on_each_other(plan):
+    (plan.folder / "a").write_text("1")
+    for _ in range(2):
+        plan.change("a", lambda text: text + "2", where="", code="")
+    apply(plan)
+    assert (plan.folder / "a").read_text() == "122"
+
+
+def test_what_can_not_be_changed_is_left_to_the_user(plan):
+    (plan.folder / "a").write_text("1")
+    plan.change("a", refuse, where="at the end", code="x = 1")
+    plan.change("b", str, where="at the end", code="y = 2")
+    plan.change("c", str, where="at the end", code="z = 3", optional=True)
+    assert apply(plan) == []
+    assert plan.todos == [
+        Todo("a", "there is none", "at the end", "x = 1"),
+        Todo("b", "there is no such file", "at the end", "y = 2"),
+    ]
+
+
+@pytest.mark.parametrize("path", ["../a", "/tmp/a", "link/a"])
+def test_nothing_is_written_elsewhere(plan, tmp_path_factory, path):
+    (plan.folder / "link").symlink_to(tmp_path_factory.mktemp("elsewhere"))
+    plan.create(path, "new")
+    with pytest.raises(Missing, match="leads out of"):
+        apply(plan, force=True)

@@ -1,0 +1,62 @@
+"""The application that something is added to."""
+
+from __future__ import annotations
+
+import pytest
+
+from alula.cli.failures import Missing
+from alula.cli.generator.project import Choices, find_project
+
+TABLE = """
+[project]
+name = "shop"
+
+[tool.alula]
+database = "mongodb"
+authentication = true
+prefix = "SHOP_"
+"""
+
+
+def write(folder, text):
+    (folder / "pyproject.toml").write_text(text)
+    return folder
+
+
+def test_it_is_found_from_below(tmp_path):
+    write(tmp_path, TABLE)
+    (below := tmp_path / "services" / "messages").mkdir(parents=True)
+    write(below.parent, "[project]\nname = 'another'")
+    found = find_project(below)
+    assert (found.folder, found.name) == (tmp_path, "shop")
+    assert found.choices == Choices("mongodb", authentication=True, prefix="SHOP_")
+
+
+def test_what_was_not_said(tmp_path):
+    found = find_project(write(tmp_path, "[tool.alula]"))
+    assert found.name == tmp_path.name
+    assert found.choices == Choices("memory", authentication=False, prefix="")
+    assert not found.choices.mongodb
+
+
+def test_its_own_modules(tmp_path):
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "data").mkdir()
+    for name in ("hooks/__init__.py", "app.py", "data/a.py"):
+        (tmp_path / name).touch()
+    assert find_project(write(tmp_path, TABLE)).own_modules() == {"app", "hooks"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[project]", "no pyproject.toml with a table"),
+        ("[tool]\nalula = 1", "no pyproject.toml with a table"),
+        ("[tool", "can not be read: "),
+        ("[tool.alula]\ndatabase = 'files'", "is 'files'; it may be memory or mongodb"),
+        ("[tool.alula]\nauthentication = 1", "is 1, not true or false"),
+    ],
+)
+def test_what_is_no_application(tmp_path, text, reason):
+    with pytest.raises(Missing, match=reason):
+        find_project(write(tmp_path, text))
