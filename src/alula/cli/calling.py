@@ -11,7 +11,7 @@ import typer
 
 from alula.cli.completing import complete_method, complete_service
 from alula.cli.failures import Missing
-from alula.cli.terminal import told
+from alula.cli.terminal import aside, told
 from alula.cli.values import read_data, read_query
 from alula.types import ID_METHODS, STANDARD_METHODS
 
@@ -67,7 +67,7 @@ def call(
     A call of an application is an internal one: no user, and hooks that look at calls from outside
     let it pass. With --provider rest, or with --url, it is one from outside.
     """
-    with told():
+    with told(), aside():
         _check(method, record_id, every=every)
         given = {} if data is None and method not in _WITHOUT_DATA else read_data(data)
         params: dict[str, Any] = {"query": read_query(query)}
@@ -81,7 +81,8 @@ def call(
             from alula.cli.remote_call import reached  # noqa: PLC0415  # as above
 
             where = reached(url, service, method, token)
-        typer.echo(_json(asyncio.run(_carry_out(where, method, record_id, given, params, every))))
+        result = _json(asyncio.run(_carry_out(where, method, record_id, given, params, every)))
+    typer.echo(result)
 
 
 def _check(method: str, record_id: str | None, *, every: bool) -> None:
@@ -99,9 +100,13 @@ async def _carry_out(
 ) -> Any:
     async with where as service:
         if every:
-            told_of = _Progress() if sys.stderr.isatty() else None
+            told_of = _Progress() if _is_watched() else None
             return [each async for each in service.iterate(None, params, progress=told_of)]
         return await service.call(method, record_id, data, params)
+
+
+def _is_watched() -> bool:
+    return sys.stderr.isatty()
 
 
 class _Progress:

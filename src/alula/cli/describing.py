@@ -10,7 +10,7 @@ import typer
 from alula.cli.application import load_application
 from alula.cli.client_code import client_code
 from alula.cli.description import description_at, description_of
-from alula.cli.terminal import told
+from alula.cli.terminal import aside, told
 
 __all__ = ["client", "openapi"]
 
@@ -27,14 +27,15 @@ Server = Annotated[
 
 def openapi(application: Target = "app:app") -> None:
     """Print the OpenAPI description of an application as JSON."""
-    with told():
-        typer.echo(description_of(load_application(application)))
+    with told(), aside():
+        description = description_of(load_application(application))
+    typer.echo(description)
 
 
 def client(server: Server = "app:app") -> None:
     """Print a Python module with the services of an application or server, and their types."""
     remote = server.startswith(("http://", "https://"))
-    with told():
+    with told(), aside():
         found = description_at(server) if remote else load_application(server)
-        description = found if remote else json.loads(description_of(found))
-        typer.echo(client_code(description), nl=False)
+        code = client_code(found if remote else json.loads(description_of(found)))
+    typer.echo(code, nl=False)

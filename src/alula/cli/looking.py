@@ -11,7 +11,7 @@ import typer
 from alula.cli.application import load_application
 from alula.cli.describing import Target
 from alula.cli.listing import MethodListing, ServiceListing, services_of
-from alula.cli.terminal import paint, told
+from alula.cli.terminal import aside, paint, told
 from alula.http import METHOD_HEADER
 
 __all__ = ["routes"]
@@ -23,7 +23,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for other prog
 
 def routes(application: Target = "app:app", as_json: AsJson = False) -> None:
     """List the services of an application: methods, requests, and hooks in their order."""
-    with told():
+    with told(), aside():
         services = services_of(load_application(application))
     if as_json:
         typer.echo(json.dumps(list(map(_mapping, services)), indent=2, ensure_ascii=False))

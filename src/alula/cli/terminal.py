@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from typing import Any, Final, TextIO
 
 import typer
@@ -14,12 +14,10 @@ import typer
 from alula.cli.failures import Missing, report
 from alula.errors import FrameworkError
 
-__all__ = ["FAILURE", "INTERRUPTED", "USAGE", "complain", "is_coloured", "paint", "told"]
+__all__ = ["FAILURE", "USAGE", "aside", "complain", "is_coloured", "paint", "told"]
 
 FAILURE: Final = 1
 USAGE: Final = 2
-INTERRUPTED: Final = 130
-"""The exit code after Ctrl+C, as shells have it."""
 
 
 def is_coloured(stream: TextIO) -> bool:
@@ -39,6 +37,11 @@ def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
 def complain(message: str) -> None:
     """Say on the standard error what went wrong."""
     typer.echo(f"{paint('alula:', sys.stderr, fg='red', bold=True)} {message}", err=True)
+
+
+def aside() -> AbstractContextManager[Any]:
+    """Have what the code of an application prints on the standard error, not in the answer."""
+    return redirect_stdout(sys.stderr)
 
 
 @contextmanager

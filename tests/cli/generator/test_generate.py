@@ -1,0 +1,232 @@
+"""`alula generate`: added to an application, with what its user has changed left as it is."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cli.generator.applications import alula, files_of
+
+
+@pytest.fixture(params=["memory", "mongodb"])
+def application(request, tmp_path, monkeypatch):
+    """An application without users, on each database."""
+    alula(tmp_path, monkeypatch, "new", "shop", f"--database={request.param}")
+    return tmp_path / "shop"
+
+
+@pytest.fixture
+def generate(application, monkeypatch):
+    """Run `alula generate` in the application; return what it says."""
+
+    def run(*arguments, code=0):
+        return alula(application, monkeypatch, "generate", *arguments, code=code).output
+
+    return run
+
+
+def changes(before, after):
+    """Return the lines that are in the files now and were not; none of those before is gone."""
+    found = {}
+    for path, text in before.items():
+        old, new = text.splitlines(), after[path].splitlines()
+        assert [line for line in old if line not in new] == [], path
+        if added := [line for line in new if line not in old]:
+            found[path] = added
+    return found
+
+
+class TestServices:
+    def test_one_more(self, generate, application):
+        before = files_of(application)
+        said = generate("service", "chat-rooms", "--path=api/rooms", "--fields=title:str,open:bool")
+        after = files_of(application)
+        assert changes(before, after) == {
+            "services/__init__.py": [
+                "from services.chat_rooms.service import add_chat_rooms",
+                "    app.configure(add_chat_rooms)",
+            ]
+        }
+        assert {path for path in after if path not in before} == {
+            f"services/chat_rooms/{name}.py"
+            for name in ("__init__", "hooks", "schema", "service", "test_chat_rooms")
+        }
+        assert "create  services/chat_rooms/schema.py" in said
+        assert "change  services/__init__.py" in said
+        assert "class ChatRoom(BaseModel):" in after["services/chat_rooms/schema.py"]
+        assert 'PATH = "api/rooms"' in after["services/chat_rooms/test_chat_rooms.py"]
+
+    def test_twice_is_once(self, generate, application):
+        generate("service", "notes")
+        before = files_of(application)
+        said = generate("service", "notes")
+        assert {line.split()[0] for line in said.splitlines()} == {"same"}
+        assert files_of(application) == before
+
+    def test_from_a_folder_below(self, generate, application, monkeypatch):
+        alula(application / "services", monkeypatch, "generate", "service", "notes")
+        assert (application / "services/notes/schema.py").exists()
+
+    def test_what_the_user_has_changed_is_not_overwritten(self, generate, application):
+        schema = application / "services" / "messages" / "schema.py"
+        schema.write_text(mine := f"{schema.read_text()}\n# mine\n")
+        before = files_of(application)
+        assert "services/messages/schema.py is there already" in generate(
+            "service", "messages", code=2
+        )
+        assert files_of(application) == before
+        assert "overwrite  services/messages/schema.py" in generate(
+            "service", "messages", "--force"
+        )
+        assert schema.read_text() != mine
+
+    def test_a_dry_run(self, generate, application):
+        before = files_of(application)
+        assert "change  services/__init__.py" in generate("service", "notes", "--dry-run")
+        assert files_of(application) == before
+
+    def test_where_there_is_no_place_the_user_is_told_what_to_add(self, generate, application):
+        services = application / "services" / "__init__.py"
+        services.write_text("def register(app):\n    pass\n")
+        said = generate("service", "notes", code=1)
+        assert services.read_text() == "def register(app):\n    pass\n"
+        assert (application / "services/notes/schema.py").exists()
+        assert (
+            "services/__init__.py is as it was: there is no function add_services at the top level."
+            " Add at the end of add_services:\n\nfrom services.notes.service import add_notes\n\n"
+            "app.configure(add_notes)\n"
+        ) in said
+
+    @pytest.mark.parametrize(
+        ("arguments", "reason"),
+        [
+            (["Notes"], "'Notes' can not be the name of a service"),
+            (["../notes"], "can not be the name of a service"),
+            (["notes", "--path=../x"], "can not be a path"),
+            (["docs"], "the application itself answers at /docs"),
+            (["notes", "--fields=a:text"], "is no type"),
+        ],
+    )
+    def test_bad_answers(self, generate, application, arguments, reason):
+        before = files_of(application)
+        assert reason in generate("service", *arguments, code=2)
+        assert files_of(application) == before
+
+    def test_outside_of_an_application(self, tmp_path, monkeypatch):
+        said = alula(tmp_path, monkeypatch, "generate", "service", "notes", code=2).output
+        assert "there is no application in" in said
+        assert "go to the folder that `alula new` has made" in said
+
+
+class TestHooks:
+    def test_around_all_services(self, generate, application):
+        before = files_of(application)
+        generate("hook", "check-quota")
+        after = files_of(application)
+        assert changes(before, after) == {
+            "hooks/__init__.py": [
+                "from hooks.check_quota import check_quota",
+                "    app.hooks(around=[check_quota])",
+            ]
+        }
+        assert (
+            "async def check_quota(context: HookContext, next: Next)"
+            in (after["hooks/check_quota.py"])
+        )
+
+    @pytest.mark.parametrize("kind", ["before", "after", "error"])
+    def test_of_a_kind_for_one_service(self, generate, application, kind):
+        generate("service", "rooms", "--path=api/rooms")
+        before = files_of(application)
+        generate("hook", "late", "--kind", kind, "--service", "rooms")
+        after = files_of(application)
+        assert changes(before, after) == {
+            "services/rooms/service.py": [
+                "from hooks.late import late",
+                f'    app.service("api/rooms").hooks({kind}=[late])',
+            ]
+        }
+        assert "async def late(context: HookContext) -> None:" in after["hooks/late.py"]
+
+    @pytest.mark.parametrize("code", ["def add_rooms(app):\n    pass\n", "def add_rooms(:", None])
+    def test_where_the_service_is_written_in_another_way(self, generate, application, code):
+        generate("service", "rooms", "--path=api/rooms")
+        service = application / "services/rooms/service.py"
+        service.unlink() if code is None else service.write_text(code)
+        said = generate("hook", "late", "--service=rooms", code=0 if "pass" in f"{code}" else 1)
+        told = f"{said}{service.read_text() if code else ''}"
+        assert 'app.service("rooms").hooks(around=[late])' in told
+
+    @pytest.mark.parametrize(
+        ("arguments", "reason"),
+        [
+            (["print"], "means something in Python already"),
+            (["late", "--kind=behind"], "there are around, before, after, error"),
+            (["late", "--service=nowhere"], "there is no service 'nowhere'"),
+            (["late", "--service=../x"], "can not be the name of a service"),
+        ],
+    )
+    def test_bad_answers(self, generate, arguments, reason):
+        assert reason in generate("hook", *arguments, code=2)
+
+
+def test_middleware(generate, application):
+    before = files_of(application)
+    generate("middleware", "count-visits")
+    after = files_of(application)
+    assert changes(before, after) == {
+        "middleware/__init__.py": [
+            "from middleware.count_visits import count_visits",
+            "    app.use(count_visits)",
+        ]
+    }
+    assert {path for path in after if path not in before} == {
+        "middleware/count_visits.py",
+        "middleware/test_count_visits.py",
+    }
+
+
+class TestAuthentication:
+    def test_it_is_as_if_it_had_been_chosen_at_once(self, generate, application, monkeypatch):
+        said = generate("authentication")
+        assert 'app.service("...").hooks(around=[authenticate("jwt")])' in said
+        database = "mongodb" if (application / "database.py").exists() else "memory"
+        (other := application.parent / "other").mkdir()
+        arguments = ["new", "shop", f"--database={database}", "--authentication"]
+        alula(other, monkeypatch, *arguments)
+        at_once, added = files_of(other / "shop"), files_of(application)
+        # The first service stays open to everybody, and remarks may differ.
+        mine = {path for path in at_once if not path.startswith("services/messages/")}
+        same = {path for path in mine if at_once[path] == added[path]}
+        assert added.keys() == at_once.keys()
+        assert mine - same <= {
+            *(".env", ".env.example", "README.md", "configuration.py", "services/__init__.py"),
+            *("pyproject.toml", "test_app.py"),
+        }
+
+    def test_then_services_are_for_those_who_are_signed_in(self, generate, application):
+        generate("authentication")
+        generate("service", "notes")
+        assert (
+            'around=[authenticate("jwt")]'
+            in (application / "services/notes/service.py").read_text()
+        )
+
+    def test_the_secret_that_is_there_stays(self, generate, application):
+        env = application / ".env"
+        env.write_text("SHOP_AUTHENTICATION_SECRET=mine\n")
+        generate("authentication")
+        assert env.read_text() == "SHOP_AUTHENTICATION_SECRET=mine\n"
+
+    def test_what_can_not_be_changed_is_told(self, generate, application):
+        (application / "configuration.py").write_text("settings = {}\n")
+        (application / "compose.yaml").unlink()
+        (application / ".env.example").unlink()
+        said = generate("authentication", code=1)
+        assert "configuration.py is as it was: there is no class Settings" in said
+        assert "authentication_secret: SecretStr = Field(min_length=32)" in said
+        assert "compose.yaml" not in said
+
+    def test_twice_is_once(self, generate, application):
+        generate("authentication")
+        before = files_of(application)
+        generate("authentication")
+        assert files_of(application) == before

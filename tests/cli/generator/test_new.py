@@ -1,0 +1,173 @@
+"""`alula new`."""
+
+from __future__ import annotations
+
+import re
+import stat
+
+import pytest
+from tests.cli.generator.applications import alula, files_of
+
+from alula.cli.generator import questions
+from alula.cli.generator.new_application import versions_like
+
+
+@pytest.fixture
+def new(tmp_path, monkeypatch):
+    """Run `alula new` in an empty folder."""
+    return lambda *arguments, code=0: (
+        alula(tmp_path, monkeypatch, "new", *arguments, code=code).output
+    )
+
+
+class TestFiles:
+    def test_it_tells_of_each_and_how_to_go_on(self, new, tmp_path):
+        said = new("shop")
+        created = set(re.findall(r"^ +create {2}(\S+)$", said, re.MULTILINE))
+        assert created == files_of(tmp_path / "shop").keys()
+        assert {"app.py", "config/default.toml", "services/messages/test_messages.py"} <= created
+        assert "cd shop\n" in said
+        assert "alula dev" in said
+
+    def test_without_anything_it_is_in_memory_for_everybody(self, new, tmp_path):
+        new("shop")
+        files = files_of(tmp_path / "shop")
+        assert not {".env", "database.py", "services/users/service.py"} & files.keys()
+        assert "MemoryService" in files["services/messages/service.py"]
+        assert 'dependencies = ["alula[server,schema,cli]>=' in files["pyproject.toml"]
+
+    def test_on_mongodb_with_users(self, new, tmp_path):
+        new("my-shop", "--database", "mongodb", "--authentication", "--service", "chat-rooms")
+        files = files_of(tmp_path / "my-shop")
+        assert "alula[server,schema,cli,mongodb,auth]" in files["pyproject.toml"]
+        assert "mongodb://mongodb:27017/my_shop?replicaSet=rs0" in files["compose.yaml"]
+        assert "user_id: Reference" in files["services/chat_rooms/schema.py"]
+        assert 'app.use(\n        "chat-rooms",' in files["services/chat_rooms/service.py"]
+        assert 'os.environ["MY_SHOP_AUTHENTICATION_SECRET"]' in files["conftest.py"]
+
+    def test_without_a_service(self, new, tmp_path):
+        new("shop", "--no-service")
+        files = files_of(tmp_path / "shop")
+        assert [name for name in files if name.startswith("services/")] == ["services/__init__.py"]
+
+
+class TestSecrets:
+    def test_each_application_has_its_own(self, new, tmp_path):
+        secrets = set()
+        for name in ("shop", "bank"):
+            new(name, "--authentication")
+            found = files_of(tmp_path / name)
+            (secret,) = re.findall(r"^\w+_AUTHENTICATION_SECRET=(\S{64})$", found[".env"], re.M)
+            assert sum(secret in text for text in found.values()) == 1
+            secrets.add(secret)
+        assert len(secrets) == 2
+
+    def test_nobody_else_reads_it_and_it_goes_nowhere(self, new, tmp_path):
+        new("shop", "--authentication")
+        env = tmp_path / "shop" / ".env"
+        assert stat.S_IMODE(env.stat().st_mode) == 0o600
+        files = files_of(tmp_path / "shop")
+        assert ".env" in files[".gitignore"].splitlines()
+        # The image gets what is named, and nothing else.
+        lines = files[".dockerignore"].splitlines()
+        assert "*" in lines
+        assert not [line for line in lines if line.startswith("!.") or line == "!*"]
+        assert "SHOP_AUTHENTICATION_SECRET=\n" in files[".env.example"]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("name", ["../shop", "Shop", "class", "/tmp/shop", "a" * 25])
+    def test_a_bad_name(self, new, tmp_path, name):
+        assert repr(name) in new(name, code=2)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_folder_with_something_in_it(self, new, tmp_path):
+        (tmp_path / "shop").mkdir()
+        (tmp_path / "shop" / "app.py").write_text("mine")
+        assert "is there already and not empty" in new("shop", code=2)
+        assert files_of(tmp_path / "shop") == {"app.py": "mine"}
+        assert "overwrite  app.py" in new("shop", "--force")
+        assert "make_app" in (tmp_path / "shop" / "app.py").read_text()
+
+    def test_a_file_of_that_name(self, new, tmp_path):
+        (tmp_path / "shop").touch()
+        assert "is there already" in new("shop", code=2)
+
+    def test_an_empty_folder_is_taken(self, new, tmp_path):
+        (tmp_path / "shop").mkdir()
+        assert "create  app.py" in new("shop")
+
+    @pytest.mark.parametrize(
+        ("options", "reason"),
+        [
+            (["--database", "files"], "'files' is no database; there are memory and mongodb"),
+            (["--service", "Bad"], "'Bad' can not be the name of a service"),
+            (["--service", "docs"], "the application itself answers at /docs"),
+            (["--service", "users", "--authentication"], "'users' comes with --authentication"),
+            (["--service", "a", "--no-service"], "can not both be"),
+        ],
+    )
+    def test_bad_answers(self, new, tmp_path, options, reason):
+        assert reason in new("shop", *options, code=2)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_dry_run_writes_nothing(self, new, tmp_path):
+        said = new("shop", "--dry-run")
+        assert "create  app.py" in said
+        assert said.endswith("this was a dry run.\n")
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestQuestions:
+    @pytest.fixture
+    def answer(self, monkeypatch, tmp_path):
+        """Run `alula new` with somebody at the terminal who answers."""
+        monkeypatch.setattr(questions, "can_ask", lambda: True)
+        monkeypatch.chdir(tmp_path)
+
+        def run(*arguments, answers):
+            from typer.testing import CliRunner
+
+            from alula.cli import main
+
+            done = CliRunner().invoke(main, ["new", "shop", *arguments], input=answers)
+            assert done.exit_code == 0, done.output
+            return done.output
+
+        return run
+
+    def test_all_of_them(self, answer, tmp_path):
+        said = answer(answers="files\nmongo\ny\nnotes\n")
+        assert "Where do services keep their records?" in said
+        assert "There are memory and mongodb." in said
+        files = files_of(tmp_path / "shop")
+        assert {"database.py", ".env", "services/notes/schema.py"} <= files.keys()
+
+    def test_return_takes_what_is_proposed(self, answer, tmp_path):
+        answer(answers="\n\n\n")
+        files = files_of(tmp_path / "shop")
+        assert "services/messages/schema.py" in files
+        assert not {"database.py", ".env"} & files.keys()
+
+    def test_no_service(self, answer, tmp_path):
+        answer(answers="\n\n-\n")
+        assert "services/messages/schema.py" not in files_of(tmp_path / "shop")
+
+    def test_what_an_option_says_is_not_asked(self, answer):
+        options = ["--database=memory", "--no-authentication", "--service=notes"]
+        said = answer(*options, answers="")
+        assert "?" not in said
+
+    def test_yes_answers_all(self, answer):
+        assert "?" not in answer("--yes", answers="")
+
+    def test_nobody_is_asked_without_a_terminal(self):
+        assert not questions.can_ask()
+
+
+@pytest.mark.parametrize(
+    ("version", "requirement"),
+    [("0.1.0", ">=0.1,<0.2"), ("0.12.3", ">=0.12,<0.13"), ("2.3.4", ">=2.3,<3")],
+)
+def test_an_application_takes_what_it_was_made_with(version, requirement):
+    assert versions_like(version) == requirement
