@@ -9,6 +9,9 @@ import urllib.error
 import urllib.request
 
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 from tests.express.asgi_client import call
 
 from alula import App
@@ -167,6 +170,17 @@ async def test_a_plain_application_is_ready_once_the_gate_is_open():
     assert app.is_ready
     async with await app.listen(0):
         assert app.phase == "ready"
+
+
+async def test_an_application_that_extends_another_answers_probes_too():
+    def hello(request):
+        return PlainTextResponse("hello")
+
+    app = express(App(), Starlette(routes=[Route("/hello", hello)]))
+    app.configure(health())
+    async with await app.listen(0):
+        assert await ready(app) == (200, {"status": "ok"})
+        assert (await call(app, "GET", "/hello")).text == "hello"
 
 
 # -- checks ----------------------------------------------------------------------------------------
