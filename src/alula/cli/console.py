@@ -8,11 +8,14 @@ import code
 import concurrent.futures
 import contextlib
 import inspect
+import keyword
 import re
 import sys
 import threading
 import traceback
 from collections.abc import Coroutine, Iterator, Mapping
+from functools import partial
+from importlib import import_module
 from types import CodeType, TracebackType
 from typing import Any, Final, TypeVar
 
@@ -40,14 +43,32 @@ def open_console(app: Any) -> bool:
     with _loop_beside() as loop:
         _finish(loop, app.setup())
         try:
-            console = Console(names, loop)
-            quiet = not sys.stdin.isatty()
-            if not quiet:
-                _prepare_line(console)
-            console.interact(banner="" if quiet else _banner(names), exitmsg="")
-            return not (quiet and console.failed)
+            return _converse(names, loop)
         finally:
             _finish(loop, app.teardown())
+
+
+def _converse(names: dict[str, Any], loop: asyncio.AbstractEventLoop) -> bool:
+    """Read and run lines, on a terminal with IPython where it is installed."""
+    if not _is_typed():
+        console = Console(names, loop)
+        console.interact(banner="", exitmsg="")
+        return not console.failed
+    try:
+        ipython: Any = import_module("IPython.terminal.embed")  # it is the user's, not ours
+    except ImportError:
+        console = Console(names, loop)
+        _prepare_line(console)
+        console.interact(banner=_banner(names), exitmsg="")
+        return True
+    shell = ipython.InteractiveShellEmbed(banner1=_banner(names) + "\n", user_ns=names)
+    shell.loop_runner = partial(_finish, loop)
+    shell()
+    return True
+
+
+def _is_typed() -> bool:
+    return sys.stdin.isatty()
 
 
 def names_of(app: Any) -> dict[str, Any]:
@@ -55,8 +76,15 @@ def names_of(app: Any) -> dict[str, Any]:
 
     What can not stand in a name becomes an underscore; ``app`` itself stays what it is.
     """
-    services = {re.sub(r"\W+", "_", path).strip("_"): app.service(path) for path in app.services}
+    services = {_identifier(path): app.service(path) for path in app.services}
     return {**services, "alula": alula, "app": app}
+
+
+def _identifier(path: str) -> str:
+    name = re.sub(r"\W+", "_", path).strip("_")
+    if name[:1].isdigit():
+        name = f"_{name}"
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 class Console(code.InteractiveConsole):
@@ -80,7 +108,7 @@ class Console(code.InteractiveConsole):
 
     def raw_input(self, prompt: str = "") -> str:
         """Read a line; without a prompt where nobody would see it."""
-        return super().raw_input(prompt if sys.stdin.isatty() else "")
+        return super().raw_input(prompt if _is_typed() else "")
 
     def runcode(self, code: CodeType) -> None:
         """Run what was typed; Ctrl+C cancels it."""
@@ -94,6 +122,11 @@ class Console(code.InteractiveConsole):
         else:
             if end is not None:
                 raise end
+
+    def showsyntaxerror(self, *args: Any, **options: Any) -> None:
+        """Show what is no Python."""
+        self.failed = True
+        super().showsyntaxerror(*args, **options)
 
     async def _run(self, compiled: CodeType) -> SystemExit | None:
         """Run code in the loop; return what asks for the end, which must not end the loop."""

@@ -57,7 +57,9 @@ class TestSecrets:
         for name in ("shop", "bank"):
             new(name, "--authentication")
             found = files_of(tmp_path / name)
-            (secret,) = re.findall(r"^\w+_AUTHENTICATION_SECRET=(\S{64})$", found[".env"], re.M)
+            (secret,) = re.findall(
+                r"^\w+_AUTHENTICATION_SECRET=(\S{64})$", found[".env"], re.MULTILINE
+            )
             assert sum(secret in text for text in found.values()) == 1
             secrets.add(secret)
         assert len(secrets) == 2

@@ -1,0 +1,92 @@
+"""The Dockerfile and the compose file of an application."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from compose_spec import PyCompose
+from tests.cli.generator.applications import alula
+
+HADOLINT = Path(sys.executable).with_name("hadolint")
+
+
+@pytest.fixture(params=["memory", "mongodb"])
+def application(request, tmp_path, monkeypatch):
+    options = [f"--database={request.param}", "--authentication"]
+    alula(tmp_path, monkeypatch, "new", "shop", *options)
+    return tmp_path / "shop"
+
+
+def complaints_about_image(dockerfile: Path) -> str:
+    """Return what hadolint says about a Dockerfile."""
+    done = subprocess.run([HADOLINT, dockerfile], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def composition(folder: Path) -> dict:
+    """Return the compose file, checked against its specification, with every variable set."""
+    text = (folder / "compose.yaml").read_text()
+    return PyCompose.from_yaml(re.sub(r"\$\{(\w+)[^}]*\}", r"value of \1", text)).to_dict()
+
+
+def test_the_linter_of_images_has_nothing_to_say(application, tmp_path):
+    assert complaints_about_image(application / "Dockerfile") == ""
+    (bad := tmp_path / "Dockerfile").write_text("FROM python\nRUN cd /tmp\n")
+    assert "DL3006" in complaints_about_image(bad)
+
+
+def test_the_image_runs_without_root_and_can_be_probed(application):
+    lines = (application / "Dockerfile").read_text().splitlines()
+    (user,) = [line for line in lines if line.startswith("USER ")]
+    assert user == "USER 10001:10001"
+    assert lines.index(user) < lines.index('CMD ["alula", "serve", "--host", "0.0.0.0"]')
+    assert "/health/ready" in "".join(lines)
+    assert "ALULA_ENV=production" in "".join(lines)
+
+
+def test_the_composition_is_one(application):
+    found = composition(application)
+    app = found["services"]["app"]
+    assert app["read_only"] is True
+    assert app["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in app["security_opt"]
+    secret = "SHOP_AUTHENTICATION_SECRET"
+    assert app["environment"][secret] == f"value of {secret}"
+    if "mongodb" in found["services"]:
+        assert app["depends_on"]["mongodb"]["condition"] == "service_healthy"
+        assert found["services"]["mongodb"]["healthcheck"]["test"]
+        assert "ports" not in found["services"]["mongodb"]  # nobody else gets at it
+        assert "mongodb" in found["volumes"]
+
+
+def test_a_composition_that_is_none_is_noticed(application):
+    path = application / "compose.yaml"
+    path.write_text(path.read_text().replace("read_only:", "readonly:"))
+    with pytest.raises(ValueError, match="readonly"):
+        composition(application)
+
+
+def test_without_its_secret_nothing_is_started(application):
+    text = (application / "compose.yaml").read_text()
+    assert "${SHOP_AUTHENTICATION_SECRET:?" in text
+
+
+def has_docker() -> bool:
+    """Tell whether a Docker daemon answers."""
+    if shutil.which("docker") is None:
+        return False
+    return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.slow
+def test_the_image_can_be_built(tmp_path, monkeypatch):
+    if not has_docker():
+        pytest.skip("no Docker daemon answers: the image is linted and not built")
+    alula(tmp_path, monkeypatch, "new", "shop")
+    command = ["docker", "build", "--quiet", "--target", "build", "--file", "Dockerfile", "."]
+    subprocess.run(command, cwd=tmp_path / "shop", check=True)

@@ -1,0 +1,88 @@
+"""What is generated is as clean as what an expert writes: linters and type checkers say so."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.generator.applications import LONG, alula
+from tests.requirements import absent
+
+BINARIES = Path(sys.executable).parent
+DATABASES = ("memory", "mongodb")
+USERS = ("--authentication", "--no-authentication")
+FIRST = ("--service=messages", f"--service={LONG}", "--no-service")
+LONG_FIELD = "a" * 24
+
+
+def program(name: str) -> str:
+    path = BINARIES / name
+    return str(path) if path.exists() else absent(f"no {name}: generated code is not looked at")
+
+
+def check(folder: Path, *command: str) -> str:
+    """Run a checker, which has to have nothing to say; return what it has said."""
+    environment = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    done = subprocess.run(
+        [program(command[0]), *command[1:]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def add_everything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generate one of everything in an application."""
+    fields = f"title:str,done:bool,count:int?,{LONG_FIELD}:str?,due_date:float"
+    for arguments in (
+        ["service", "tasks", "--path=api/:project/tasks", f"--fields={fields}"],
+        ["service", f"b{LONG[1:]}"],
+        ["hook", "check-quota"],
+        ["hook", f"c{LONG[1:]}", "--kind=error"],
+        ["hook", "late", "--kind=before", "--service=tasks"],
+        ["hook", "later", "--kind=after", "--service=tasks"],
+        ["middleware", "count-visits"],
+        ["middleware", f"d{LONG[1:]}"],
+    ):
+        alula(folder, monkeypatch, "generate", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("database", "users", "first"), [*itertools.product(DATABASES, USERS, FIRST)]
+)
+def test_linters_have_nothing_to_say(tmp_path, monkeypatch, database, users, first):
+    alula(tmp_path, monkeypatch, "new", LONG, f"--database={database}", users, first)
+    folder = tmp_path / LONG
+    add_everything(folder, monkeypatch)
+    if users == "--no-authentication":
+        alula(folder, monkeypatch, "generate", "authentication")
+    check(folder, "ruff", "check", "--no-cache", "--quiet", ".")
+    check(folder, "ruff", "format", "--no-cache", "--diff", "--quiet", ".")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("database", "users"), [*zip(DATABASES, USERS, strict=True)])
+def test_type_checkers_have_nothing_to_say(tmp_path, monkeypatch, database, users):
+    alula(tmp_path, monkeypatch, "new", "shop", f"--database={database}", users)
+    folder = tmp_path / "shop"
+    add_everything(folder, monkeypatch)
+    if database == "mongodb":
+        fields = "owner:id,other_owner:id?"
+        alula(folder, monkeypatch, "generate", "service", "links", f"--fields={fields}")
+    check(folder, "mypy", "--cache-dir", os.devnull, ".")
+    said = check(folder, "pyright", "--pythonpath", sys.executable, ".")
+    assert said.startswith("0 errors, 0 warnings")
+
+
+def test_a_checker_that_complains_is_noticed(tmp_path):
+    (tmp_path / "a.py").write_text("import os\n")
+    with pytest.raises(AssertionError, match="F401"):
+        check(tmp_path, "ruff", "check", "--no-cache", ".")

@@ -1,0 +1,175 @@
+"""`alula shell`: lines that run in the loop of the application."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import signal
+import sys
+import threading
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from tests.cli.applications import folder_with
+
+from alula.cli import console as console_module
+from alula.cli.console import names_of
+
+
+@pytest.fixture
+def run(tmp_path):
+    with folder_with(tmp_path) as run:
+        yield lambda *lines, **more: run("shell", input="\n".join((*lines, "")), **more)
+
+
+class TestLines:
+    def test_the_application_is_there_and_set_up(self, run):
+        result = run("print(app.service('notes') is notes)", "print(alula.__version__)")
+        assert result.exit_code == 0, result.output
+        assert result.stdout.splitlines() == ["set up", "True", "0.1.0", "torn down"]
+
+    def test_await_works(self, run):
+        result = run("note = await notes.get(3)", "print(note)", "(await notes.find())['total']")
+        assert result.stdout.splitlines()[1:-1] == ["{'id': 3, 'n': 3}", "7"]
+
+    def test_a_function_of_several_lines(self, run):
+        result = run("async def double(n):", "    return 2 * n", "", "await double(4)")
+        assert result.stdout.splitlines()[1:-1] == ["8"]
+
+    def test_what_was_begun_goes_on_meanwhile(self, run):
+        result = run(
+            "import asyncio, time",
+            "event = asyncio.Event()",
+            "task = asyncio.create_task(event.wait())",
+            "event.set()",
+            "await task",
+        )
+        assert result.stdout.splitlines()[1:-1] == ["True"]
+
+    def test_nothing_else_is_written_where_the_input_is_no_terminal(self, run):
+        result = run("1 + 1")
+        assert result.stdout == "set up\n2\ntorn down\n"
+        assert result.stderr.strip() == ""
+
+    @pytest.mark.parametrize("line", ["1 / 0", "await notes.get(99)", "1 +"])
+    def test_a_line_that_fails_is_told_and_makes_the_exit_code(self, run, line):
+        result = run("def f(): pass", "", line, "print('went on')")
+        assert result.exit_code == 1
+        assert 'File "<console>", line 1' in result.stderr
+        assert "alula/cli" not in result.stderr
+        assert "went on" in result.stdout
+        assert "torn down" in result.stdout
+
+    @pytest.mark.parametrize(("line", "code"), [("exit()", 0), ("raise SystemExit(3)", 3)])
+    def test_the_end_can_be_asked_for(self, run, line, code):
+        result = run(line, "print('not this')")
+        assert result.exit_code == code
+        assert "not this" not in result.stdout
+        assert "torn down" in result.stdout
+
+    def test_a_set_up_that_fails(self, run, tmp_path):
+        with (tmp_path / "app.py").open("a") as file:
+            file.write("\nasync def fail(context, next): 1 / 0\napp.hooks(setup=[fail])\n")
+        result = run("print('not this')")
+        assert result.exit_code == 1
+        assert "ZeroDivisionError" in result.stderr
+        assert "not this" not in result.output
+
+    def test_ctrl_c_cancels_a_line_and_no_more(self, run):
+        def interrupt():
+            while not seen.is_set():
+                pass
+            os.kill(os.getpid(), signal.SIGINT)
+
+        seen = threading.Event()
+        builtins.tell_the_test = seen.set
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        try:
+            waiting = "tell_the_test(); await asyncio.sleep(600)"
+            result = run("import asyncio", waiting, "print('on')")
+        finally:
+            seen.set()
+            del builtins.tell_the_test
+            thread.join()
+        assert result.exit_code == 0, result.output
+        assert "KeyboardInterrupt" in result.stderr
+        assert "on" in result.stdout.splitlines()
+
+
+class Terminal:
+    """Lines as somebody types them."""
+
+    def __init__(self, *lines):
+        self.lines = list(lines)
+        self.prompts = []
+
+    def __call__(self, prompt=""):
+        self.prompts.append(prompt)
+        if not self.lines:
+            raise EOFError
+        return self.lines.pop(0)
+
+
+@pytest.fixture
+def terminal(monkeypatch, tmp_path):
+    monkeypatch.setattr(console_module, "_is_typed", lambda: True)
+    monkeypatch.setitem(sys.modules, "IPython.terminal.embed", None)
+
+    def typed(*lines):
+        typed = Terminal(*lines)
+        monkeypatch.setattr(builtins, "input", typed)
+        return typed
+
+    return typed
+
+
+class TestATerminal:
+    def test_it_greets_and_asks(self, run, terminal):
+        typed = terminal("await notes.get(2)")
+        result = run()
+        assert "app, and its services: notes, teams_team_counter, hidden, closed" in result.stderr
+        assert typed.prompts == [">>> ", ">>> "]
+        assert "{'id': 2, 'n': 2}" in result.stdout
+
+    def test_a_line_that_fails_is_no_failure(self, run, terminal):
+        terminal("1 / 0")
+        result = run()
+        assert "ZeroDivisionError" in result.stderr
+        assert result.exit_code == 0
+
+    def test_names_are_completed(self, run, terminal):
+        terminal("import readline", "print(readline.get_completer()('teams_', 0))")
+        assert "teams_team_counter" in run().stdout.split("\n")[1]
+
+    def test_without_readline(self, run, terminal, monkeypatch):
+        monkeypatch.setitem(sys.modules, "readline", None)
+        terminal("print('works')")
+        assert "works" in run().stdout
+
+    def test_ipython_is_used_where_it_is_installed(self, run, terminal, monkeypatch):
+        shown = []
+
+        class Shell(SimpleNamespace):
+            def __call__(self):
+                async def ask():
+                    return await self.user_ns["notes"].get(1)
+
+                shown.append((self.loop_runner(ask()), self.banner1, type(self).__name__))
+
+        module = ModuleType("IPython.terminal.embed")
+        module.InteractiveShellEmbed = Shell
+        monkeypatch.setitem(sys.modules, "IPython.terminal.embed", module)
+        result = run()
+        assert result.exit_code == 0, result.output
+        assert shown[0][0] == {"id": 1, "n": 1}
+        assert "app, and its services: notes" in shown[0][1]
+        assert "torn down" in result.stdout
+
+
+def test_names():
+    handles = {"a": 1, "teams/:team/x-y": 2, "app": 3, "2fa": 4, "class": 5}
+    app = SimpleNamespace(services=handles, service=handles.get)
+    names = names_of(app)
+    assert (names["a"], names["teams_team_x_y"], names["_2fa"], names["class_"]) == (1, 2, 4, 5)
+    assert names["app"] is app
