@@ -14,7 +14,7 @@ const { chromium } = require('playwright-core')
 
 const SECONDS_TO_HAPPEN = 30
 const SCREENS = { phone: { width: 390, height: 844 }, desktop: { width: 1280, height: 900 } }
-const SHOWN = ['index.html', 'tutorial.html', 'from-feathersjs.html', 'architecture.html', 'reference.html']
+const SHOWN = ['index.html', 'tutorial.html', 'from-feathersjs.html', 'architecture.html', 'reference-web.html']
 
 const browser = await chromium.launch({ executablePath })
 const logged = []
@@ -110,7 +110,7 @@ const checks = {
   },
   'a link to a name leads to it': async () => {
     const page = await newPage(SCREENS.phone)
-    await page.goto(`${url}/reference.html#alula.App.use`)
+    await page.goto(`${url}/reference-core.html#alula.App.use`)
     await eventually(async () => {
       const top = await page.locator('[id="alula.App.use"]').evaluate((each) => each.getBoundingClientRect().top)
       assert.ok(top >= 0 && top < 300, `it is at ${top}`)

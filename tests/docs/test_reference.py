@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,6 +123,18 @@ PUBLIC_PACKAGES = [
 def test_everything_that_a_room_offers_is_in_the_reference(module, inventory):
     offered = importlib.import_module(module).__all__
     assert [name for name in offered if f"{module}.{name}" not in inventory] == []
+
+
+def test_the_overview_links_to_every_name_of_the_reference():
+    docs = ROOT / "docs"
+    linked = set(re.findall(r"\]\[([\w.]+)\]", (docs / "reference.md").read_text()))
+    explained = {
+        name
+        for page in docs.glob("reference-*.md")
+        for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
+    }
+    whole_modules = {name for name in explained if name in sys.modules}
+    assert linked == explained - whole_modules
 
 
 def test_the_table_of_errors_is_right():
