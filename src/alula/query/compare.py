@@ -17,6 +17,7 @@ __all__ = [
     "ARRAY",
     "ARRAYS",
     "DATE",
+    "FLAT",
     "MISSING",
     "NOTHING",
     "NULL",
@@ -35,6 +36,9 @@ NOTHING, NULL, NUMBER, STRING, OBJECT, ARRAY, BYTES, OTHER, BOOLEAN, DATE = rang
 
 ARRAYS = (list, tuple)
 """The types of a list in a record."""
+
+FLAT: Final = frozenset({str, int, float, bool, type(None)})
+"""Types of values that hold no others."""
 
 
 class _Missing:
@@ -82,7 +86,6 @@ class _Own:
 _NAN = _NotANumber()
 _EPOCH = datetime(1970, 1, 1)
 _ZERO = timedelta()
-_FLAT = frozenset({str, int, float, bool, type(None)})
 _MAX_DEPTH = 100
 """MongoDB stores no more levels than this; what lies deeper counts as equal."""
 
@@ -170,7 +173,7 @@ def trimmed(value: Any, like: Any) -> Any:
         value: Any value.
         like: What it is going to be compared to, by their sort keys.
     """
-    if value.__class__ in _FLAT:
+    if value.__class__ in FLAT:
         return value
     if isinstance(value, ARRAYS):
         if not isinstance(like, ARRAYS):

@@ -11,7 +11,8 @@ What holds in this file:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import date
 from operator import ge, gt, le, lt
 from typing import Any
 
@@ -20,6 +21,7 @@ from alula.query.compare import (
     ARRAY,
     ARRAYS,
     DATE,
+    FLAT,
     MISSING,
     OBJECT,
     OTHER,
@@ -52,9 +54,28 @@ def _equal(wanted: Any) -> Test:
         matches = _matches(wanted)
         return lambda value: value == wanted or matches(value)
     key = sort_key(wanted)
-    if key[0] in (OBJECT, ARRAY, DATE):
-        return lambda value: sort_key(trimmed(value, wanted)) == key
+    if key[0] in (OBJECT, ARRAY):
+        return _same_container(wanted, key)
+    if key[0] == DATE:
+        return lambda value: isinstance(value, date) and sort_key(value) == key
     return lambda value: bool(value == wanted)
+
+
+def _same_container(wanted: Any, key: tuple[int, Any]) -> Test:
+    """Return the test for being equal to an object or a list; one of another size is not read."""
+    kind: Any = Mapping if key[0] == OBJECT else ARRAYS
+    size = len(wanted)
+
+    def equals(value: Any) -> bool:
+        if not isinstance(value, kind) or len(value) != size:
+            return False
+        for inner in value.values() if kind is Mapping else value:
+            if inner.__class__ not in FLAT:  # it may be far larger than what it is compared to
+                value = trimmed(value, wanted)
+                break
+        return sort_key(value) == key
+
+    return equals
 
 
 def _among(wanted: list[Any]) -> Test:
