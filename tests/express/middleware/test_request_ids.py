@@ -196,3 +196,15 @@ async def test_errors_carry_it_in_the_header_and_in_the_log_but_not_in_the_body(
     assert (answer.status, answer.get("x-request-id")) == (status, "e-1")
     assert b"e-1" not in answer.body
     assert [record.request_id for record in caplog.records] == ["e-1"]
+
+
+async def test_requests_of_one_connection_have_their_own_even_where_they_come_at_once():
+    asked = b"GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: %s\r\n%s\r\n"
+    async with await app_with().listen(0) as server:
+        reader, writer = await asyncio.open_connection(server.host, server.port)
+        writer.write(asked % (b"a", b"") + asked % (b"b", b"Connection: close\r\n"))
+        answers = (await asyncio.wait_for(reader.read(), 20)).decode()
+        writer.close()
+        await writer.wait_closed()
+    assert re.findall('^"(.*?)"', answers, re.MULTILINE) == ["a", "b"]
+    assert re.findall(r"x-request-id: (\w+)", answers.lower()) == ["a", "b"]
