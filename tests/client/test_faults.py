@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.client.kinds import WAITING, settled
+from tests.client.kinds import KINDS, WAITING, settled
 from tests.client.raw_server import CLOSE, RESET, STALL, answer, raw_server
 
 from alula import errors
@@ -80,6 +80,55 @@ async def test_a_pool_that_the_server_has_closed(kind):
             assert await settled(items.find()) == [1]
             await asyncio.sleep(0.1)
             assert await settled(items.find()) == [2]
+
+
+class TestAConnectionThatIsClosedJustThen:
+    """The server closes an idle connection while the next request is on its way."""
+
+    @pytest.mark.parametrize("step", [CLOSE, RESET])
+    @pytest.mark.parametrize("method", ["find", "get", "update", "remove"])
+    async def test_what_may_be_repeated_is_sent_again(self, kind, method, step):
+        arguments = {"get": (1,), "update": (1, {}), "remove": (1,)}.get(method, ())
+        with raw_server(answer([1]), step, answer([2])) as server:
+            async with kind.client(server.url, timeout=SOON) as client:
+                items = client.service("items")
+                assert await settled(items.find()) == [1]
+                assert await settled(getattr(items, method)(*arguments)) == [2]
+            assert (server.connections, len(server.requests)) == (2, 3)
+
+    async def test_only_once(self, kind):
+        with raw_server(answer([1]), CLOSE, CLOSE, answer([2])) as server:
+            async with kind.client(server.url, timeout=SOON) as client:
+                await settled(client.service("items").find())
+                with pytest.raises(errors.Unavailable):
+                    await settled(client.service("items").find())
+            assert len(server.requests) == 3
+
+    @pytest.mark.parametrize(("method", "arguments"), [("create", ({},)), ("patch", (1, {}))])
+    async def test_what_may_not_be_repeated_is_not(self, kind, method, arguments):
+        with raw_server(answer([1]), CLOSE, answer([2])) as server:
+            async with kind.client(server.url, timeout=SOON) as client:
+                await settled(client.service("items").find())
+                with pytest.raises(errors.Unavailable):
+                    await settled(getattr(client.service("items"), method)(*arguments))
+            assert len(server.requests) == 2
+
+    async def test_nor_is_what_was_half_answered(self, kind):
+        half = (b'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"a":', CLOSE)
+        with raw_server(answer([1]), half, answer([2])) as server:
+            async with kind.client(server.url, timeout=SOON) as client:
+                await settled(client.service("items").find())
+                with pytest.raises(errors.Unavailable):
+                    await settled(client.service("items").find())
+            assert len(server.requests) == 2
+
+    @pytest.mark.parametrize("kind", [each for each in KINDS if each.library != "aiohttp"], ids=str)
+    async def test_nor_on_a_connection_that_is_new(self, kind):  # aiohttp itself does so there, too
+        with raw_server(CLOSE, answer([2])) as server:
+            async with kind.client(server.url, timeout=SOON) as client:
+                with pytest.raises(errors.Unavailable):
+                    await settled(client.service("items").find())
+            assert len(server.requests) == 1
 
 
 async def test_connections_are_used_again(kind):

@@ -11,13 +11,14 @@ import asyncio
 import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from alula.client.abort import Aborted, AbortSignal
 from alula.client.codec import Request, Response
 from alula.errors import BadGateway, Timeout, Unavailable
 
 __all__ = [
+    "REPEATABLE",
     "AsyncDriver",
     "Driver",
     "SyncDriver",
@@ -30,6 +31,13 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
+"""Verbs that may be carried out twice.
+
+Where a server closes an idle connection just when such a request goes out on it, the drivers send
+it once more on a connection of its own, as browsers do.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from alula.client.codec import Request, Response
 from alula.client.driving import (
+    REPEATABLE,
     AsyncDriver,
     SyncDriver,
     Wish,
@@ -24,6 +25,9 @@ except ImportError as error:
 
 __all__ = ["AsyncHttpxDriver", "SyncHttpxDriver"]
 
+_FAILURES = (httpx2.TransportError, httpx2.DecodingError)
+_LOST = (httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.WriteError)
+
 
 class AsyncHttpxDriver(AsyncDriver):
     """Sends with an ``httpx2.AsyncClient``.
@@ -37,26 +41,31 @@ class AsyncHttpxDriver(AsyncDriver):
             raise TypeError(f"httpx(client) takes an httpx2.AsyncClient here, not {client!r}")
         self._given: httpx2.AsyncClient | None = client
         self._own: httpx2.AsyncClient | None = None
+        self._answered = False  # so that no connection can have been idle
 
     async def exchange(self, request: Request, wish: Wish) -> Response:
         """Send a request and return the answer."""
         client = self._given or self._own
         if client is None:
             client = self._own = httpx2.AsyncClient(timeout=None)  # `send` has one
-        try:
-            async with client.stream(**_arguments(request, wish)) as answer:
-                parts: list[bytes] = []
-                size = 0
-                async for part in answer.aiter_bytes():
-                    parts.append(part)
-                    size += len(part)
-                    if size > wish.limit:
-                        raise too_large(request, wish.limit)
-                return Response(answer.status_code, answer.headers, b"".join(parts))
-        except httpx2.TimeoutException as error:
-            raise timed_out(request, None) from error
-        except (httpx2.TransportError, httpx2.DecodingError) as error:
-            raise connection_failed(request, error) from error
+        again = self._answered and request.method in REPEATABLE
+        while True:
+            begun = False
+            try:
+                async with client.stream(**_arguments(request, wish)) as answer:
+                    begun = self._answered = True
+                    parts: list[bytes] = []
+                    size = 0
+                    async for part in answer.aiter_bytes():
+                        parts.append(part)
+                        size += len(part)
+                        if size > wish.limit:
+                            raise too_large(request, wish.limit)
+                    return Response(answer.status_code, answer.headers, b"".join(parts))
+            except _FAILURES as error:
+                if begun or not again or not isinstance(error, _LOST):
+                    raise _failure(request, error, None) from error
+                again = False
 
     async def close(self) -> None:
         """Close the client, where it is not the user's."""
@@ -77,6 +86,7 @@ class SyncHttpxDriver(SyncDriver):
             raise TypeError(f"httpx(client) takes an httpx2.Client here, not {client!r}")
         self._given: httpx2.Client | None = client
         self._own: httpx2.Client | None = None
+        self._answered = False  # as above
 
     async def send(self, request: Request, wish: Wish) -> Response:
         """Send a request and return the answer; the limit of time counts for each step of it."""
@@ -88,20 +98,24 @@ class SyncHttpxDriver(SyncDriver):
         client = self._given or self._own
         if client is None:
             client = self._own = httpx2.Client()
-        try:
-            with client.stream(**_arguments(request, wish), timeout=wish.timeout) as answer:
-                parts: list[bytes] = []
-                size = 0
-                for part in answer.iter_bytes():
-                    parts.append(part)
-                    size += len(part)
-                    if size > wish.limit:
-                        raise too_large(request, wish.limit)
-                return Response(answer.status_code, answer.headers, b"".join(parts))
-        except httpx2.TimeoutException as error:
-            raise timed_out(request, wish.timeout) from error
-        except (httpx2.TransportError, httpx2.DecodingError) as error:
-            raise connection_failed(request, error) from error
+        again = self._answered and request.method in REPEATABLE
+        while True:
+            begun = False
+            try:
+                with client.stream(**_arguments(request, wish), timeout=wish.timeout) as answer:
+                    begun = self._answered = True
+                    parts: list[bytes] = []
+                    size = 0
+                    for part in answer.iter_bytes():
+                        parts.append(part)
+                        size += len(part)
+                        if size > wish.limit:
+                            raise too_large(request, wish.limit)
+                    return Response(answer.status_code, answer.headers, b"".join(parts))
+            except _FAILURES as error:
+                if begun or not again or not isinstance(error, _LOST):
+                    raise _failure(request, error, wish.timeout) from error
+                again = False
 
     async def close(self) -> None:
         """Close the client, where it is not the user's."""
@@ -118,3 +132,9 @@ def _arguments(request: Request, wish: Wish) -> dict[str, Any]:
         "content": request.body,
         **wish.more,
     }
+
+
+def _failure(request: Request, error: Exception, seconds: float | None) -> Exception:
+    if isinstance(error, httpx2.TimeoutException):
+        return timed_out(request, seconds)
+    return connection_failed(request, error)

@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from alula.client.codec import Request, Response
-from alula.client.driving import connection_failed, given_up, timed_out, too_large
+from alula.client.driving import REPEATABLE, connection_failed, given_up, timed_out, too_large
+from alula.errors import Unavailable
 
 __all__ = ["ConnectionPool", "Exchange"]
 
@@ -43,6 +44,7 @@ class Exchange:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._aborted = False
+        self._answered = False
 
     def abort(self) -> None:
         """Close the connection under the request, from any thread."""
@@ -61,10 +63,24 @@ class Exchange:
             BadGateway: The answer is too large, or no HTTP.
             Aborted: It was given up.
         """
+        origin = urlsplit(self._request.url)[:2]
+        idle = self._pool.take(origin)
+        if idle is not None:
+            try:
+                return self._run_on(idle, origin)
+            except Unavailable as error:
+                if not self._was_idle_too_long(error):
+                    raise
+        return self._run_on(self._pool.new(origin), origin)
+
+    def _was_idle_too_long(self, error: Unavailable) -> bool:
+        """Tell whether the server may have closed a connection just when this went out on it."""
+        lost = isinstance(error.__cause__, ConnectionError)  # and not an answer that broke off
+        return lost and not self._answered and self._request.method in REPEATABLE
+
+    def _run_on(self, connection: http.client.HTTPConnection, origin: Origin) -> Response:
         request = self._request
         parts = urlsplit(request.url)
-        origin = (parts.scheme, parts.netloc)
-        connection = self._pool.take(origin)
         response: http.client.HTTPResponse | None = None
         whole = False
         try:
@@ -72,6 +88,7 @@ class Exchange:
             path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
             connection.request(request.method, path, request.body, request.headers)
             response = connection.getresponse()
+            self._answered = True
             body = self._read(sock, response)
             whole = not response.will_close
             headers: Any = response.headers  # a mapping in all but name
@@ -150,8 +167,8 @@ class ConnectionPool:
         self._context: ssl.SSLContext | None = None
         self._closed = False
 
-    def take(self, origin: Origin) -> http.client.HTTPConnection:
-        """Return a connection that is still open, or else a new one that is not yet."""
+    def take(self, origin: Origin) -> http.client.HTTPConnection | None:
+        """Return an idle connection that is still open, None where there is none."""
         with self._lock:
             idle = self._idle.get(origin, [])
             while idle:
@@ -159,7 +176,16 @@ class ConnectionPool:
                 if _is_silent(connection):
                     return connection
                 connection.close()
-        return self._new(origin)
+        return None
+
+    def new(self, origin: Origin) -> http.client.HTTPConnection:
+        """Return a connection that is not open yet."""
+        scheme, netloc = origin
+        if scheme == "http":
+            return http.client.HTTPConnection(netloc)
+        if self._context is None:
+            self._context = ssl.create_default_context()
+        return http.client.HTTPSConnection(netloc, context=self._context)
 
     def give_back(self, origin: Origin, connection: http.client.HTTPConnection) -> None:
         """Keep a connection for the next request."""
@@ -176,14 +202,6 @@ class ConnectionPool:
             every, self._idle, self._closed = self._idle, {}, True
         for connection in (each for idle in every.values() for each in idle):
             connection.close()
-
-    def _new(self, origin: Origin) -> http.client.HTTPConnection:
-        scheme, netloc = origin
-        if scheme == "http":
-            return http.client.HTTPConnection(netloc)
-        if self._context is None:
-            self._context = ssl.create_default_context()
-        return http.client.HTTPSConnection(netloc, context=self._context)
 
 
 def _is_silent(connection: Any) -> bool:

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from alula.client.codec import Response
+from alula.client.driving import REPEATABLE
 from alula.errors import FrameworkError, Unavailable
 
 __all__ = ["NO_RETRIES", "Retries", "read_retries"]
 
-_IDEMPOTENT: Final = frozenset({"GET", "PUT", "DELETE"})
 _PASSING: Final = frozenset({429, 502, 503})
 _FIRST_DELAY: Final = 0.1
 _LONGEST_DELAY: Final = 5.0
@@ -47,7 +47,7 @@ class Retries:
             attempt: How many were made before it.
             elapsed: Seconds since the call began.
         """
-        if attempt >= self.attempts or verb not in _IDEMPOTENT or not _may_pass(error, response):
+        if attempt >= self.attempts or verb not in REPEATABLE or not _may_pass(error, response):
             return None
         wait = None if response is None else _asked_for(response.headers)
         if wait is None:
