@@ -11,8 +11,20 @@ from typing import Any, assert_type
 
 from alula import App, ServiceHandle
 from alula.adapters.memory import MemoryService
-from alula.express import ExpressApplication, Request, Response, WebApplication, express, rest
+from alula.express import (
+    ExpressApplication,
+    Request,
+    Response,
+    WebApplication,
+    access_log,
+    express,
+    health,
+    request_id,
+    rest,
+)
+from alula.logs import configure_logging, current_request_id, request_scope
 from alula.query import parse
+from alula.telemetry import telemetry, trace_requests
 
 web = express(App())
 assert_type(web, ExpressApplication)
@@ -37,3 +49,21 @@ async def middleware(req: Request, res: Response, next: Callable[[], Awaitable[N
 
 
 web.use("/hello", middleware)
+
+# -- logs, traces, health --------------------------------------------------------------------------
+
+assert_type(web.use([trace_requests(), request_id(trusted=True), access_log()]), ExpressApplication)
+assert_type(web.configure(telemetry()), ExpressApplication)
+assert_type(App().configure(telemetry()), App)
+assert_type(web.phase, str)
+
+
+async def ping() -> None: ...
+
+
+assert_type(web.configure(health(checks={"database": ping})), ExpressApplication)
+health(checks=[ping])  # type: ignore[arg-type]  # they have names
+configure_logging(level="DEBUG", json=True)
+assert_type(current_request_id(), str | None)
+with request_scope() as job:
+    assert_type(job, str)
