@@ -111,7 +111,9 @@ def test_the_version(run):
     assert run("--version").stdout == f"alula {alula.__version__}\n"
 
 
-@pytest.mark.parametrize(("shell", "said"), [("bash", "complete -o"), ("zsh", "compdef")])
+@pytest.mark.parametrize(
+    ("shell", "said"), [("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --command")]
+)
 def test_the_script_for_the_completion_of_a_shell(run, shell, said):
     assert said in run(env={"_ALULA_COMPLETE": f"source_{shell}"}).stdout
 

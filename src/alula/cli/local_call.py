@@ -57,17 +57,15 @@ async def opened(
 
 def _find(app: Any, path: str, params: dict[str, Any]) -> ServiceHandle:
     core = getattr(app, "app", app)
-    match = core.lookup(path)
-    found: ServiceHandle
-    if match is not None and match.id is None:
-        params["route"] = match.route
-        found = match.value
-        return found
+    handle: ServiceHandle
     try:
-        found = core.service(path)  # its message knows names that are near
-    except LookupError as error:
-        raise Missing(error.args[0]) from None
-    return found
+        handle = core.service(path)
+    except LookupError as error:  # its message knows names that are near
+        match = core.lookup(path)
+        if match is None or match.id is not None:
+            raise Missing(error.args[0]) from None
+        handle, params["route"] = match.value, match.route
+    return handle
 
 
 def _take_dispatch(context: HookContext) -> None:

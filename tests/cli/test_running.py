@@ -1,0 +1,102 @@
+"""What `alula dev` and `alula serve` make of their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import alula.cli.serving.running as running_module
+from alula.cli import main
+from alula.cli.failures import Missing
+from alula.cli.serving.settings import WorkerSettings
+
+NAMES = ("PORT", "WEB_CONCURRENCY", "FORWARDED_ALLOW_IPS")
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """Return what would be run, and the result of the command."""
+    monkeypatch.chdir(tmp_path)
+    seen = []
+    monkeypatch.setattr(running_module, "produce", lambda *a, **k: seen.append((a, k)) or 5)
+    monkeypatch.setattr(running_module, "develop", lambda *a: seen.append((a, {})) or 6)
+
+    def run(*arguments, **environment):
+        env = {**dict.fromkeys(NAMES), **environment}
+        result = CliRunner().invoke(main, arguments, env=env)
+        return (*(seen[-1] if seen else ((), {})), result)
+
+    return run
+
+
+def test_serve_as_it_is(asked):
+    (settings, count), where, result = asked("serve")
+    assert result.exit_code == 5
+    assert settings == WorkerSettings("app:app", linger=1)
+    assert count == 1
+    assert where == {"host": "127.0.0.1", "port": 3030, "path": None}
+    assert (settings.development, settings.announce) == (False, False)
+
+
+def test_serve_with_options(asked):
+    (settings, count), where, _ = asked(
+        *("serve", "shop:app", "--host", "0.0.0.0", "-p", "80", "-w", "4", "--uds", "/run/s"),
+        *("--graceful-timeout", "7.5", "--drain", "3", "--no-access-log", "--proxy-headers"),
+        *("--forwarded-allow-ips", "10.0.0.5"),
+    )
+    assert settings == WorkerSettings(
+        "shop:app",
+        linger=1,
+        graceful_timeout=7.5,
+        drain=3,
+        access_log=False,
+        proxy_headers=True,
+        forwarded_allow_ips="10.0.0.5",
+    )
+    assert count == 4
+    assert where == {"host": "0.0.0.0", "port": 80, "path": "/run/s"}
+
+
+def test_serve_by_its_environment(asked):
+    (settings, count), where, _ = asked(
+        "serve", PORT="81", WEB_CONCURRENCY="3", FORWARDED_ALLOW_IPS="*"
+    )
+    assert (where["port"], count, settings.forwarded_allow_ips) == (81, 3, "*")
+
+
+def test_dev(asked, tmp_path):
+    (tmp_path / "more").mkdir()
+    (settings, host, port, watched), _, result = asked("dev", "--watch", "more", "-p", "0")
+    assert result.exit_code == 6
+    assert (settings.development, settings.announce, settings.access_log) == (True, True, True)
+    assert settings.linger == 0  # nobody waits for a restart
+    assert (host, port, watched) == ("127.0.0.1", 0, [Path("more")])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serve", "--port", "99999"),
+        ("serve", "--workers", "0"),
+        ("serve", "--drain", "-1"),
+        ("dev", "--watch", "nowhere"),
+        ("dev", "--workers", "2"),
+    ],
+)
+def test_what_can_not_be_is_a_mistake_of_whoever_typed_it(asked, arguments):
+    *_, result = asked(*arguments)
+    assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+def test_a_port_in_use_is_told(monkeypatch, command):
+    def fail(*_, **__):
+        raise Missing("can not listen on here:80: Address already in use; choose another port")
+
+    monkeypatch.setattr(running_module, "produce", fail)
+    monkeypatch.setattr(running_module, "develop", fail)
+    result = CliRunner().invoke(main, [command])
+    assert result.exit_code == 2
+    assert "alula: can not listen on here:80: Address already in use" in result.stderr
