@@ -45,6 +45,18 @@ def test_values_have_their_types():
     assert found["name[$in]"]["schema"]["minItems"] == 1  # a URL has no empty list
 
 
+def test_types_may_be_lists():
+    properties = {
+        "age": {"type": ["integer", "null"]},
+        "tags": {"type": ["array", "null"], "items": {"type": ["string", "null"]}},
+        "place": {"type": ["object", "null"], "properties": {"zip": {"type": "integer"}}},
+    }
+    found = by_name(query_syntax(properties))
+    assert found["age"]["schema"] == {"type": ["integer", "null"]}
+    assert {"age[$gt]", "age[$in]", "tags", "tags[$in]", "place.zip"} <= set(found)
+    assert "place" not in found
+
+
 def test_the_value_comes_before_its_operators():
     names = [each["name"] for each in query_parameters(SCHEMA, "Query", Components())]
     assert names.index("name") < names.index("name[$gt]") < names.index("age")

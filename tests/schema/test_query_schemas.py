@@ -84,6 +84,36 @@ def test_takes_an_object_with_index_keys_for_the_list_that_it_stands_for():
     assert VALIDATOR.validate({"$or": {"0": {"age": "1"}}}) == {"$or": [{"age": 1}]}
 
 
+NULLABLE = Validator(
+    query_syntax(
+        {
+            "age": {"type": ["integer", "null"]},
+            "scores": {"type": ["array", "null"], "items": {"type": "number"}},
+            "address": {"type": ["object", "null"], "properties": {"zip": {"type": "integer"}}},
+        }
+    ),
+    coerce=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ({"age": "5"}, {"age": 5}),
+        ({"age": ""}, {"age": None}),
+        ({"age": {"$ne": ""}}, {"age": {"$ne": None}}),
+        ({"age": {"$in": ["5", ""]}}, {"age": {"$in": [5, None]}}),
+        ({"scores": "5"}, {"scores": 5}),
+        ({"scores": ["5"]}, {"scores": [5]}),
+        ({"scores": {"$nin": ["5"]}}, {"scores": {"$nin": [5]}}),
+        ({"address.zip": "5"}, {"address.zip": 5}),
+        ({"$or": [{"age": {"$gt": "5"}}]}, {"$or": [{"age": {"$gt": 5}}]}),
+    ],
+)
+def test_of_properties_that_may_be_null(query, wanted):
+    assert NULLABLE.validate(query) == wanted
+
+
 def test_keeps_the_order_of_sort():
     query = {"$sort": {"read": "1", "age": "1", "name": "-1"}}
     assert list(VALIDATOR.validate(query)["$sort"]) == ["read", "age", "name"]

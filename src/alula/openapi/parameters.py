@@ -83,7 +83,7 @@ def _parameter(name: str, schema: Any) -> dict[str, Any]:
     parameter: dict[str, Any] = {"name": name, "in": "query", "schema": schema}
     if name in _WORDS:
         parameter["description"] = _WORDS[name]
-    if isinstance(schema, Mapping) and schema.get("type") == "array":
+    if isinstance(schema, Mapping) and "array" in _types(schema):
         parameter |= {"style": "form", "explode": True, "schema": {"minItems": 1, **schema}}
     return parameter
 
@@ -104,7 +104,8 @@ def _asked(name: str, schema: Any, whole: Mapping[str, Any]) -> Iterator[tuple[s
     for choice in _choices(schema, whole):
         asked = {each: of for each, of in choice.get("properties", {}).items() if each[:1] == "$"}
         operators.update(asked)
-        if not asked and choice.get("type") not in {"object", "array", "null"}:
+        types = _types(choice)
+        if not asked and (not types or types - {"object", "array", "null"}):
             values.append(choice)
     if values:
         yield name, values[0] if len(values) == 1 else {"anyOf": values}
@@ -117,8 +118,8 @@ def _fits_a_url(schema: Any, whole: Mapping[str, Any]) -> bool:
     """Tell whether a value, or the items of a list, can be written as text."""
     return any(
         _fits_a_url(choice.get("items", {}), whole)
-        if choice.get("type") == "array"
-        else choice.get("type") != "object"
+        if "array" in _types(choice)
+        else "object" not in _types(choice)
         for choice in _choices(schema, whole)
     )
 
@@ -145,3 +146,9 @@ def _resolved(schema: Any, whole: Mapping[str, Any]) -> Mapping[str, Any]:
         schema = whole.get("$defs", {}).get(name)
         seen += 1
     return {}
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    """Return the types that a schema names, which are one or a list."""
+    named = schema.get("type", ())
+    return {named} if isinstance(named, str) else set(named)

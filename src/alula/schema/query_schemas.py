@@ -100,7 +100,7 @@ def _flat(
     for name, schema in properties.items():
         yield before + name, schema
         inner = _resolved(schema, definitions)
-        if inner.get("type") == "array":
+        if "array" in _types(inner):
             inner = _resolved(inner.get("items", {}), definitions)
         if level < LEVELS:
             yield from _flat(
@@ -122,7 +122,7 @@ def _field(
     """Return the schema of what a query may ask of one property."""
     value = schema
     inner = _resolved(schema, definitions)
-    if inner.get("type") == "array" and "items" in inner:
+    if "array" in _types(inner) and "items" in inner:
         value = {"anyOf": [inner["items"], schema]}  # a list matches by one of its elements, too
     operators = _closed(
         {
@@ -132,5 +132,13 @@ def _field(
         }
     )
     # What may be any object is asked last, so that operators are never taken for a value.
-    scalar = inner.get("type") in {"string", "number", "integer", "boolean"}
+    types = _types(inner)
+    scalar = types and not types & {"array", "object"}
     return {"anyOf": [value, operators] if scalar else [operators, value]}
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    """Return the types that a schema names, which are one or a list."""
+    named = schema.get("type")
+    several = named if isinstance(named, list | tuple) else (named,)
+    return {each for each in several if isinstance(each, str)}  # others are told by the compiler
