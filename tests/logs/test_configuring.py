@@ -121,9 +121,19 @@ def test_the_documents_that_the_driver_logs_have_to_be_asked_for(out):
     assert len(entries(out)) == 1
 
 
-@pytest.mark.parametrize("options", [{"level": "LOUD"}, {"levels": {"shop": "LOUD"}}])
-def test_a_level_that_does_not_exist_is_refused_before_anything_changes(out, options):
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"level": "LOUD"}, "level"),
+        ({"levels": {"shop": "LOUD"}}, r"levels\['shop'\]"),
+        ({}, "ALULA_LOG_LEVEL"),
+    ],
+)
+def test_a_level_that_does_not_exist_is_refused_before_anything_changes(
+    out, options, where, monkeypatch
+):
+    monkeypatch.setenv("ALULA_LOG_LEVEL", "LOUD")
     before = list(logging.getLogger().handlers)
-    with pytest.raises(ValueError, match=r"there is no log level 'LOUD'; the levels are .*WARNING"):
-        configure_logging(stream=out, **options)
+    with pytest.raises(ValueError, match=f"^{where}: there is no log level 'LOUD'; .*WARNING"):
+        configure_logging(stream=out, **{"level": None if where[0] == "A" else "INFO", **options})
     assert logging.getLogger().handlers == before

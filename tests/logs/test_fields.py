@@ -68,6 +68,20 @@ def test_others_add_fields_once_and_never_in_place_of_what_was_logged():
     assert (made.tenant, made.order, calls) == ("acme", 7, [1])
 
 
+def test_fields_that_fail_cost_neither_the_record_nor_the_caller():
+    def broken():
+        raise LookupError("secret")
+
+    add_log_fields(broken)
+    add_log_fields(lambda: {"tenant": "acme"})
+    made = record()
+    stamp(made)
+    assert made.tenant == "acme"
+    assert made.log_fields_error.startswith("LookupError in ")
+    assert "broken" in made.log_fields_error
+    assert "secret" not in made.log_fields_error
+
+
 def test_extras_are_what_was_added():
     made = record(order=7, nothing=None)
     stamp(made)

@@ -236,3 +236,10 @@ async def test_without_an_sdk_calls_work_and_nothing_is_recorded(recording):
 def test_what_has_no_hooks_is_refused():
     with pytest.raises(TypeError, match=r"telemetry\(\) configures an application with services"):
         telemetry()(express())
+
+
+@pytest.mark.parametrize("again", [lambda app: app, express])
+def test_twice_would_count_all_twice(recording, again):
+    app = app_with(recording)
+    with pytest.raises(RuntimeError, match=r"telemetry\(\) is configured for .* already; once is"):
+        again(app).configure(telemetry())

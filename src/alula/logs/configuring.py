@@ -45,8 +45,11 @@ def configure_logging(
     """
     stream = sys.stderr if stream is None else stream
     is_terminal = bool(getattr(stream, "isatty", bool)())
-    known = _level(level if level is not None else os.environ.get("ALULA_LOG_LEVEL") or "INFO")
-    single = {name: _level(one) for name, one in (levels or {}).items()}
+    if level is None:
+        known = _level(os.environ.get("ALULA_LOG_LEVEL") or "INFO", "ALULA_LOG_LEVEL")
+    else:
+        known = _level(level, "level")
+    single = {name: _level(one, f"levels[{name!r}]") for name, one in (levels or {}).items()}
     handler = _Handler(stream)
     handler.addFilter(RequestFields())
     if (not is_terminal) if json is None else json:
@@ -63,9 +66,9 @@ def configure_logging(
         logging.getLogger(name).setLevel(one)
 
 
-def _level(given: int | str) -> int:
+def _level(given: int | str, where: str) -> int:
     level = given if isinstance(given, int) else logging.getLevelName(given.strip().upper())
     if not isinstance(level, int):
         names = ", ".join(name for name in logging.getLevelNamesMapping() if name != "NOTSET")
-        raise ValueError(f"there is no log level {given!r}; the levels are {names}")
+        raise ValueError(f"{where}: there is no log level {given!r}; the levels are {names}")
     return level

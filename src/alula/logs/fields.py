@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from alula.compose import name_of
 from alula.request_ids import current_request_id
 
 __all__ = ["RequestFields", "add_log_fields", "extras_of", "stamp"]
@@ -36,7 +37,11 @@ def stamp(record: logging.LogRecord) -> None:
         return
     own["request_id"] = current_request_id()
     for fields in _more:
-        for name, value in fields().items():
+        try:
+            found = fields()
+        except Exception as error:  # noqa: BLE001  # what logs something must not fail by that
+            found = {"log_fields_error": f"{type(error).__name__} in {name_of(fields)}"}
+        for name, value in found.items():
             own.setdefault(name, value)
 
 

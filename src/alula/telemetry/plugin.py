@@ -33,11 +33,15 @@ def telemetry(*, tracer_provider: Any = None, meter_provider: Any = None) -> Cal
 
     Raises:
         TypeError: By the plugin: what it configures is no application with hooks.
+        RuntimeError: By the plugin: it is configured already, and would count all twice.
     """
 
     def configure(app: Any) -> None:
         if not callable(getattr(app, "hooks", None)):
             raise TypeError(f"telemetry() configures an application with services, not {app!r}")
+        if app.settings.get("telemetry"):
+            raise RuntimeError(f"telemetry() is configured for {app!r} already; once is enough")
+        app.settings["telemetry"] = True
         tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
         app.hooks(around=[call_observer(tracer, meter)])
