@@ -182,3 +182,20 @@ async def test_where_reads_go_elsewhere_transactions_read_from_the_primary(from_
     async with from_secondaries.database.client.start_session() as session:
         docdb = {"session": session}
         assert len(await people.service.remove(None, {"docdb": docdb})) == 2
+
+
+async def test_what_sorts_by_distance_works_in_a_plain_find_without_a_total(people):
+    model = await people.get_model()
+    await model.create_index([("at", "2dsphere")])
+    await model.insert_many([{"_id": f"p{n}", "at": [n, 0]} for n in (2, 0, 1)])
+    places = MongoDBService(model, operators=["$near", "$geometry", "$maxDistance"])
+    near = {"at": {"$near": {"$geometry": {"type": "Point", "coordinates": [0, 0]}}}}
+    nearest = ["p0", "p1", "p2"]
+    found = await places.find({"query": near, "docdb": {}})
+    assert [record["_id"] for record in found] == nearest
+    pages = {"default": 2, "count": "none"}
+    page = await places.find({"query": near, "docdb": {}, "paginate": pages})
+    assert [record["_id"] for record in page["data"]] == nearest[:2]
+    for refused in ({}, {"docdb": {}, "paginate": {"default": 2}}):
+        with pytest.raises(BadRequest, match=r"\$near and \$nearSphere sort .* \$geoWithin"):
+            await places.find({"query": near, **refused})

@@ -142,6 +142,13 @@ def _too_large(_: Any) -> BadRequest:
     return BadRequest("A value or a record is too large for the database")
 
 
+def _sorting(_: Any) -> BadRequest:
+    return BadRequest(
+        "$near and $nearSphere sort by distance, which is not possible in this call;"
+        " $geoWithin finds records in an area"
+    )
+
+
 def _no_text(_: Any) -> BadRequest:
     return BadRequest("A text is not valid Unicode: it holds half of a surrogate pair")
 
@@ -165,6 +172,7 @@ def _unknown(_: Any) -> GeneralError:
 
 _BY_CODE: Final[Mapping[int, Callable[[Mapping[str, Any]], FrameworkError]]] = {
     112: _overtaken,
+    5626500: _sorting,
     10334: _too_large,
     17419: _too_large,
     **dict.fromkeys((11000, 11001, 12582), _taken),
