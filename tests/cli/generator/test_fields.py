@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alula.cli.failures import Missing
-from alula.cli.generator.fields import DEFAULT_FIELDS, fields_of
+from alula.cli.generator.fields import DEFAULT_FIELDS, example_of, fields_of
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,13 @@ def test_what_can_not_be_a_field(text, reason):
 def test_on_mongodb_a_field_can_be_an_object_id():
     with pytest.raises(Missing, match="there are str, int, float, bool, id"):
         fields_of("a:text", references=True)
+
+
+def test_an_example_of_a_record():
+    assert example_of(fields_of("text,count:int", references=False)) == (
+        '{"text": "Hello", "count": 3}'
+    )
+    long = ",".join(f"{letter * 20}:str" for letter in "abcd")
+    lines = example_of(fields_of(long, references=False)).splitlines()
+    assert (lines[0], lines[-1]) == ("{", "}")
+    assert lines[1] == f'    "{"a" * 20}": "Hello",'

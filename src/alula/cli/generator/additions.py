@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from alula.cli.generator.fields import Field, fields_of
+from alula.cli.generator.fields import Field, example_of, fields_of
 from alula.cli.generator.insertion import (
     add_after,
     add_field,
@@ -136,7 +136,7 @@ def create_service(
         "model": class_name(record),
         "fields": fields,
         "references": any(field.kind == "id" for field in fields),
-        "example": ", ".join(f'"{field.wire_name}": {field.example}' for field in fields),
+        "example": example_of(fields),
     }
     for target, text in rendered("service", values, {"SERVICE": values["module"]}):
         plan.create(target, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 from alula.cli.failures import Missing
 from alula.cli.generator.names import LONGEST, camel_case
 
-__all__ = ["DEFAULT_FIELDS", "Field", "fields_of"]
+__all__ = ["DEFAULT_FIELDS", "Field", "example_of", "fields_of"]
 
 DEFAULT_FIELDS: Final = "text:str"
 """Those of a service for which nobody names any."""
@@ -93,6 +93,15 @@ def fields_of(text: str, *, references: bool) -> tuple[Field, ...]:
         if names.count(name) > 1:
             raise Missing(f"there are two fields {name!r}")
     return found
+
+
+def example_of(fields: Sequence[Field]) -> str:
+    """Return the source of a record with these fields, as the data of a test."""
+    items = [f'"{field.wire_name}": {field.example}' for field in fields]
+    line = f"{{{', '.join(items)}}}"
+    if len(f"NEW = {line}") <= _WIDTH:
+        return line
+    return "".join(["{\n", *(f"    {item},\n" for item in items), "}"])
 
 
 def _field(text: str, references: bool) -> Field:

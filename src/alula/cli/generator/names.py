@@ -24,7 +24,7 @@ LONGEST: Final = 24
 """More characters would not fit into the lines of the templates."""
 
 _WORDS: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
-_SEGMENT: Final = re.compile(r":?[A-Za-z0-9][A-Za-z0-9_.~-]*")
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]*")
 _TAKEN_PATHS: Final = frozenset({"docs", "health", "openapi.json"})
 _TAKEN_CLASSES: Final = frozenset({"Any", "BaseModel", "ConfigDict", "Field", "Reference"})
 _PLURALS: Final = (
@@ -76,7 +76,7 @@ def check_path(path: str) -> str:
         if not _SEGMENT.fullmatch(segment):
             raise Missing(
                 f"{path!r} can not be a path, because of {segment!r}: write names with slashes"
-                " between them, such as api/v1/messages; a name with a colon is a placeholder"
+                " between them, such as api/v1/messages; add placeholders to the code by hand"
             )
     if path in _TAKEN_PATHS:
         raise Missing(f"the application itself answers at /{path}; choose another path")
