@@ -7,13 +7,13 @@ import json
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from tests.client.raw_server import CLOSE, answer, raw_server
 from typer.testing import CliRunner
 
-import alula
 from alula.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -108,7 +108,7 @@ def test_a_module_that_fails_shows_where(run, tmp_path, module, line, error):
 
 
 def test_the_version(run):
-    assert run("--version").stdout == f"alula {alula.__version__}\n"
+    assert run("--version").stdout == f"alula {version('alula')}\n"
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ shell are quick.
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-import alula
 from alula.cli.calling import call
 from alula.cli.describing import client, openapi
 from alula.cli.generator.command import generate, new
@@ -31,7 +31,7 @@ main = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"alula {alula.__version__}")
+        typer.echo(f"alula {version('alula')}")
         raise typer.Exit
 
 
@@ -44,7 +44,7 @@ Version = Annotated[
 
 
 @main.callback()
-def begin(version: Version = False) -> None:  # its callback does the work
+def begin(shows_version: Version = False) -> None:  # its callback does the work
     """Make, run and look at applications of Alula."""
 
 

@@ -16,10 +16,9 @@ import traceback
 from collections.abc import Coroutine, Iterator, Mapping
 from functools import partial
 from importlib import import_module
+from importlib.metadata import version
 from types import CodeType, TracebackType
 from typing import Any, Final, TypeVar
-
-import alula
 
 __all__ = ["Console", "names_of", "open_console"]
 
@@ -77,7 +76,7 @@ def names_of(app: Any) -> dict[str, Any]:
     What can not stand in a name becomes an underscore; ``app`` itself stays what it is.
     """
     services = {_identifier(path): app.service(path) for path in app.services}
-    return {**services, "alula": alula, "app": app}
+    return {**services, "app": app}
 
 
 def _identifier(path: str) -> str:
@@ -179,9 +178,9 @@ async def _wait_for(over: asyncio.Event) -> None:
 
 
 def _banner(names: Mapping[str, Any]) -> str:
-    services = ", ".join(name for name in names if name not in {"app", "alula"}) or "none"
+    services = ", ".join(name for name in names if name != "app") or "none"
     return (
-        f"Alula {alula.__version__}, Python {sys.version.partition(' ')[0]}\n"
+        f"Alula {version('alula')}, Python {sys.version.partition(' ')[0]}\n"
         f"app, and its services: {services}\n"
         "Write `await app.service(path).find()`; Ctrl+D ends."
     )

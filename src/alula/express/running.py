@@ -13,7 +13,7 @@ import uvicorn
 from alula.events import loop_is_running
 from alula.express.server import Server
 
-__all__ = ["run_until_signal"]
+__all__ = ["quickest_loop", "run_until_signal"]
 
 
 def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
@@ -36,10 +36,13 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
 
     if loop_is_running():
         raise RuntimeError("run() is for scripts; in a running loop write `await app.listen(port)`")
-    # uvicorn knows the quickest loop of this platform: uvloop where it is installed.
-    quickest = uvicorn.Config("", log_config=None).get_loop_factory()
-    with asyncio.Runner(loop_factory=quickest) as runner:
+    with asyncio.Runner(loop_factory=quickest_loop()) as runner:
         runner.run(serve())
+
+
+def quickest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the quickest event loop of this platform: uvloop where it is installed."""
+    return uvicorn.Config("", log_config=None).get_loop_factory()
 
 
 @contextmanager

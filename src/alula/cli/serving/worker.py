@@ -12,7 +12,6 @@ from collections.abc import Awaitable
 from typing import Any
 
 import typer
-import uvicorn
 
 from alula.cli.application import load_application
 from alula.cli.failures import Missing, report
@@ -21,6 +20,7 @@ from alula.cli.serving.failing import failing
 from alula.cli.serving.settings import READY, WorkerSettings
 from alula.cli.terminal import FAILURE, complain
 from alula.express import WebApplication, access_log, request_id
+from alula.express.running import quickest_loop
 from alula.express.server import Server
 from alula.listening import adopt
 from alula.logs import configure_logging
@@ -53,9 +53,7 @@ def work(settings: WorkerSettings) -> int:
                 tell(error)
                 return FAILURE
             app = _failing(error)
-        # uvicorn knows the quickest loop of this platform: uvloop where it is installed.
-        quickest = uvicorn.Config("", log_config=None).get_loop_factory()
-        with asyncio.Runner(loop_factory=quickest) as runner:
+        with asyncio.Runner(loop_factory=quickest_loop()) as runner:
             return runner.run(_Life(app, settings, sock, control).live())
 
 
