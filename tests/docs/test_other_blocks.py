@@ -1,0 +1,81 @@
+"""Blocks that are not Python: what can be read by a program is in order."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.requirements import require_node
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def check_ini(text: str) -> None:
+    configparser.ConfigParser(strict=False, interpolation=None).read_string(text)
+
+
+def check_dockerfile(text: str) -> None:
+    feed([str(Path(sys.executable).with_name("hadolint")), "-"], text)
+
+
+def check_js(text: str) -> None:
+    feed([require_node(), "--check", "--input-type=module", "-"], text)
+
+
+def feed(command: list[str], text: str) -> None:
+    """Fail where a program complains about a text."""
+    done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+CHECKS = {
+    "toml": tomllib.loads,
+    "json": json.loads,
+    "ini": check_ini,
+    "dockerfile": check_dockerfile,
+    "js": check_js,
+}
+
+# What `test_code_blocks` runs, what a shell runs or shows, and what no program here reads.
+ELSEWHERE = {"python", "console", "text", "nginx"}
+
+BLOCKS = [
+    pytest.param(kind, text, id=f"{page.name} {kind} {number}")
+    for page in PAGES
+    for number, (kind, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
+    if kind in CHECKS
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), BLOCKS)
+def test_a_block_is_in_order(kind, text):
+    CHECKS[kind](text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_says_what_it_is(page):
+    kinds = {kind for kind, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
+    assert kinds <= CHECKS.keys() | ELSEWHERE
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("toml", "a = "),
+        ("json", "{'a': 1}"),
+        ("ini", "a = 1"),
+        ("dockerfile", "FRM python"),
+        ("js", "const = 1"),
+    ],
+)
+def test_a_mistake_is_noticed(kind, text):
+    with pytest.raises((ValueError, configparser.Error, AssertionError)):
+        CHECKS[kind](text)
