@@ -27,7 +27,7 @@ def test_new_ids_are_32_digits_and_never_the_same():
 
 
 @pytest.mark.parametrize(
-    "text", ["7", "a" * 128, "Root=1-5e6722a7-cc2c", "b7f1/2.3:4@host+x_y", new_request_id()]
+    "text", ["7", "a" * 128, "Root=1-5e6722a7-cc2c", "b7f1/2.3:4@host+x_y", TRACE]
 )
 def test_what_others_use_for_ids_is_taken(text):
     assert well_formed_id(text) == text

@@ -163,7 +163,11 @@ VALUES = [
     {"on": None},
     {"at": datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)},
     {"list": (1, 2)},
-    {"many": Int64(2**40), "exact": Decimal128("1.50"), "ref": ObjectId()},
+    {
+        "many": Int64(2**40),
+        "exact": Decimal128("1.50"),
+        "ref": ObjectId("6b0000000000000000000000"),
+    },
     {"on": {"$odd": 1, "dotted.name": 2}},
     {"$set": {"on": 9}},
 ]
