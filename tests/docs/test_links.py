@@ -13,11 +13,13 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from markdown.extensions.toc import slugify
+from tests.docs.test_code_blocks import FILE
 
 ROOT = Path(__file__).parents[2]
 FILES = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+OURS = re.compile(r"`((?:tests|docs|src|examples|benchmarks|scripts|requirements)/[\w/.-]+)`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -110,6 +112,16 @@ def test_the_pages_load_nothing_from_elsewhere(site):
 @pytest.mark.parametrize("name", FILES)
 def test_every_link_of_a_file_leads_somewhere(name):
     assert list(broken_in(ROOT / name)) == []
+
+
+@pytest.mark.parametrize(
+    "page", [*FILES, *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))]
+)
+def test_every_file_that_a_page_names_is_there(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    own = {found[0] for found in FILE.findall(text)}  # the page itself says what is in them
+    named = set(OURS.findall(text)) - own
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
 
 
 def test_a_broken_link_is_noticed(tmp_path):
