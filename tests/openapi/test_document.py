@@ -97,6 +97,32 @@ def test_names_are_unique_and_parameters_are_in_their_paths(document):
         assert in_path == {part[1:-1] for part in path.split("/") if part.startswith("{")}
 
 
+def test_services_of_similar_names_stay_apart():
+    app = App()
+    shape = {"type": "object", "properties": {"a": {"type": "string"}}}
+    other = {"type": "object", "properties": {"b": {"type": "string"}}}
+    for path, schema in (("a/b", shape), ("a_b", other), ("a b", other), ("Error", other)):
+        app.use(path, with_schema(MemoryService(), schema))
+    document = describe(app)
+    ids = Counter(operation["operationId"] for _, _, operation, _ in operations(document))
+    assert set(ids.values()) == {1}
+    schemas = document["components"]["schemas"]
+    assert "a" in schemas["a_b"]["properties"]
+    assert "b" in schemas["a_b_"]["properties"]
+    assert "className" in schemas["Error"]["properties"]
+
+
+def test_a_placeholder_may_be_called_id():
+    app = App()
+    app.use("users/:id/posts", MemoryService())
+    paths = describe(app)["paths"]
+    assert set(paths) == {"/users/{id}/posts", "/users/{id}/posts/{recordId}"}
+    named = [each["name"] for each in paths["/users/{id}/posts/{recordId}"]["parameters"]]
+    assert named == ["id", "recordId"]
+    links = paths["/users/{id}/posts"]["post"]["responses"]["201"]["links"]
+    assert links["get"]["parameters"] == {"recordId": "$response.body#/id"}
+
+
 def of(document, path, verb):
     return document["paths"][path][verb]
 

@@ -290,6 +290,84 @@ async def chat(app=None):
     return app
 
 
+class TestErrorsOfHooksInside:
+    """They see the whole result before anything is hidden."""
+
+    @pytest.fixture
+    async def failing(self):
+        """Make a service whose after hook raises what a function makes of the context."""
+
+        async def make(error_of, *, paginate=None):
+            service = await people(resolve_external(HIDE), paginate=paginate)
+
+            def fail(context):
+                raise error_of(context)
+
+            return service.hooks(after=[fail])
+
+        return make
+
+    @pytest.mark.parametrize(
+        "data_of",
+        [
+            lambda result: result,
+            lambda result: {"deep": [{"by": result}]},
+            lambda result: {"copied": {**result}},
+            lambda result: {"several": (result, 5)},
+        ],
+        ids=["itself", "deep", "a copy", "a tuple"],
+    )
+    async def test_tell_nothing_hidden(self, failing, data_of):
+        service = await failing(
+            lambda context: Conflict(
+                "taken", data_of(context.result), errors={"all": [context.result]}
+            )
+        )
+        with pytest.raises(Conflict) as caught:
+            await service.get(1)
+        shown = json.dumps(outside_of(caught.value.to_dict()))
+        assert "password" not in shown
+        assert shown.count('"ada"') == 2
+        assert "password" in str(dict(caught.value.errors["all"][0]))  # the application sees it
+
+    @pytest.mark.parametrize("paginate", [None, {"default": 5}])
+    async def test_of_several_records(self, failing, paginate):
+        service = await failing(
+            lambda context: Conflict("taken", {"found": context.result}), paginate=paginate
+        )
+        with pytest.raises(Conflict) as caught:
+            await service.find()
+        shown = json.dumps(outside_of(caught.value.data))
+        assert "password" not in shown
+        assert "bob" in shown
+
+    async def test_keep_what_is_guarded_already(self, failing):
+        other = GuardedRecord({"a": 1, "b": 2}, {"a": 1})
+        service = await failing(lambda _: Conflict("taken", {"other": other}))
+        with pytest.raises(Conflict) as caught:
+            await service.get(1)
+        assert caught.value.data["other"] is other
+
+    @pytest.mark.parametrize("error", [Conflict("taken"), Conflict("taken", 5), KeyError("a")])
+    async def test_that_tell_nothing_stay(self, failing, error):
+        service = await failing(lambda _: error)
+        with pytest.raises(type(error)) as caught:
+            await service.get(1)
+        assert caught.value is error
+
+    async def test_before_there_is_a_result(self):
+        service = await people(resolve_external(HIDE))
+        data = {"query": {"name": "ada"}}
+
+        def fail(_):
+            raise Conflict("taken", data)
+
+        service.hooks(before=[fail])
+        with pytest.raises(Conflict) as caught:
+            await service.get(1)
+        assert caught.value.data == data
+
+
 class TestNothingHiddenLeaves:
     """Every way out of the application, for a user whose password is hidden."""
 

@@ -28,6 +28,15 @@ class Components:
 
     def __init__(self) -> None:
         self.schemas: dict[str, Any] = {}
+        self._names = {"Error"}
+
+    def name_for(self, path: str) -> str:
+        """Return a name for what belongs to a service, which no other service gets."""
+        name = name_of_component(path.replace("/", "_").replace(":", ""))
+        while name in self._names:
+            name += "_"
+        self._names.add(name)
+        return name
 
     def add(self, name: str, schema: Any) -> dict[str, str]:
         """Put a schema and its definitions in, and return the reference to it."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from alula.openapi.components import Components, name_of_component, without_demands
+from alula.openapi.components import Components, without_demands
 from alula.openapi.facts import Facts
 from alula.openapi.parameters import open_parameters, query_parameters
 from alula.types import ID_METHODS, STANDARD_METHODS
@@ -15,6 +15,7 @@ from alula.types import ID_METHODS, STANDARD_METHODS
 __all__ = ["ServiceOperations"]
 
 _PLACEHOLDER: Final = re.compile(r":([^/]+)")
+_KEYS: Final = ("id", "recordId", "record_id")
 _VERBS: Final = {"find": "get", "get": "get", "update": "put", "patch": "patch", "remove": "delete"}
 _SUMMARIES: Final = {
     "find": "Find records",
@@ -41,7 +42,10 @@ class ServiceOperations:
         handle = facts.handle
         self._methods = tuple(name for name in STANDARD_METHODS if name in handle.methods)
         self._custom = tuple(name for name in handle.methods if name not in STANDARD_METHODS)
-        self._name = name_of_component(handle.path.replace("/", "_").replace(":", ""))
+        self._name = components.name_for(handle.path)
+        self._placeholders = _PLACEHOLDER.findall(handle.path)
+        # A placeholder of the path may have taken the name.
+        self._key = next(name for name in _KEYS if name not in self._placeholders)
         self._record = self._add_record()
         self._queries = {
             method: (f"{self._name}.Query", schema) for method, schema in facts.query.items()
@@ -52,9 +56,9 @@ class ServiceOperations:
     def paths(self) -> dict[str, Any]:
         """Return the path items by path."""
         base = "/" + _PLACEHOLDER.sub(r"{\1}", self._facts.handle.path)
-        route = [_path_parameter(name) for name in _PLACEHOLDER.findall(self._facts.handle.path)]
-        key = _path_parameter("id")
-        found = {base: self._collection(), f"{base}/{{id}}": self._member()}
+        route = [_path_parameter(name) for name in self._placeholders]
+        key = _path_parameter(self._key)
+        found = {base: self._collection(), f"{base}/{{{self._key}}}": self._member()}
         return {
             path: {"parameters": [*route, *([key] if path != base else [])], **operations}
             for path, operations in found.items()
@@ -136,7 +140,7 @@ class ServiceOperations:
         return {
             method: {
                 "operationId": f"{self._name}.{method}",
-                "parameters": {"id": f"$response.body#/{key}"},
+                "parameters": {self._key: f"$response.body#/{key}"},
             }
             for method in self._methods
             if method in ID_METHODS

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from alula.context import HookContext
+from alula.errors import FrameworkError
 from alula.external import GuardedRecord, outside_of
 from alula.schema.call_query import query_of, selected_by, set_query, without_select
 from alula.schema.resolver import Resolver
@@ -49,7 +50,11 @@ def resolve_external(*resolvers: Resolver) -> Hook:
     check_resolvers("resolve_external", resolvers)
 
     async def resolve_external_hook(context: HookContext, next: Any) -> None:
-        names = await _go_on(resolvers, context, next)
+        try:
+            names = await _go_on(resolvers, context, next)
+        except FrameworkError as error:
+            await _guard_error(resolvers, context, error)
+            raise
         await _guard(resolvers, context, names, resolve_external_hook)
 
     return resolve_external_hook
@@ -121,6 +126,36 @@ async def _guard(
             for record, view in zip(_records_of(result), outside, strict=True)
         ],
     )
+
+
+async def _guard_error(
+    resolvers: Sequence[Resolver], context: HookContext, error: FrameworkError
+) -> None:
+    """Guard what an error tells of the result, which hooks inside have seen without a guard."""
+    if context.result is UNSET or (error.data is None and error.errors is None):
+        return
+    records = [
+        each
+        for each in _records_of(context.result)
+        if isinstance(each, Mapping) and not isinstance(each, GuardedRecord)
+    ]
+    views = map(outside_of, await run_all(resolvers, records, context))
+    guarded = [GuardedRecord(*each) for each in zip(records, views, strict=True)]
+    error.data = _with_guards(error.data, guarded)
+    error.errors = _with_guards(error.errors, guarded)
+
+
+def _with_guards(value: Any, guarded: Sequence[GuardedRecord]) -> Any:
+    """Return a value in which records, and copies of them, are guarded at any depth."""
+    if isinstance(value, GuardedRecord):
+        return value
+    if isinstance(value, Mapping):
+        same = next((record for record in guarded if record == value), None)
+        inner = {name: _with_guards(each, guarded) for name, each in value.items()}
+        return inner if same is None else same
+    if isinstance(value, list | tuple):
+        return [_with_guards(each, guarded) for each in value]
+    return value
 
 
 def _as_before(record: Any, resolved: Any) -> Any:
