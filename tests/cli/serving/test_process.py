@@ -67,6 +67,16 @@ async def test_a_worker_tells_when_it_takes_requests(sock):
     worker.kill()  # it has ended
 
 
+async def test_a_worker_retires(sock):
+    worker = await WorkerProcess.start(WorkerSettings("app:app", drain=600), sock)
+    async with asyncio.timeout(SECONDS):
+        assert await worker.started()
+        worker.retire()
+        assert worker.retiring
+        assert await worker.ended == 0
+    worker.retire()  # it has ended
+
+
 async def test_a_worker_that_does_not_start_tells_that_too(sock, capfd):
     worker = await WorkerProcess.start(WorkerSettings("app:nothing"), sock)
     async with asyncio.timeout(SECONDS):

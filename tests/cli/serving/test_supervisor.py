@@ -50,6 +50,12 @@ class Worker:
         if not self.stubborn:
             self.end()
 
+    def retire(self):
+        self.retiring = True
+        self.log.append(f"retire {self.pid}")
+        if not self.stubborn:
+            self.end()
+
     def kill(self):
         self.retiring = True
         if not self.ended.done():
@@ -265,7 +271,7 @@ class TestARestart:
             assert len(house.log) == 1
             house.begun[3].begin()
             await house.until(3, 4)
-            assert sorted(house.log) == ["stop 1", "stop 2"]
+            assert sorted(house.log) == ["retire 1", "retire 2"]
             assert "all workers are new" in caplog.text
 
     async def test_that_does_not_start_keeps_the_old_ones(self, caplog):
@@ -318,7 +324,7 @@ class TestARestart:
             house.begun[0].stubborn = True
             house.supervisor.restart()
             await house.until(2)
-        assert house.log[:2] == ["stop 1", "kill 1"]
+        assert house.log[:2] == ["retire 1", "kill 1"]
 
     async def test_leaves_as_many_where_an_old_one_dies_meanwhile(self):
         async with house_of(1) as house:

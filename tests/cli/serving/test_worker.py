@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -149,6 +150,12 @@ def test_it_denies_readiness_while_it_drains():
         return before, after, parent.ask()[0]
 
     assert run(stop, drain=1) == (0, (200, 503, 200))
+
+
+def test_it_does_not_drain_where_others_go_on():
+    began = time.monotonic()
+    assert run(lambda parent: parent.ask()[0], drain=600) == (0, 200)
+    assert time.monotonic() - began < 300
 
 
 def test_it_answers_probes_while_the_application_is_set_up(tmp_path):

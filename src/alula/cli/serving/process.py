@@ -79,6 +79,12 @@ class WorkerProcess:
         self.retiring = True
         self._send(signal.SIGTERM)
 
+    def retire(self) -> None:
+        """Ask it to end in good order while others go on: it does not deny that all are ready."""
+        self.retiring = True
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+
     def kill(self) -> None:
         """End it at once."""
         self.retiring = True

@@ -133,7 +133,7 @@ class Supervisor:
         new.retiring = self._stopped.is_set()
         if old not in self.workers:  # it died meanwhile, and has been replaced
             old = new
-        old.stop()
+        old.retire()
         await asyncio.wait({old.ended}, timeout=self._patience)
         old.kill()
         return True

@@ -107,12 +107,13 @@ class _Life:
         self._sock = sock
         self._control = control
         self._leave = asyncio.Event()
+        self._seconds_to_drain = 0.0
 
     async def live(self) -> int:
         """Serve until it is time to leave; return the exit code."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._leave.set)
-        loop.add_reader(self._control, self._lost)
+        loop.add_signal_handler(signal.SIGTERM, self._stop)
+        loop.add_reader(self._control, self._retire)
         leaving = loop.create_task(self._leave.wait())
         try:
             server = await _unless(leaving, self._start())
@@ -132,8 +133,16 @@ class _Life:
             leaving.cancel()
         return 0
 
-    def _lost(self) -> None:
-        """End as by SIGTERM: nothing is ever sent to here, so that the other end is closed."""
+    def _stop(self) -> None:
+        """End with all the others: let those know that send requests here."""
+        self._seconds_to_drain = self._settings.drain
+        self._leave.set()
+
+    def _retire(self) -> None:
+        """End while others go on, or the one has ended that looks after all: the other end tells.
+
+        Nothing is ever sent to here, so that there is something to read once it is closed.
+        """
         asyncio.get_running_loop().remove_reader(self._control)
         self._leave.set()
 
@@ -155,9 +164,9 @@ class _Life:
             return await self._app.serve(self._sock)
 
     async def _drain(self) -> None:
-        if self._settings.drain and self._leave.is_set():
+        if self._seconds_to_drain:
             self._app.drain()
-            await asyncio.sleep(self._settings.drain)
+            await asyncio.sleep(self._seconds_to_drain)
 
 
 async def _unless(leaving: asyncio.Task[Any], waited: Awaitable[Any]) -> Any:
