@@ -234,6 +234,27 @@ async def test_a_number_that_only_counts_as_equal_is_found_all_the_same(model, p
     assert [type(answer["_id"]) for answer in answers[:2]] == [Decimal128, float]
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"$set": {"$odd": 1}},
+        {"on": {"$ref": 1}},
+        {"on": {"$id": 1, "$ref": "x"}},
+        {"on": {"$db": [{"": 1}]}},
+        {"$set": {"on": 1, "on.deep": 2}},
+        {"tags": [{"$each": [1]}]},
+    ],
+    ids=repr,
+)
+async def test_in_company_the_database_takes_and_refuses_what_it_does_alone(model, patch, data):
+    answers = await patch(*((key, data) for key in KEYS[:3]))
+    alone = MongoDBService(model, share=False).patch(KEYS[3], data)
+    (expected,) = await asyncio.gather(alone, return_exceptions=True)
+    for key, answer in zip(KEYS, answers, strict=False):
+        assert type(answer) is type(expected)
+        assert isinstance(answer, BadRequest) or [answer] == await stored(model, key)
+
+
 # -- what comes in between -------------------------------------------------------------------------
 
 

@@ -63,7 +63,7 @@ def fields_of(model: Collection, id: Any, changes: Mapping[str, Any]) -> bytes |
     fields = changes.get("$set")
     if fields is None or len(changes) > 1 or type(id) not in _IDS:
         return None
-    if any(not name or "." in name for name in fields):
+    if any(not name or name[0] == "$" or "." in name for name in fields):
         return None
     client = model.database.client
     if not model.write_concern.acknowledged or client.options.auto_encryption_opts is not None:
