@@ -82,6 +82,19 @@ def test_type_checkers_have_nothing_to_say(tmp_path, monkeypatch, database, user
     assert said.startswith("0 errors, 0 warnings")
 
 
+@pytest.mark.slow
+def test_its_tests_pass_with_everything_added(tmp_path, monkeypatch, mongodb_url):
+    alula(tmp_path, monkeypatch, "new", "shop", "--database=mongodb")
+    folder = tmp_path / "shop"
+    add_everything(folder, monkeypatch)
+    alula(folder, monkeypatch, "generate", "authentication")
+    alula(folder, monkeypatch, "generate", "service", "links", "--fields=owner:id,at_end:id?")
+    monkeypatch.setenv("SHOP_MONGODB_URL", mongodb_url)
+    said = check(folder, "python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert " passed" in said
+    assert "skipped" not in said
+
+
 def test_a_checker_that_complains_is_noticed(tmp_path):
     (tmp_path / "a.py").write_text("import os\n")
     with pytest.raises(AssertionError, match="F401"):
