@@ -9,6 +9,7 @@ from tests.cli.applications import folder_with
 
 from alula import App
 from alula.adapters.memory import MemoryService
+from alula.cli import looking
 from alula.cli.listing import HookListing, services_of
 
 
@@ -29,7 +30,7 @@ def test_a_table(run):
     create = next(line for line in lines if line.startswith("notes") and " create " in line)
     where = "POST   /notes"
     assert where in create
-    hooks = "around app.log_call; before app.check, app.check; error app.note_error"
+    hooks = "around log_call; before check, check; error note_error"
     assert create.endswith(hooks)
     assert lines[0].index("REQUEST") == create.index(where)
     assert lines[0].index("HOOKS") == create.index(hooks)
@@ -72,6 +73,21 @@ def test_json_for_programs(run):
             {"kind": "error", "level": "app", "name": "app.note_error"},
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("check", "check"),
+        ("services.notes.hooks.check", "check"),
+        ("alula.authentication.hooks.authenticate.<locals>.check_caller", "authenticate"),
+        ("alula.schema.service_schema._check_query.<locals>.check_query", "check_query"),
+        ("app._check", "_check"),
+        ("app.<lambda>", "<lambda>"),
+    ],
+)
+def test_names_of_hooks_are_short(name, shown):
+    assert looking._short(name) == shown
 
 
 def test_no_services(run, tmp_path):

@@ -58,8 +58,15 @@ def _hooks(method: MethodListing) -> str:
     """Return the hooks by type, such as ``before check, hash; after hide``."""
     groups: dict[str, list[str]] = {}
     for hook in method.hooks:
-        groups.setdefault(hook.kind, []).append(hook.name)
+        groups.setdefault(hook.kind, []).append(_short(hook.name))
     return "; ".join(f"{kind} {', '.join(names)}" for kind, names in groups.items())
+
+
+def _short(name: str) -> str:
+    """Return the end of a name; of a hook that a function has made, the name of that function."""
+    maker, _, made = name.partition(".<locals>.")
+    shown = maker.rpartition(".")[2]
+    return made.rpartition(".")[2] if made and shown.startswith("_") else shown
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -52,6 +52,7 @@ class Reloader:
         """Run workers until `stop`; return the exit code."""
         stopped = asyncio.create_task(self._stopped.wait())
         settings = self._settings
+        typer.echo(paint(f"  starting {settings.target}", dim=True))
         while not self._stopped.is_set():
             self._worker = worker = await WorkerProcess.start(settings, self._sock, _environment())
             changes = asyncio.create_task(self._changes())
