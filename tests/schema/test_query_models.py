@@ -98,6 +98,43 @@ def test_types_the_values(query, wanted):
     assert query == before
 
 
+class Nullable(BaseModel):
+    age: int | None = None
+    limited: Annotated[Optional[int], Field(ge=0)] = None  # noqa: UP045  # both spellings
+    sent: datetime | None = None
+    name: str | None = None
+    scores: list[int] | None = None
+    place: Place | None = None
+    plain: int = 0
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ({"age": ""}, {"age": None}),
+        ({"age": "5"}, {"age": 5}),
+        ({"age": None}, {"age": None}),
+        ({"limited": ""}, {"limited": None}),
+        ({"sent": {"$ne": ""}}, {"sent": {"$ne": None}}),
+        ({"age": {"$in": ["5", ""]}}, {"age": {"$in": [5, None]}}),
+        ({"$or": [{"age": ""}]}, {"$or": [{"age": None}]}),
+        ({"name": ""}, {"name": ""}),  # a text like any other
+        ({"scores": ""}, {"scores": None}),
+        ({"scores": ["5"]}, {"scores": [5]}),
+        ({"place": ""}, {"place": None}),
+    ],
+    ids=str,
+)
+def test_an_empty_text_is_null_where_it_is_nothing_else(query, wanted):
+    assert query_syntax(Nullable).validate(query) == wanted
+
+
+@pytest.mark.parametrize("query", [{"plain": ""}, {"age": "x"}, {"limited": "-1"}], ids=str)
+def test_other_values_do_not_become_null(query):
+    with pytest.raises(BadRequest):
+        query_syntax(Nullable).validate(query)
+
+
 def test_types_the_values_at_any_depth():
     query, wanted = {"age": {"$gt": "5"}}, {"age": {"$gt": 5}}
     for branch in ("$or", "$and", "$or"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import (
@@ -27,6 +27,7 @@ from pydantic import (
     Tag,
     TypeAdapter,
     ValidationError,
+    WrapValidator,
 )
 from typing_extensions import ReadOnly, TypedDict, is_typeddict
 
@@ -163,6 +164,27 @@ def _tag(value: Any) -> str:
 
 def _value(kind: Any) -> Any:
     """Return the type that values of a field are compared as, as plain data."""
+    compared = _compared(kind)
+    return _annotated[compared, WrapValidator(_null_meant)] if _may_be_none(kind) else compared
+
+
+def _null_meant(value: Any, validate: Callable[[Any], Any]) -> Any:
+    """Take an empty text for None, as query strings write it, where the type has no such text."""
+    try:
+        return validate(value)
+    except ValidationError:
+        if value == "":
+            return None
+        raise
+
+
+def _may_be_none(kind: Any) -> bool:
+    while get_origin(kind) in (Annotated, *_QUALIFIERS):
+        kind = get_args(kind)[0]
+    return get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind)
+
+
+def _compared(kind: Any) -> Any:
     item = _item_of(kind)
     if item is None:
         return kind if _model_in(kind) is None else _annotated[kind, AfterValidator(_plain)]
