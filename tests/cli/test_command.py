@@ -18,7 +18,9 @@ from alula.cli import main
 
 ROOT = Path(__file__).parents[2]
 CODE = """
+from starlette.applications import Starlette
 from alula import App
+from alula.express import express
 from alula.adapters.memory import MemoryService
 
 app = App()
@@ -36,6 +38,10 @@ def make_app():
 
 def make_nothing():
     return None
+
+
+web = express()
+foreign = Starlette()
 """
 
 
@@ -78,6 +84,8 @@ def test_can_be_asked_twice_in_one_folder(run):
         ("shop:app.api", "the module 'shop' has no 'app.api'"),
         ("shop:text", "'shop:text' is 'no application' and no application of Alula"),
         ("shop:make_nothing", "is None and no application of Alula"),
+        ("shop:web", "no application of Alula: express(App())"),
+        ("shop:foreign", "no application of Alula: express(App())"),
     ],
 )
 def test_says_what_is_no_application(run, target, said):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,14 @@ from alula.cli.failures import Missing
 __all__ = ["load_application"]
 
 
-def load_application(target: str) -> Any:
+def load_application(target: str, *, plain: bool = False) -> Any:
     """Return the application that ``module:name`` leads to, looked for in this folder too.
 
     A function of that name is called: it makes the application.
+
+    Args:
+        target: Where it is.
+        plain: Whether one without services is one, too: what ``express()`` makes.
 
     Raises:
         Missing: There is none; the text says what is missing.
@@ -37,8 +42,8 @@ def load_application(target: str) -> Any:
         if not hasattr(found, part):
             raise Missing(f"the module {module_name!r} has no {name!r}")
         found = getattr(found, part)
-    if callable(found) and not hasattr(found, "services"):
+    if inspect.isroutine(found):
         found = found()
-    if not hasattr(found, "services"):
-        raise Missing(f"{target!r} is {found!r} and no application of Alula")
-    return found
+    if hasattr(found, "services") or (plain and hasattr(found, "listen")):
+        return found
+    raise Missing(f"{target!r} is {found!r} and no application of Alula: express(App())")

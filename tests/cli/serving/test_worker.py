@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -128,6 +129,15 @@ def test_it_serves_until_the_one_that_looks_after_it_has_ended():
     assert status == 0
     assert answer == (200, '{"id":"5","debug":false}')
     assert sys.modules["shop"].events == ["setup", "teardown"]
+
+
+def test_it_serves_applications_without_services():
+    code = "from alula.express import express\nweb = express().get('/', lambda q, s: s.send('hi'))"
+    Path("plain.py").write_text(code)
+    assert run(lambda parent: parent.ask("/"), WorkerSettings("plain:web", announce=True)) == (
+        0,
+        (200, "hi"),
+    )
 
 
 def test_it_ends_by_sigterm_and_no_other_signal():

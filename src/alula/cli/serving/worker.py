@@ -64,7 +64,7 @@ def web_application(settings: WorkerSettings) -> WebApplication:
         Missing: There is none, or none that could be served.
         Exception: Whatever its code raises.
     """
-    app = load_application(settings.target)
+    app = load_application(settings.target, plain=True)
     if not isinstance(app, WebApplication):
         raise Missing(
             f"{settings.target!r} is {app!r}, which has no web server; serve what express() makes"
