@@ -25,6 +25,14 @@ def changed_at(*paths: Path) -> float:
     return max(file.stat().st_mtime for file in files if "__pycache__" not in file.parts)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Call every test slow that may have to build the pages first."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and "site" in item.fixturenames:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the built pages."""

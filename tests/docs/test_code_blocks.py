@@ -58,7 +58,8 @@ def test_the_project_of_a_page_passes_its_tests(page, tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\nfilterwarnings = error\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["-p", "no:schemathesis", "-p", "no:cov", "-p", "no:xdist"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {name: os.environ[name] for name in os.environ if "PYTEST" not in name}
+    environment["PYTHONPATH"] = str(tmp_path)
     ended = subprocess.run(
         command,
         cwd=tmp_path,
