@@ -49,11 +49,12 @@ def told() -> Iterator[None]:
     """Tell of errors on the standard error, and end with the exit code that they have.
 
     Raises:
+        typer.Abort: A question was not answered.
         typer.Exit: With 2 where something is not there, with 1 for all other errors.
     """
     try:
         yield
-    except typer.Exit:
+    except (typer.Abort, typer.Exit):
         raise
     except Missing as error:
         complain(error.args[0])

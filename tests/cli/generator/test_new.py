@@ -7,7 +7,9 @@ import stat
 
 import pytest
 from tests.cli.generator.applications import alula, files_of
+from typer.testing import CliRunner
 
+from alula.cli import main
 from alula.cli.generator import questions
 from alula.cli.generator.new_application import versions_like
 
@@ -127,13 +129,9 @@ class TestQuestions:
         monkeypatch.setattr(questions, "can_ask", lambda: True)
         monkeypatch.chdir(tmp_path)
 
-        def run(*arguments, answers):
-            from typer.testing import CliRunner
-
-            from alula.cli import main
-
+        def run(*arguments, answers, code=0):
             done = CliRunner().invoke(main, ["new", "shop", *arguments], input=answers)
-            assert done.exit_code == 0, done.output
+            assert done.exit_code == code, done.output
             return done.output
 
         return run
@@ -159,6 +157,10 @@ class TestQuestions:
         options = ["--database=memory", "--no-authentication", "--service=notes"]
         said = answer(*options, answers="")
         assert "?" not in said
+
+    def test_who_goes_away_leaves_nothing_behind(self, answer, tmp_path):
+        assert answer(answers="memory\n", code=1).rstrip().endswith("Aborted.")
+        assert list(tmp_path.iterdir()) == []
 
     def test_yes_answers_all(self, answer):
         assert "?" not in answer("--yes", answers="")

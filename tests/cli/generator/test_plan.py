@@ -77,10 +77,13 @@ def test_what_can_not_be_changed_is_left_to_the_user(plan):
     plan.change("a", refuse, where="at the end", code="x = 1")
     plan.change("b", str, where="at the end", code="y = 2")
     plan.change("c", str, where="at the end", code="z = 3", optional=True)
+    (plan.folder / "d").write_bytes(b"\xff")
+    plan.change("d", str, where="at the end", code="u = 4")
     assert apply(plan) == []
     assert plan.todos == [
         Todo("a", "there is none", "at the end", "x = 1"),
         Todo("b", "there is no such file", "at the end", "y = 2"),
+        Todo("d", "it is no text in UTF-8", "at the end", "u = 4"),
     ]
 
 

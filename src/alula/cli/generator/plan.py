@@ -88,6 +88,8 @@ class Plan:
         except FileNotFoundError:
             if not optional:
                 self.todos.append(Todo(path, "there is no such file", where, code))
+        except UnicodeDecodeError:
+            self.todos.append(Todo(path, "it is no text in UTF-8", where, code))
         except NoPlaceError as error:
             self.todos.append(Todo(path, str(error), where, code))
 
