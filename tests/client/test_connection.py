@@ -14,7 +14,7 @@ from tests.client.kinds import KINDS, settled
 from tests.client.raw_server import answer, raw_server
 
 from alula import Params, errors
-from alula.client import AbortController, RestService, create_client, create_sync_client, rest
+from alula.client import RestService, create_client, create_sync_client, rest
 from alula.client.connection import Options, read_options
 from alula.client.retries import Retries
 
@@ -239,11 +239,6 @@ class TestLibraries:
     def test_aiohttp_does_not_block(self):
         with pytest.raises(TypeError, match="aiohttp is asynchronous alone"):
             create_sync_client().configure(rest("http://here").aiohttp())
-
-    def test_a_blocking_call_of_httpx_can_not_be_given_up(self):
-        client = create_sync_client().configure(rest("http://here").httpx())
-        with pytest.raises(TypeError, match="can not be given up by a signal"):
-            client.service("x").find(connection={"signal": AbortController().signal})
 
     @pytest.mark.parametrize("library", ["httpx", "aiohttp"])
     def test_what_is_missing_is_named(self, library, monkeypatch):

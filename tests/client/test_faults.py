@@ -206,8 +206,6 @@ class TestGivingUp:
                 assert await asyncio.to_thread(server.disconnected.wait, SOON)
 
     async def test_a_signal_closes_the_connection(self, kind):
-        if str(kind) == "httpx-sync":
-            pytest.skip("blocking calls of httpx2 can not be given up")
         controller = AbortController()
         with raw_server(STALL) as server:
 
@@ -232,8 +230,6 @@ class TestGivingUp:
             assert len(server.requests) == 1
 
     async def test_a_signal_that_is_silent_changes_nothing(self, kind):
-        if str(kind) == "httpx-sync":
-            pytest.skip("blocking calls of httpx2 can not be given up")
         controller = AbortController()
         with raw_server(answer([1])) as server:
             async with kind.client(server.url) as client:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
+from alula.client.abort import AbortSignal
 from alula.client.codec import Request, Response
 from alula.client.driving import (
     REPEATABLE,
@@ -11,9 +17,11 @@ from alula.client.driving import (
     SyncDriver,
     Wish,
     connection_failed,
+    given_up,
     timed_out,
     too_large,
 )
+from alula.errors import FrameworkError
 
 try:
     import httpx2
@@ -77,6 +85,9 @@ class AsyncHttpxDriver(AsyncDriver):
 class SyncHttpxDriver(SyncDriver):
     """Sends with an ``httpx2.Client``.
 
+    httpx2 does not tell on which of its idle connections a request goes out. Requests that a signal
+    may give up get connections of their own, which can be closed.
+
     Args:
         client: One of the user's own, which stays open; None makes one when it is needed.
     """
@@ -86,19 +97,49 @@ class SyncHttpxDriver(SyncDriver):
             raise TypeError(f"httpx(client) takes an httpx2.Client here, not {client!r}")
         self._given: httpx2.Client | None = client
         self._own: httpx2.Client | None = None
+        self._for_signals: httpx2.Client | None = None
         self._answered = False  # as above
 
     async def send(self, request: Request, wish: Wish) -> Response:
         """Send a request and return the answer; the limit of time counts for each step of it."""
         if wish.signal is not None:
-            raise TypeError(
-                "a blocking call of httpx2 can not be given up by a signal; use fetch() or the"
-                " asynchronous client"
-            )
+            return self._send_until(request, wish, wish.signal)
         client = self._given or self._own
         if client is None:
             client = self._own = httpx2.Client()
         again = self._answered and request.method in REPEATABLE
+        return self._exchange(client, request, wish, again=again)
+
+    def _send_until(self, request: Request, wish: Wish, signal: AbortSignal) -> Response:
+        if self._given is not None:
+            raise TypeError(
+                "a blocking call of an httpx2.Client of your own can not be given up by a signal;"
+                " use httpx() without one, fetch(), or the asynchronous client"
+            )
+        if signal.aborted:
+            raise given_up(request)
+        if self._for_signals is None:
+            limits = httpx2.Limits(max_keepalive_connections=0)
+            self._for_signals = httpx2.Client(limits=limits)
+        watch = _Watch()
+        extensions = {**wish.more.get("extensions", {}), "trace": watch.trace}
+        watched = replace(wish, more={**wish.more, "extensions": extensions})
+        forget = signal.listen(watch.abort)
+        try:
+            response = self._exchange(self._for_signals, request, watched)
+        except FrameworkError:
+            if not watch.aborted:
+                raise
+            raise given_up(request) from None
+        finally:
+            forget()
+        if watch.aborted:  # what ends with its connection may look whole
+            raise given_up(request)
+        return response
+
+    def _exchange(
+        self, client: httpx2.Client, request: Request, wish: Wish, *, again: bool = False
+    ) -> Response:
         while True:
             begun = False
             try:
@@ -118,10 +159,43 @@ class SyncHttpxDriver(SyncDriver):
                 again = False
 
     async def close(self) -> None:
-        """Close the client, where it is not the user's."""
-        if self._own is not None:
-            client, self._own = self._own, None
-            client.close()
+        """Close the clients, but for the user's."""
+        for client in (self._own, self._for_signals):
+            if client is not None:
+                client.close()
+        self._own = self._for_signals = None
+
+
+class _Watch:
+    """Knows the connection of one request, and closes it from any thread.
+
+    Attributes:
+        aborted: Whether that was asked for.
+    """
+
+    def __init__(self) -> None:
+        self.aborted = False
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take note of a new connection, and of the encrypted one around it; httpx2 calls this."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            with self._lock:
+                self._socket = info["return_value"].get_extra_info("socket")
+                if self.aborted:
+                    self._end()
+
+    def abort(self) -> None:
+        """Close the connection, now or as soon as there is one."""
+        with self._lock:
+            self.aborted = True
+            self._end()
+
+    def _end(self) -> None:
+        if self._socket is not None:
+            with suppress(OSError):  # it may be closed already
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 def _arguments(request: Request, wish: Wish) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""Giving up a blocking call of httpx2: its connection is closed under it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import httpx2
+import pytest
+from tests.client.raw_server import CLOSE, STALL, answer, raw_server
+
+from alula import errors
+from alula.client import AbortController, Aborted, create_sync_client, rest
+from alula.client.httpx import _Watch
+
+SOON = 5.0
+CONNECTED, ENCRYPTED = "connection.connect_tcp.complete", "connection.start_tls.complete"
+
+
+@contextmanager
+def items_of(url, *given):
+    with create_sync_client().configure(rest(url).httpx(*given)) as client:
+        yield client.service("items")
+
+
+def aborting(server, controller):
+    """Abort from another thread as soon as the server has stalled."""
+
+    def abort():
+        server.stalled.wait(SOON)
+        controller.abort()
+
+    thread = threading.Thread(target=abort)
+    thread.start()
+    return thread
+
+
+def test_what_ends_with_its_connection_is_not_taken_for_whole():
+    controller = AbortController()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n[1]"
+    with raw_server((head, STALL)) as server, items_of(server.url) as items:
+        thread = aborting(server, controller)
+        with pytest.raises(Aborted):
+            items.find(connection={"signal": controller.signal})
+        thread.join()
+
+
+def test_other_failures_stay():
+    controller = AbortController()
+    with raw_server(answer([1]), CLOSE) as server, items_of(server.url) as items:
+        assert items.find(connection={"signal": controller.signal}) == [1]
+        with pytest.raises(errors.Unavailable):
+            items.find(connection={"signal": controller.signal})
+
+
+def test_other_calls_keep_their_connection():
+    controller = AbortController()
+    with raw_server(*[answer([n]) for n in range(4)]) as server, items_of(server.url) as items:
+        items.find()
+        items.find(connection={"signal": controller.signal})
+        items.find(connection={"signal": controller.signal, "extensions": {"sni_hostname": "a"}})
+        items.find()
+        assert server.connections == 3
+
+
+def test_a_client_of_the_users_can_not_do_it():
+    signal = AbortController().signal
+    refused = pytest.raises(TypeError, match="can not be given up by a signal")
+    with httpx2.Client() as given, items_of("http://here", given) as items, refused:
+        items.find(connection={"signal": signal})
+
+
+class TestWatch:
+    @pytest.fixture
+    def sockets(self):
+        ours, theirs = socket.socketpair()
+        theirs.settimeout(SOON)
+        with ours, theirs:
+            yield ours, theirs
+
+    def told(self, sock):
+        return {"return_value": SimpleNamespace(get_extra_info=lambda _: sock)}
+
+    @pytest.mark.parametrize("event", [CONNECTED, ENCRYPTED])
+    @pytest.mark.parametrize("first", ["connect", "abort"])
+    def test_closes_the_connection(self, sockets, event, first):
+        ours, theirs = sockets
+        watch = _Watch()
+        steps = [lambda: watch.trace(event, self.told(ours)), watch.abort]
+        for step in steps if first == "connect" else reversed(steps):
+            step()
+        assert theirs.recv(1) == b""
+        assert watch.aborted
+
+    def test_does_not_mind_one_that_is_closed(self, sockets):
+        ours, _ = sockets
+        watch = _Watch()
+        watch.trace("connection.connect_tcp.started", {})
+        watch.trace(CONNECTED, self.told(ours))
+        ours.close()
+        watch.abort()
