@@ -6,7 +6,9 @@ import re
 import stat
 
 import pytest
+from click import Command, Context
 from tests.cli.generator.applications import alula, files_of
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from alula.cli import main
@@ -167,6 +169,20 @@ class TestQuestions:
 
     def test_nobody_is_asked_without_a_terminal(self):
         assert not questions.can_ask()
+
+
+def test_shells_complete_what_there_is_to_choose_from():
+    from alula.cli.generator.additions import KINDS
+    from alula.cli.generator.project import DATABASES
+
+    database = next(
+        each for each in get_command(main).commands["new"].params if each.name == "database"
+    )
+    hook = get_command(main).commands["generate"].commands["hook"]
+    kind = next(each for each in hook.params if each.name == "kind")
+    for option, command, known in ((database, "new", DATABASES), (kind, "hook", KINDS)):
+        found = option.shell_complete(Context(Command(command)), "")
+        assert [each.value for each in found] == [*known]
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,17 @@ from alula.cli.terminal import told
 
 __all__ = ["generate", "new"]
 
-_SERVICE = "messages"
-
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be written.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
+
+
+def _databases() -> list[str]:
+    return ["memory", "mongodb"]
+
+
+def _kinds() -> list[str]:
+    return ["around", "before", "after", "error"]
+
 
 generate = typer.Typer(
     name="generate",
@@ -27,13 +34,17 @@ def new(
     name: Annotated[str, typer.Argument(help="Its name, which is that of the new folder.")],
     database: Annotated[
         str | None,
-        typer.Option(metavar="memory|mongodb", help="Where services keep their records."),
+        typer.Option(
+            metavar="memory|mongodb",
+            autocompletion=_databases,
+            help="Where services keep their records.",
+        ),
     ] = None,
     authentication: Annotated[
         bool | None, typer.Option(help="Whether users register and sign in.")
     ] = None,
     service: Annotated[
-        str | None, typer.Option(help=f"The name of a first service.  [default: {_SERVICE}]")
+        str | None, typer.Option(help="The name of a first service; messages unless given.")
     ] = None,
     no_service: Annotated[bool, typer.Option("--no-service", help="No service yet.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, take defaults.")] = False,
@@ -63,14 +74,14 @@ def new(
 def service(
     name: Annotated[str, typer.Argument(help="Its name, such as messages.")],
     path: Annotated[
-        str | None, typer.Option(help="Where it is reached.  [default: its name]")
+        str | None, typer.Option(help="Where it is reached; at its name unless given.")
     ] = None,
     fields: Annotated[
         str | None,
         typer.Option(
             metavar="NAME:TYPE,...",
             help="Its records: types are str, int, float, bool and, on MongoDB, id; a question mark"
-            " behind the type lets the field be absent.  [default: text:str]",
+            " behind the type lets the field be absent. Unless given, text:str.",
         ),
     ] = None,
     force: Force = False,
@@ -84,10 +95,13 @@ def service(
 def hook(
     name: Annotated[str, typer.Argument(help="Its name, such as check-quota.")],
     kind: Annotated[
-        str, typer.Option(metavar="around|before|after|error", help="When it runs.")
+        str,
+        typer.Option(
+            metavar="around|before|after|error", autocompletion=_kinds, help="When it runs."
+        ),
     ] = "around",
     service: Annotated[
-        str | None, typer.Option(help="The service that it is for.  [default: all services]")
+        str | None, typer.Option(help="The service that it is for; all of them unless given.")
     ] = None,
     force: Force = False,
     dry_run: DryRun = False,
