@@ -15,7 +15,7 @@ from typing import Any
 
 import alula
 
-SECONDS = 30
+SECONDS = 60
 SOURCE = str(Path(alula.__file__).parents[1])
 DECIDING = {"PORT", "WEB_CONCURRENCY", "ALULA_DEBUG", "ALULA_LOG_LEVEL", "FORWARDED_ALLOW_IPS"}
 LISTENING = re.compile(r"(http://127\.0\.0\.1:(\d+)|unix:\S+)")
@@ -70,11 +70,6 @@ class Command:
             found = self._more.wait_for(lambda: LISTENING.search(self.text), SECONDS)
         assert found, f"it never listened, but said:\n{self.text}"
         return int(LISTENING.search(self.text)[2])
-
-    def workers(self) -> list[int]:
-        """Return the processes that it has started."""
-        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(pid) for pid in path.read_text().split()]
 
     def end(self, number: int | None = None) -> int:
         """Send a signal, wait for the end, and return the exit code."""

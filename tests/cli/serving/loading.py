@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-SECONDS_TO_ANSWER = 30
+SECONDS_TO_ANSWER = 60
 
 
 async def eventually(condition: Callable[[], Any]) -> None:

@@ -18,7 +18,7 @@ from alula.cli.serving.reloader import Reloader
 from alula.cli.serving.settings import WorkerSettings
 from alula.listening import listen_at_port
 
-SECONDS = 30
+SECONDS = 60
 CODE = """
 import os
 from alula import App

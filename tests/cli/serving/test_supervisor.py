@@ -248,7 +248,7 @@ class TestAStartThatFails:
         async with house_of(2, begins=False) as house:
             await house.until(1)
         assert house.status == 0
-        assert house.log == ["stop 1", "close the socket"]
+        assert house.log == ["close the socket", "stop 1"]
 
     async def test_a_stop_before_anything_has_begun(self):
         house = House()

@@ -21,7 +21,7 @@ from alula.cli.serving.settings import READY, WorkerSettings
 from alula.cli.serving.worker import main, work
 from alula.listening import listen_at_port
 
-SECONDS = 20
+SECONDS = 60
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CODE = """
 import asyncio

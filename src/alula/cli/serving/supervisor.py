@@ -21,10 +21,6 @@ _STEADY_SECONDS: Final = 10.0
 _LONGEST_PAUSE: Final = 30.0
 
 
-_CANCEL_SECONDS: Final = 5.0
-"""How long a worker may take to end that has not started yet."""
-
-
 class Supervisor:
     """Keeps workers running, replaces those that die, and all of them on demand.
 
@@ -154,18 +150,19 @@ class Supervisor:
         The last process that closes the socket has to look into it: what waits there is lost then.
         """
         async with self._adding:
-            starting = {worker for worker in self.workers if not worker.is_ready}
-        await self._end(starting, _CANCEL_SECONDS)
+            ready = {worker for worker in self.workers if worker.is_ready}
+        if ready:
+            await self._end(self.workers - ready)
         self._on_stop()
-        await self._end(self.workers, self._patience)
+        await self._end(self.workers)
         await asyncio.gather(*self._tasks)
 
-    async def _end(self, workers: Collection[WorkerProcess], patience: float) -> None:
+    async def _end(self, workers: Collection[WorkerProcess]) -> None:
         workers = tuple(workers)
         for worker in workers:
             worker.stop()
         if workers:
-            await asyncio.wait({worker.ended for worker in workers}, timeout=patience)
+            await asyncio.wait({worker.ended for worker in workers}, timeout=self._patience)
         for worker in workers:
             if not worker.ended.done():
                 _log.error("worker %d did not stop in time and is killed", worker.pid)
