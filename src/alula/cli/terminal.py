@@ -19,6 +19,9 @@ __all__ = ["FAILURE", "USAGE", "aside", "complain", "is_coloured", "paint", "tol
 FAILURE: Final = 1
 USAGE: Final = 2
 
+_EXTRA: Final = "pip install 'alula["
+"""What stands in the error of a room of ours that lacks a package."""
+
 
 def is_coloured(stream: TextIO) -> bool:
     """Tell whether colours may be written to a stream: a terminal that nobody asked to do without.
@@ -65,5 +68,8 @@ def told() -> Iterator[None]:
             typer.echo(json.dumps(details, indent=2, ensure_ascii=False, default=str), err=True)
         raise typer.Exit(FAILURE) from None
     except Exception as error:  # noqa: BLE001  # told to whoever typed the command
-        typer.echo(report(error), err=True)
+        if isinstance(error, ImportError) and _EXTRA in str(error):
+            complain(str(error))
+        else:
+            typer.echo(report(error), err=True)
         raise typer.Exit(FAILURE) from None

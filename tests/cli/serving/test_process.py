@@ -175,6 +175,12 @@ def test_a_path_in_use_says_so(tmp_path):
         produce(WorkerSettings("app:app"), 1, host="", port=0, path=str(tmp_path / "s"))
 
 
+def test_without_a_server_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(running_module, "find_spec", lambda _: None)
+    with pytest.raises(Missing, match=r"pip install 'alula\[server\]'"):
+        develop(WorkerSettings("app:app"), "127.0.0.1", 0, [])
+
+
 def test_without_unix_processes_it_says_what_to_do(monkeypatch):
     monkeypatch.setattr(running_module, "IS_UNIX", False)
     with pytest.raises(Missing, match=r"app\.run\(3030\)"):

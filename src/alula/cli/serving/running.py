@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Awaitable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -94,6 +95,8 @@ def _listen(host: str, port: int, path: str | None) -> socket.socket:
             "alula serve and alula dev need a system with Unix processes; here, run the"
             " application from a script: app.run(3030)"
         )
+    if find_spec("uvicorn") is None:
+        raise Missing("there is no server here; install one with: pip install 'alula[server]'")
     try:
         return listen_at_port(host, port) if path is None else listen_at_path(path)
     except OSError as error:
