@@ -206,6 +206,18 @@ def until(ask: Callable[[], Any], what: str) -> Any:
     return found
 
 
+def eventually(go: Callable[[], None]) -> None:
+    """Go until it succeeds: while an application starts anew, in memory, its users are gone."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return go()
+        except JourneyError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
 def curl(url: str, data: Any = None, token: str | None = None) -> tuple[int, Any]:
     """Send a request with curl, and return its status and its JSON; 0 where nobody answers."""
     command = ["curl", "--silent", "--max-time", "30", "--write-out", "\n%{http_code}", url]
@@ -296,18 +308,14 @@ def add_service(traveller: Traveller, answers: Answers, app: Path, url: str, clo
     """Add a service while the application is running."""
     with clock.timed("a service more"):
         traveller.run(*NEW_SERVICE, cwd=app)
-        until(lambda: curl(f"{url}/tasks")[0] in {200, 401}, "the new service")
-        call_tasks(url, answers)
+        eventually(lambda: call_tasks(url, answers))
 
 
 def change_schema(answers: Answers, app: Path, url: str, clock: Clock) -> None:
     """Change a schema while the application is running."""
     with clock.timed("another schema"):
-        token = sign_in(url, answers)
         shorten_titles(app)
-        long = {"title": "Write the pages"}
-        until(lambda: curl(f"{url}/tasks", long, token)[0] == 400, "the new schema")
-        see_the_400(url, answers)
+        eventually(lambda: see_the_400(url, answers))
 
 
 def call_tasks(url: str, answers: Answers) -> None:
@@ -315,7 +323,7 @@ def call_tasks(url: str, answers: Answers) -> None:
     token = sign_in(url, answers)
     made = expect(201, curl(f"{url}/tasks", {"title": "Write the pages", "done": True}, token))
     assert (made["title"], made["done"]) == ("Write the pages", True), made
-    assert expect(200, curl(f"{url}/tasks?done=true", token=token))["total"] == 1
+    assert expect(200, curl(f"{url}/tasks?done=true", token=token))["total"] >= 1
     refused = expect(400, curl(f"{url}/tasks", {"title": 5}, token))
     assert refused["data"][0]["instancePath"] == "/title", refused
 
