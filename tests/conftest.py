@@ -60,7 +60,7 @@ BESIDE = re.compile(r"TestRunner\.|at \S*[/\\]pymongo[/\\]")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Say how many processes `-n auto` means: each has a MongoDB of its own, but not a given one."""
+    """Say what `-n auto` means: each process has a MongoDB of its own, but for a given one."""
     return 0 if os.environ.get("ALULA_MONGODB_URL") else min(os.cpu_count() or 1, 4)
 
 
