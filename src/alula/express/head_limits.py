@@ -12,6 +12,7 @@ from typing import Any, cast
 from alula.errors import BadRequest, FrameworkError
 from alula.express.encoding import dumps
 from alula.express.joined_writes import JoinedWrites
+from alula.express.own_context import OwnContext
 from alula.express.patience import Patience
 
 __all__ = ["MAX_HEADERS", "guarded", "head_too_large"]
@@ -39,7 +40,8 @@ def guarded(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
     """Return one of uvicorn's HTTP/1 protocols with bounds and error JSON, others as they are."""
     if not hasattr(protocol, "send_400_response"):
         return protocol
-    return cast("type[asyncio.Protocol]", type(protocol.__name__, (_Guard, protocol), {}))
+    kinds = OwnContext, _Guard, protocol
+    return cast("type[asyncio.Protocol]", type(protocol.__name__, kinds, {}))
 
 
 def _announces_body(header: tuple[bytes, bytes]) -> bool:
