@@ -5,9 +5,20 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from typing import Annotated
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    MongoDsn,
+    SecretBytes,
+    SecretStr,
+    create_model,
+    field_validator,
+)
 
 import alula.configuration
 from alula.configuration import ConfigurationError, environment_name, load_settings
@@ -122,9 +133,40 @@ OTHER="
         (folder / ".env").write_text(self.LINES)
         assert load(folder, WithSecret, SHOP_PORT="8").port == 8
 
-    def test_a_line_that_is_none_is_named(self, folder):
-        (folder / ".env").write_text("SHOP_PORT=7\nSHOP_TOKEN")
-        assert complaint(folder).endswith(".env, line 2: 'SHOP_TOKEN' is no NAME=value")
+    def test_a_line_that_is_none_is_named_and_not_shown(self, folder):
+        (folder / ".env").write_text('SHOP_TOKEN="first\nsecond"')
+        told = complaint(folder)
+        assert told.endswith(".env, line 2 is no NAME=value, nor a comment")
+        assert "second" not in told
+
+    def test_a_file_in_another_encoding(self, folder):
+        (folder / ".env").write_bytes(b"SHOP_TOKEN=\xff")
+        assert complaint(folder).endswith(".env is no text in UTF-8; save it as such")
+
+
+class TestWhatMayBeMissing:
+    class Optional(BaseModel):
+        pages: Pages | None = None
+        origins: list[str] | None = None
+        either: int | str | None = None
+
+    def test_nothing_is_given(self, folder):
+        assert load(folder, self.Optional) == self.Optional()
+
+    def test_a_table_is_read_by_its_settings(self, folder):
+        assert load(folder, self.Optional, SHOP_PAGES__MAX="7").pages == Pages(max=7)
+
+    def test_a_list_is_read_by_its_commas(self, folder):
+        assert load(folder, self.Optional, SHOP_ORIGINS="a, b").origins == ["a", "b"]
+
+    def test_one_of_several_types(self, folder):
+        assert load(folder, self.Optional, SHOP_EITHER="b").either == "b"
+
+    def test_a_secret_of_such_a_table_is_refused_in_a_file(self, folder):
+        write(folder, default="[shop]\ntoken = 's3cret twelve'")
+        told = complaint(folder, create_model("Outer", shop=(WithSecret | None, None)))
+        assert "shop.token is a secret" in told
+        assert "s3cret" not in told
 
 
 class TestComplaints:
@@ -173,6 +215,52 @@ class TestComplaints:
     def test_a_wrong_secret_is_not_shown(self, folder):
         told = complaint(folder, WithSecret, SHOP_TOKEN="s3cret")
         assert "SHOP_TOKEN of the environment: token: value should have at least 8" in told
+        assert "s3cret" not in told
+
+    @pytest.mark.parametrize(
+        ("kind", "value"),
+        [
+            (list[SecretStr] | None, "se,cret"),
+            (list[Annotated[SecretStr, Field(min_length=9)]], "secret"),
+            (Annotated[SecretStr, Field(min_length=9)] | None, "secret"),
+            (Annotated[SecretBytes, Field(min_length=9)], "secret"),
+            (dict[str, SecretStr], "secret"),
+            (MongoDsn, "mongo://ann:secret@host"),
+        ],
+    )
+    def test_a_wrong_secret_is_not_shown_wherever_it_is(self, folder, kind, value):
+        model = create_model("Hiding", token=(kind, Field(max_length=1)))
+        told = complaint(folder, model, SHOP_TOKEN=value)
+        assert "SHOP_TOKEN of the environment: token" in told
+        assert "cret" not in told
+
+    def test_words_in_capitals_stay_so(self, folder):
+        told = complaint(folder, create_model("Hiding", url=MongoDsn), SHOP_URL="http://host")
+        assert "url: URL scheme should be" in told
+        assert told.endswith(", not 'http://host'")
+
+    @pytest.mark.parametrize("kind", [WithSecret, WithSecret | None])
+    def test_a_table_is_not_shown_since_it_may_hold_a_secret(self, folder, kind):
+        def refuse(_):
+            raise ValueError("the two do not fit")
+
+        model = create_model("Outer", shop=Annotated[kind, AfterValidator(refuse)])
+        told = complaint(folder, model, SHOP_SHOP__TOKEN="good secret", SHOP_SHOP__PORT="1")
+        assert told.endswith("shop: the two do not fit")
+
+    @pytest.mark.parametrize(
+        ("kind", "text"),
+        [
+            (list[SecretStr], "secrets = ['s3cret']"),
+            (dict[str, SecretStr], "secrets = {a = 's3cret'}"),
+            (dict[str, dict[str, SecretStr]], "secrets = {a = {b = 's3cret'}}"),
+            (Annotated[SecretStr, Field(min_length=1)] | None, "secrets = 's3cret'"),
+        ],
+    )
+    def test_secrets_in_a_file_are_refused_of_whatever_form(self, folder, kind, text):
+        write(folder, default=text)
+        told = complaint(folder, create_model("Hiding", secrets=kind))
+        assert "is a secret, and does not belong into a file" in told
         assert "s3cret" not in told
 
     def test_an_item_of_a_list_is_named_with_the_place_of_the_list(self, folder):

@@ -10,10 +10,11 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 try:
-    from pydantic import BaseModel, SecretStr, ValidationError
+    from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
 except ImportError as error:
     raise ImportError(
         f"alula.configuration needs {error.name}, which is not installed;"
@@ -56,8 +57,8 @@ def load_settings(
     capitals behind the prefix; that of ``max`` in the table ``paginate`` is ``PAGINATE__MAX``. In a
     variable, a list is written with commas.
 
-    Secrets (fields of the type ``SecretStr``) come from variables alone: in a file, they would
-    sooner or later be in a repository.
+    Secrets (fields of the type ``SecretStr`` or ``SecretBytes``) come from variables alone: in a
+    file, they would sooner or later be in a repository.
 
     Args:
         model: Names, types and defaults of the settings.
@@ -115,7 +116,7 @@ class _Loading:
                     self._take_from_file(spot, value, f"{path.parent.name}/{path.name}")
 
     def _take_from_file(self, spot: Spot, value: Any, origin: str) -> None:
-        if _is_secret(self._fields.get(spot)):
+        if self._hides(spot):
             self._wrong.append(
                 f"{origin}: {'.'.join(spot)} is a secret, and does not belong into a file of the"
                 f" repository; take it out and set {self._variable(spot)}"
@@ -176,19 +177,33 @@ class _Loading:
             hint = f"; did you mean {near[0]}?" if near else "; take it out"
             return f"{self._origin(spot)}{name} is no setting{hint}"
         text: str = error["msg"].removeprefix("Value error, ").rstrip(".")
-        text = text[:1].lower() + text[1:]
+        if not text[1:2].isupper():
+            text = text[:1].lower() + text[1:]
         if not name:
             return text
-        origin = self._origin(spot)
-        known = origin and not _is_secret(self._fields.get(spot))
-        return f"{origin}{name}: {text}" + (f", not {error['input']!r}" if known else "")
+        return f"{self._origin(spot)}{name}: {text}{self._given(spot, error['input'])}"
+
+    def _given(self, spot: Spot, value: Any) -> str:
+        """Return the end of a complaint that shows the value, nothing where it may be a secret.
+
+        A table may hold secrets, and an address a password.
+        """
+        known = spot in self._fields or spot[:-1] in self._fields  # it, or an item of it
+        hidden = self._hides(spot) or not self._origin(spot)
+        if not known or hidden or not isinstance(value, str | int | float) or "@" in str(value):
+            return ""
+        return f", not {value!r}"
+
+    def _hides(self, spot: Spot) -> bool:
+        lengths = range(1, len(spot) + 1)
+        return any(_is_secret(self._fields.get(spot[:length])) for length in lengths)
 
     def _remedy(self, spot: Spot) -> str:
         variable = self._variable(spot)
         near = get_close_matches(variable, self._environ, 1, 0.85)
         if near:
             return f"there is a variable {near[0]}: did you mean {variable}?"
-        if _is_secret(self._fields.get(spot)):
+        if self._hides(spot):
             where = " or in .env" if self._environment == _DEVELOPMENT else ""
             return f"it is a secret: set {variable} in the environment{where}"
         return f"set it in config/{self._environment}.toml, or {variable} in the environment"
@@ -207,7 +222,7 @@ class _Loading:
 def _fields_of(model: type[BaseModel], within: Spot = ()) -> Iterator[tuple[Spot, Any]]:
     """Yield each setting with its type; models within models are tables."""
     for name, field in model.model_fields.items():
-        kind = field.annotation
+        kind = _where_given(field.annotation)
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from _fields_of(kind, (*within, name))
         else:
@@ -222,8 +237,17 @@ def _leaves_of(table: Mapping[str, Any], within: Spot = ()) -> Iterator[tuple[Sp
             yield (*within, name), value
 
 
+def _where_given(kind: Any) -> Any:
+    """Return ``X`` for ``X | None``, and other types as they are."""
+    if get_origin(kind) not in {Union, UnionType}:
+        return kind
+    kinds = [each for each in get_args(kind) if each is not NoneType]
+    return kinds[0] if len(kinds) == 1 else kind
+
+
 def _is_secret(kind: Any) -> bool:
-    return kind is SecretStr or SecretStr in get_args(kind)
+    """Tell whether a type is that of secrets, or has it inside: ``list[SecretStr]``."""
+    return kind in (SecretStr, SecretBytes) or any(map(_is_secret, get_args(kind)))
 
 
 def _parsed(text: str, kind: Any) -> Any:
@@ -243,12 +267,17 @@ def _read_toml(path: Path) -> dict[str, Any]:
 def _read_lines(path: Path) -> dict[str, str]:
     """Return the variables of a file of lines such as ``NAME=value`` or ``NAME="value"``."""
     found: dict[str, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path} is no text in UTF-8; save it as such") from None
+    for number, line in enumerate(text.splitlines(), 1):
         name, equals, value = line.strip().removeprefix("export ").partition("=")
         if not name or name.startswith("#"):
             continue
         if not equals:
-            raise ConfigurationError(f"{path}, line {number}: {line!r} is no NAME=value")
+            # Not shown, since it may be the second line of a key.
+            raise ConfigurationError(f"{path}, line {number} is no NAME=value, nor a comment")
         value = value.strip()
         quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
         found[name.strip()] = value[1:-1] if quoted else value
