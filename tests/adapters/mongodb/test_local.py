@@ -9,11 +9,13 @@ from tests.requirements import require_mongod
 
 from alula.adapters.mongodb import local
 from alula.adapters.mongodb.local import (
+    FolderInUse,
     LocalServer,
     LocalServerError,
     Mongod,
     form_replica_set,
 )
+from alula.adapters.mongodb.running_server import find_running
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,6 +65,57 @@ async def test_a_folder_of_its_own_goes_with_it():
     await server.stop()
     with pytest.raises(LocalServerError, match="not running"):
         _ = server.url
+
+
+async def test_another_process_may_share_it(tmp_path):
+    async with LocalServer(tmp_path / "data", share=True) as first:
+        async with LocalServer(tmp_path / "data", share=True) as second:
+            assert second.url == first.url
+            assert await count_after_one_more(second) == 1
+        assert await count_after_one_more(first) == 2  # that one did not stop it
+        with pytest.raises(FolderInUse):
+            await LocalServer(tmp_path / "data").start()
+    port = int((tmp_path / "data" / "alula.port").read_text())
+    other = Mongod(tmp_path / "other", port=port)
+    await other.start()
+    assert await find_running(tmp_path / "data") is None  # a server, but not of this folder
+    await other.stop()
+    assert await find_running(tmp_path / "data") is None
+
+
+@pytest.mark.parametrize("noted", ["", "x", None])
+async def test_no_port_is_noted(tmp_path, noted):
+    if noted is not None:
+        (tmp_path / "alula.port").write_text(noted)
+    assert await find_running(tmp_path) is None
+
+
+@pytest.mark.parametrize("appears", [True, False])
+async def test_the_folder_may_be_taken_meanwhile(tmp_path, monkeypatch, appears):
+    answers = iter([None, 27017 if appears else None])
+
+    async def find(folder):
+        assert folder == tmp_path
+        return next(answers)
+
+    async def taken(self):
+        raise FolderInUse("taken")
+
+    monkeypatch.setattr(local, "find_running", find)
+    monkeypatch.setattr(Mongod, "start", taken)
+    server = LocalServer(tmp_path, share=True)
+    if appears:
+        await server.start()
+        assert server.url == "mongodb://127.0.0.1:27017/?replicaSet=alula"
+        await server.stop()
+    else:
+        with pytest.raises(FolderInUse):
+            await server.start()
+
+
+def test_what_is_shared_is_a_folder():
+    with pytest.raises(ValueError, match="needs the folder"):
+        LocalServer(share=True)
 
 
 async def test_leaves_nothing_behind_where_the_set_can_not_be_formed(tmp_path, monkeypatch):

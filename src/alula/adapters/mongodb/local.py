@@ -26,6 +26,7 @@ from alula.adapters.mongodb.mongod import (
     find_mongod,
 )
 from alula.adapters.mongodb.mongod_errors import FolderInUse, LocalServerError, MongodMissing
+from alula.adapters.mongodb.running_server import find_running, note_port
 
 __all__ = [
     "FolderInUse",
@@ -52,11 +53,22 @@ class LocalServer:
     Args:
         folder: Where the data lies and stays; None for a folder that is removed in the end.
         port: TCP port, 0 for one that is free.
+        share: Whether to use the server that another process runs in the folder already, such as
+            the application's own while somebody looks at its data. It ends with that process.
+
+    Raises:
+        ValueError: ``share`` without a folder.
     """
 
-    def __init__(self, folder: Path | str | None = None, *, port: int = 0) -> None:
-        self._given = None if folder is None else Path(folder)
+    def __init__(
+        self, folder: Path | str | None = None, *, port: int = 0, share: bool = False
+    ) -> None:
+        if share and folder is None:
+            raise ValueError("LocalServer(share=True) needs the folder that is shared")
+        self._given = None if folder is None else Path(folder).absolute()
         self._port = port
+        self._share = share
+        self._shared_port: int | None = None
         self._mongod: Mongod | None = None
 
     def __repr__(self) -> str:
@@ -69,6 +81,8 @@ class LocalServer:
         Raises:
             LocalServerError: It is not running.
         """
+        if self._shared_port is not None:
+            return f"mongodb://{HOST}:{self._shared_port}/?replicaSet={NAME}"
         if self._mongod is None:
             raise LocalServerError("the local server is not running; `await server.start()` first")
         return f"mongodb://{self._mongod.address}/?replicaSet={NAME}"
@@ -83,19 +97,34 @@ class LocalServer:
         """
         if self._mongod is not None and self._mongod.is_running():
             return self
+        if not await self._is_shared():
+            try:
+                await self._start()
+            except FolderInUse:  # another process may have begun to start one meanwhile
+                if not await self._is_shared():
+                    raise
+        return self
+
+    async def _is_shared(self) -> bool:
+        """Look for the server of another process, where that is wanted."""
+        if self._share and self._given is not None:
+            self._shared_port = await find_running(self._given)
+        return self._shared_port is not None
+
+    async def _start(self) -> None:
         folder = self._given or Path(tempfile.mkdtemp(prefix="alula-mongodb-"))
         self._mongod = Mongod(folder, port=self._port, replica_set=NAME)
         try:
             await self._mongod.start()
             await form_replica_set([self._mongod])
+            note_port(folder, self._mongod.port)
         except BaseException:
             await self.stop(grace=0)
             raise
-        return self
 
     async def stop(self, grace: float = SECONDS_TO_END) -> None:
         """Stop it, by force after ``grace`` seconds, and remove the folder if it is its own."""
-        mongod, self._mongod = self._mongod, None
+        mongod, self._mongod, self._shared_port = self._mongod, None, None
         if mongod is not None:
             await mongod.stop(grace)
             if self._given is None:
