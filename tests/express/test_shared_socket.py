@@ -219,7 +219,9 @@ async def test_what_waits_in_the_socket_is_taken_before_the_end(app, sock, monke
             assert b"connection: close" in received.lower()
 
 
-async def test_a_connection_with_tls_that_waits_is_taken_too(app, sock):
+@pytest.fixture
+def tls():
+    """What makes the context of the server, and that of its clients."""
     authority = trustme.CA()
     theirs = ssl.create_default_context()
     authority.configure_trust(theirs)
@@ -230,6 +232,11 @@ async def test_a_connection_with_tls_that_waits_is_taken_too(app, sock):
         certificate.configure_cert(made)
         return made
 
+    return context, theirs
+
+
+async def test_a_connection_with_tls_that_waits_is_taken_too(app, sock, tls):
+    context, theirs = tls
     server = await app.serve(sock, linger=SECONDS, ssl_context_factory=context)
     client = socket.create_connection(sock.getsockname(), SECONDS)
     broken = socket.create_connection(sock.getsockname(), SECONDS)
@@ -241,6 +248,14 @@ async def test_a_connection_with_tls_that_waits_is_taken_too(app, sock):
         assert await ask(stream) == (200, "close", b'{"id":"5"}')
     broken.close()
     await asyncio.wait_for(closing, SECONDS)
+
+
+async def test_waiting_connections_that_stay_silent_do_not_hold_up_the_end(app, sock, tls):
+    server = await app.serve(sock, linger=0.2, ssl_context_factory=tls[0])
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(socket.create_connection(sock.getsockname(), SECONDS))
+        await asyncio.wait_for(server.close(), SECONDS)
 
 
 async def test_a_request_that_takes_too_long_is_cancelled(app, slow, sock):

@@ -172,13 +172,19 @@ class _Uvicorn(uvicorn.Server):
                 break
         for server in self.servers:
             server.close()
-        for connection in waiting:
-            connection.setblocking(False)
-            # One whose client is gone already must not keep the others waiting.
-            with contextlib.suppress(OSError):
-                await asyncio.get_running_loop().connect_accepted_socket(
-                    self._protocol, connection, ssl=self.config.ssl
-                )
+        await asyncio.gather(*map(self._take, waiting))
+
+    async def _take(self, connection: socket.socket) -> None:
+        """Read a connection that is accepted; one that does not get to a handshake is dropped."""
+        tls = self.config.ssl
+        connection.setblocking(False)
+        with contextlib.suppress(OSError):  # its client is gone already, or silent
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._protocol,
+                connection,
+                ssl=tls,
+                ssl_handshake_timeout=self._linger if tls else None,
+            )
 
     async def _serve_the_last(self) -> None:
         """Answer what comes in on connections that are open, for as long as there are some."""
