@@ -12,5 +12,15 @@ def test_what_could_begin_a_line_or_steer_a_terminal_is_written_out(char):
     assert one_line(f"a{char}b") == f"a\\x{ord(char):02x}b"
 
 
+@pytest.mark.parametrize("char", ["\u202a", "\u202e", "\u2066", "\u2069"])
+def test_what_turns_the_direction_of_writing_is_written_out(char):
+    assert one_line(f"a{char}b") == f"a\\x{ord(char):x}b"
+
+
+def test_half_of_a_surrogate_pair_is_written_out():
+    one_line("a\ud800b").encode()
+    assert one_line("a\ud800b \U0001f600") == "a\\ud800b \U0001f600"
+
+
 def test_all_else_stays():
     assert one_line("Grüße, 世界 \\ 'x'") == "Grüße, 世界 \\ 'x'"

@@ -6,11 +6,16 @@ from typing import Final
 
 __all__ = ["one_line"]
 
-_ESCAPES: Final = {
-    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
-}
+_CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+_TURNS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))  # the direction of writing
+_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*_CONTROLS, *_TURNS)}
 
 
 def one_line(text: str) -> str:
-    """Return text with its control characters written out: a line stays one, whatever was sent."""
-    return text.translate(_ESCAPES)
+    """Return text with its control characters written out: a line stays one, whatever was sent.
+
+    Halves of surrogate pairs are written out, too: a stream that can not encode them would lose the
+    whole line.
+    """
+    line = text.translate(_ESCAPES)
+    return line if line.isascii() else line.encode("utf-8", "backslashreplace").decode()
