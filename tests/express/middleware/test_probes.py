@@ -7,6 +7,7 @@ import json
 import logging
 import urllib.error
 import urllib.request
+from contextlib import suppress
 
 import pytest
 from starlette.applications import Starlette
@@ -224,6 +225,39 @@ async def test_a_check_that_clings_to_life_does_not_hold_the_answer_up():
     status, told = await ready(app_with(checks={"a": clings}, timeout=0.02))
     assert (status, told["checks"]) == (503, {"a": "timed out"})
     released.set()
+
+
+async def test_a_check_that_clings_to_life_is_not_begun_again_before_it_ends():
+    released = asyncio.Event()
+    begun = 0
+
+    async def clings():
+        nonlocal begun
+        begun += 1
+        while not released.is_set():
+            with suppress(asyncio.CancelledError):
+                await released.wait()
+
+    app = app_with(checks={"a": clings}, timeout=0.02)
+    for _ in range(3):
+        assert (await ready(app))[1]["checks"] == {"a": "timed out"}
+    assert begun == 1
+    released.set()
+    assert (await ready(app))[0] == 200
+
+
+async def test_a_check_that_was_late_begins_anew_once_it_has_ended():
+    begun = []
+
+    async def late_at_first():
+        begun.append(None)
+        if len(begun) == 1:
+            await asyncio.sleep(60)
+
+    app = app_with(checks={"a": late_at_first}, timeout=0.05)
+    assert (await ready(app))[0] == 503
+    await asyncio.sleep(0)  # its end
+    assert (await ready(app))[0] == 200
 
 
 async def test_checks_run_at_the_same_time():

@@ -112,6 +112,7 @@ class Checks:
         self._timeout = timeout
         self._round: asyncio.Task[dict[str, str]] | None = None
         self._last: dict[str, str] = {}
+        self._late: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> dict[str, str]:
         """Return ``"ok"``, ``"failed"`` or ``"timed out"`` by name; the log gets what changed."""
@@ -122,19 +123,24 @@ class Checks:
         return await asyncio.shield(self._round)
 
     async def _run_all(self) -> dict[str, str]:
-        tasks = {
-            name: asyncio.create_task(_run(check), name=f"the health check {name}")
-            for name, check in self._checks.items()
-        }
+        tasks = {name: self._begun(name, check) for name, check in self._checks.items()}
         await asyncio.wait(tasks.values(), timeout=self._timeout)
         states = {name: self._state_of(name, task) for name, task in tasks.items()}
         self._last = states
         return states
 
+    def _begun(self, name: str, check: Check) -> asyncio.Task[None]:
+        """Begin a check, unless it has not ended since it was late: probes must not pile it up."""
+        late = self._late.pop(name, None)
+        if late is not None and not late.done():
+            return late
+        return asyncio.create_task(_run(check), name=f"the health check {name}")
+
     def _state_of(self, name: str, task: asyncio.Task[None]) -> str:
         before = self._last.get(name, "ok")
         if not task.done():
             task.cancel()  # and nobody waits for one that takes its time with that
+            self._late[name] = task
             state, error = "timed out", None
         else:
             error = asyncio.CancelledError() if task.cancelled() else task.exception()
