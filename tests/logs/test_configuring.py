@@ -6,6 +6,7 @@ import io
 import json
 import logging
 
+import httpx2
 import pytest
 
 from alula.logs import configure_logging, request_scope
@@ -21,7 +22,8 @@ def as_before(monkeypatch):
     """Leave the loggers of this process as they were."""
     monkeypatch.delenv("ALULA_LOG_LEVEL", raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    known = [logging.getLogger(name) for name in (None, "pymongo", "shop", "shop.orders")]
+    names = (None, "pymongo", "shop", "shop.orders", "httpx", "httpx2", "httpcore", "httpcore2")
+    known = [logging.getLogger(name) for name in names]
     before = [(logger, logger.level, list(logger.handlers)) for logger in known]
     yield
     for logger, level, handlers in before:
@@ -119,6 +121,21 @@ def test_the_documents_that_the_driver_logs_have_to_be_asked_for(out):
     configure_logging(stream=out, level="ERROR")
     command.warning("slow")
     assert len(entries(out)) == 1
+
+
+def test_the_queries_that_go_to_other_servers_have_to_be_asked_for(out):
+    def ask():
+        answer = httpx2.Response(200, headers={"set-cookie": "s3cret"})
+        transport = httpx2.MockTransport(lambda _: answer)
+        with httpx2.Client(transport=transport) as client:
+            client.get("http://there/?token=s3cret")
+
+    configure_logging(stream=out, level="DEBUG")
+    ask()
+    assert "s3cret" not in out.getvalue()
+    configure_logging(stream=out, levels={"httpx2": "INFO"})
+    ask()
+    assert "token=s3cret" in out.getvalue()
 
 
 @pytest.mark.parametrize(

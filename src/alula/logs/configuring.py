@@ -13,8 +13,11 @@ from alula.logs.formatters import ConsoleFormatter, JsonFormatter
 
 __all__ = ["configure_logging"]
 
-# On the level DEBUG it logs every command with its documents, hashes of passwords among them.
-_QUIET: Final = {"pymongo": logging.INFO}
+_QUIET: Final = {
+    "pymongo": logging.INFO,  # below it, every command with its documents and hashes of passwords
+    **dict.fromkeys(["httpx", "httpx2"], logging.WARNING),  # at INFO, addresses with their queries
+    **dict.fromkeys(["httpcore", "httpcore2"], logging.INFO),  # below it, headers with cookies
+}
 
 
 class _Handler(logging.StreamHandler[Any]):
@@ -36,8 +39,9 @@ def configure_logging(
         level: What is logged, such as ``"DEBUG"``. None reads the environment variable
             ``ALULA_LOG_LEVEL``, and without it takes ``INFO``.
         json: Whether in JSON lines. None means: unless the stream is a terminal.
-        levels: Levels of single loggers, by name. MongoDB's driver stays at ``INFO`` unless it is
-            named here, since below that it logs documents.
+        levels: Levels of single loggers, by name. MongoDB's driver stays at ``INFO`` and httpx at
+            ``WARNING`` unless they are named here, since below that they log documents, and
+            addresses with the queries in them.
         stream: Where to write; None for standard error.
 
     Raises:
