@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import os
 import re
 import signal
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.requirements import require_mongod
+
+from alula.logs import fields
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -89,6 +92,21 @@ def mongodb_url() -> Iterator[str]:
         thread.submit(asyncio.run, server.start()).result()
         yield server.url
         thread.submit(asyncio.run, server.stop()).result()
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """Take back what a test has configured for all that is logged in this process."""
+    known = [logging.getLogger(name) for name in (None, "alula.access", "pymongo", "uvicorn")]
+    before = [(logger, logger.level, list(logger.handlers)) for logger in known]
+    more = dict(fields._more)
+    yield
+    for logger, level, handlers in before:
+        if logger.level != level:
+            logger.setLevel(level)
+        logger.handlers[:] = handlers
+    fields._more.clear()
+    fields._more.update(more)
 
 
 @pytest.fixture(autouse=True)

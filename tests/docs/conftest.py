@@ -1,18 +1,12 @@
-"""The documentation, built once: what `make docs` has left, where nothing has changed since.
-
-What pages configure for a whole process ends with them.
-"""
+"""The documentation, built once: what `make docs` has left, where nothing has changed since."""
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from alula.logs import fields
 
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "site"
@@ -51,15 +45,3 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return folder
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before(monkeypatch):
-    """Take back what a page has configured for the loggers of the process."""
-    monkeypatch.setattr(fields, "_more", {})
-    known = [logging.getLogger(name) for name in (None, "pymongo")]
-    before = [(logger, logger.level, list(logger.handlers)) for logger in known]
-    yield
-    for logger, level, handlers in before:
-        logger.setLevel(level)
-        logger.handlers[:] = handlers

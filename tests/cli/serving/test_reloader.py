@@ -55,6 +55,13 @@ async def answered(port, text):
                     return body
 
 
+def save(file, text):
+    """Write a file at once, as editors do: half of it would be one change more."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -86,12 +93,12 @@ async def test_a_change_a_mistake_and_its_end(file, capfd):
         first = await answered(port, '"version":1')
         assert '"debug":true' in first
         assert "__pycache__" not in first
-        file.write_text(CODE.replace("version", "new version"))
+        save(file, CODE.replace("version", "new version"))
         await answered(port, '"new version":1')
-        file.write_text(CODE + "def broken(:")
+        save(file, CODE + "def broken(:")
         status, body = 0, await answered(port, "SyntaxError")
         assert "app.py" in body
-        file.write_text(CODE)
+        save(file, CODE)
         await answered(port, '"version":1')
         status, _ = await asyncio.to_thread(ask, port, "/notes/5")
         assert status == 200
