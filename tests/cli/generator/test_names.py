@@ -31,6 +31,12 @@ def test_bad_names(name, reason):
         names.check_function("a hook", name)
 
 
+def test_no_service_hides_the_function_that_adds_all():
+    assert names.check_application("services") == "services"
+    with pytest.raises(Missing, match="'services' is where all services are"):
+        names.check_service("services")
+
+
 def test_functions_do_not_hide_those_of_python():
     assert names.check_function("a hook", "check-quota") == "check_quota"
     with pytest.raises(Missing, match="means something in Python already"):
@@ -85,5 +91,7 @@ def test_one_of_several(several, one):
 def test_cases():
     assert names.class_name("chat_room") == "ChatRoom"
     assert names.class_name("field") == "FieldRecord"
+    assert names.class_name("memory_service") == "MemoryServiceRecord"
+    assert names.class_name("express_application") == "ExpressApplicationRecord"
     assert names.camel_case("due_date") == "dueDate"
     assert names.camel_case("text") == "text"

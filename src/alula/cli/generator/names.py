@@ -26,7 +26,9 @@ LONGEST: Final = 24
 _WORDS: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]*")
 _TAKEN_PATHS: Final = frozenset({"docs", "health", "openapi.json"})
-_TAKEN_CLASSES: Final = frozenset({"Any", "BaseModel", "ConfigDict", "Field", "Reference"})
+_TAKEN_CLASSES: Final = frozenset(
+    {"Any", "BaseModel", "ConfigDict", "ExpressApplication", "Field", "MemoryService", "Reference"}
+)
 _PLURALS: Final = (
     (re.compile(r"(?<=..)ies$"), "y"),
     (re.compile(r"(?<=s|x)es$"), ""),
@@ -50,6 +52,8 @@ def check_service(name: str) -> str:
     Raises:
         Missing: It can not be one.
     """
+    if name == "services":  # the function that adds it would hide the one that adds them all
+        raise Missing("'services' is where all services are; choose another name")
     return _check("a service", name)
 
 
