@@ -231,6 +231,13 @@ class TestAServer:
         assert result.exit_code == 1
         assert "alula: Unavailable (503)" in result.stderr
 
+    @pytest.mark.parametrize("url", ["", "foo", "ftp://host", "http://", "http://a:geheim@host"])
+    def test_what_is_no_address(self, run, url):
+        result = run("call", "notes", "find", "--url", url)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("alula: --url has to be the address of a server")
+        assert "geheim" not in result.stderr
+
 
 class TestValues:
     @pytest.mark.parametrize(

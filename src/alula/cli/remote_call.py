@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from alula.cli.failures import Missing
 from alula.client import create_client, rest
 from alula.client.handles import ClientService
 from alula.context import HookContext
@@ -24,8 +25,18 @@ async def reached(
         path: The path of the service.
         method: The method to be called.
         token: An access token, None to come as nobody.
+
+    Raises:
+        Missing: The address is none.
     """
-    async with create_client().configure(rest(url).fetch()) as client:
+    try:
+        connection = rest(url)
+    except ValueError:
+        raise Missing(
+            "--url has to be the address of a server, such as http://localhost:3030, without a"
+            " query, a fragment or a user"  # it is not shown: there may be a password in it
+        ) from None
+    async with create_client().configure(connection.fetch()) as client:
         if token is not None:
             client.hooks(before=[_sender(token)])
         custom = () if method in STANDARD_METHODS else (method,)
