@@ -52,8 +52,15 @@ def test_a_record_is_an_object():
 
 def test_the_time_is_utc_in_milliseconds():
     made = record()
-    made.created = 0.0625
-    assert as_json(made)["time"] == "1970-01-01T00:00:00.062Z"
+    for created, time in [
+        (0.0625, "1970-01-01T00:00:00.062Z"),
+        (0.5, "1970-01-01T00:00:00.500Z"),
+        (1.0, "1970-01-01T00:00:01.000Z"),
+        (1795304871.25, "2026-11-21T23:47:51.250Z"),
+        (0.0, "1970-01-01T00:00:00.000Z"),
+    ]:
+        made.created = created
+        assert as_json(made)["time"] == time
 
 
 def test_it_has_the_request_id_and_what_was_added():

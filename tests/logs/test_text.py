@@ -24,3 +24,10 @@ def test_half_of_a_surrogate_pair_is_written_out():
 
 def test_all_else_stays():
     assert one_line("Grüße, 世界 \\ 'x'") == "Grüße, 世界 \\ 'x'"
+
+
+def test_nothing_that_is_to_be_written_out_counts_as_printable():
+    codes = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0xD800, 0xE000)]
+    codes += [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+    assert all(one_line(chr(code)) == f"\\x{code:02x}" for code in codes if code < 0xD800)
+    assert all(one_line(chr(code)) == f"\\u{code:x}" for code in codes if code >= 0xD800)

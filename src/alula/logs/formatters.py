@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from alula.logs.fields import extras_of, stamp
@@ -91,7 +92,13 @@ class ConsoleFormatter(logging.Formatter):
 
 
 def _utc(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    whole, thousandths = divmod(int(seconds * 1000), 1000)
+    return f"{_second(whole)}.{thousandths:03}Z"
+
+
+@lru_cache(maxsize=1)  # many lines are of the same second
+def _second(whole: int) -> str:
+    return datetime.fromtimestamp(whole, UTC).isoformat()[:19]
 
 
 def _storable(value: Any) -> Any:

@@ -17,5 +17,7 @@ def one_line(text: str) -> str:
     Halves of surrogate pairs are written out, too: a stream that can not encode them would lose the
     whole line.
     """
+    if text.isprintable():  # nearly all is, and nothing that is written out
+        return text
     line = text.translate(_ESCAPES)
     return line if line.isascii() else line.encode("utf-8", "backslashreplace").decode()
