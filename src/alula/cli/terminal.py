@@ -52,12 +52,15 @@ def told() -> Iterator[None]:
     """Tell of errors on the standard error, and end with the exit code that they have.
 
     Raises:
-        typer.Abort: A question was not answered.
+        typer.Abort: A question was not answered, since there was no more input.
+        KeyboardInterrupt: Ctrl+C, also in place of an answer.
         typer.Exit: With 2 where something is not there, with 1 for all other errors.
     """
     try:
         yield
-    except (typer.Abort, typer.Exit):
+    except (typer.Abort, typer.Exit) as end:
+        if isinstance(end.__context__, KeyboardInterrupt):  # in place of an answer
+            raise end.__context__ from None
         raise
     except Missing as error:
         complain(error.args[0])

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import signal
 import stat
+import subprocess
+import sys
 
 import pytest
 from click import Command, Context
@@ -162,6 +167,21 @@ class TestQuestions:
 
     def test_who_goes_away_leaves_nothing_behind(self, answer, tmp_path):
         assert answer(answers="memory\n", code=1).rstrip().endswith("Aborted.")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_ctrl_c_in_place_of_an_answer_leaves_nothing_behind_either(self, tmp_path):
+        terminal, inside = pty.openpty()
+        command = [sys.executable, "-c", "from alula.cli import main; main()", "new", "shop"]
+        process = subprocess.Popen(
+            command, cwd=tmp_path, stdin=inside, stdout=inside, stderr=inside
+        )
+        os.close(inside)
+        said = b""
+        while b"[memory]" not in said:
+            said += os.read(terminal, 1000)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        os.close(terminal)
         assert list(tmp_path.iterdir()) == []
 
     def test_yes_answers_all(self, answer):
