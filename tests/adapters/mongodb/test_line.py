@@ -6,7 +6,7 @@ from contextvars import ContextVar
 import pytest
 
 from alula.adapters.mongodb import line as line_module
-from alula.adapters.mongodb.line import Line
+from alula.adapters.mongodb.line import MOST, Line
 
 TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")
 
@@ -20,12 +20,12 @@ def _patience(monkeypatch):
 class Store:
     """Answers each batch when it is told to, and keeps what it was asked."""
 
-    def __init__(self, *, at_once: bool = False) -> None:
+    def __init__(self, *, at_once: bool = False, side_by_side: int = 1) -> None:
         self.batches: list[list[object]] = []
         self.gate = asyncio.Event()
         self.left = 0
         self.error: Exception | None = None
-        self.line: Line[object] = Line(self.carry, self.leave)
+        self.line: Line[object] = Line(self.carry, self.leave, side_by_side)
         if at_once:
             self.gate.set()
 
@@ -84,6 +84,44 @@ async def test_who_comes_later_never_joins_a_query_under_way_but_shares_the_next
         "answer to c",
     ]
     assert store.batches == [["a"], ["b", "c"]]
+    assert store.left == 1
+
+
+async def test_while_one_is_under_way_those_of_a_later_turn_have_another():
+    store = Store(side_by_side=2)
+    for batch in ["a", "b"], ["c", "d"]:
+        for question in batch:
+            store.ask(question)
+        await turns()
+    store.ask("e")
+    await turns()
+    assert store.batches == [["a", "b"], ["c", "d"]]  # and the next one waits for either
+    store.gate.set()
+    await turns()
+    assert store.batches[2:] == [["e"]]
+    assert store.left == 1
+
+
+async def test_what_an_idle_line_gathers_goes_as_one_and_what_waits_is_dealt_out():
+    store = Store(side_by_side=2)
+    for wave in range(2):
+        for n in range(40):
+            store.ask((wave, n))
+        await turns()
+    assert [len(batch) for batch in store.batches] == [40, 20]
+    store.gate.set()
+    await turns()
+    assert [len(batch) for batch in store.batches] == [40, 20, 16, 4]
+    assert store.left == 1
+
+
+async def test_more_than_one_query_takes_are_asked_side_by_side():
+    store = Store(side_by_side=2)
+    answers = [store.ask(n) for n in range(MOST + 100)]
+    await turns()
+    assert [len(batch) for batch in store.batches] == [MOST, 100]
+    store.gate.set()
+    assert await asyncio.gather(*answers) == [f"answer to {n}" for n in range(MOST + 100)]
     assert store.left == 1
 
 

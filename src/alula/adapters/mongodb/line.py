@@ -44,13 +44,17 @@ class Line(Generic[Question]):
             wait: the database works on one while the answers of another are dealt with here.
     """
 
-    __slots__ = ("_at_once", "_carry", "_left", "_since", "_tasks", "_under_way", "_waiting")
+    __slots__ = (
+        *("_at_once", "_carry", "_gathers", "_left"),
+        *("_since", "_tasks", "_under_way", "_waiting"),
+    )
 
     def __init__(self, carry: Carry[Question], left: Callable[[], Any], at_once: int = 1) -> None:
         self._carry = carry
         self._left = left
         self._at_once = at_once
         self._waiting: list[tuple[Question, Future]] = []
+        self._gathers = False  # somebody waits for the rest of this turn
         self._under_way = 0
         self._since = 0.0
         self._tasks: set[asyncio.Task[None] | None] = set()  # the loop itself keeps none alive
@@ -62,12 +66,12 @@ class Line(Generic[Question]):
             Exception: What the query raised, or what it answered for this question.
         """
         place = len(self._waiting)
-        if self._under_way >= self._at_once and time() - self._since <= PATIENCE:
+        if self._gathers or self._is_busy():
             return await self._queue(question, place)
         self._under_way += 1
         self._since = time()
         try:
-            await asyncio.sleep(0)  # the rest of this turn of the loop
+            await self._gather()
             if not self._waiting:
                 (answer,) = await self._carry([question])
                 return _raised(answer)
@@ -75,6 +79,17 @@ class Line(Generic[Question]):
         finally:
             self._go_on()
         return await future
+
+    def _is_busy(self) -> bool:
+        return self._under_way >= self._at_once and time() - self._since <= PATIENCE
+
+    async def _gather(self) -> None:
+        """Wait for the rest of this turn of the loop."""
+        self._gathers = True
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self._gathers = False
 
     def _queue(self, question: Question, place: int) -> Future:
         future: Future = asyncio.get_running_loop().create_future()
@@ -92,10 +107,15 @@ class Line(Generic[Question]):
             self._left()
 
     async def _run(self) -> None:
+        parts = self._under_way  # what an idle line has gathered goes as one
         try:
             while self._waiting:
-                size = min(MOST, max(FEW, -(-len(self._waiting) // self._at_once)))
+                size = min(MOST, max(FEW, -(-len(self._waiting) // parts)))
+                parts = self._at_once
                 batch, self._waiting = self._waiting[:size], self._waiting[size:]
+                if self._waiting and self._under_way < self._at_once:
+                    self._under_way += 1
+                    self._go_on()
                 batch = [pair for pair in batch if not pair[1].done()]  # others were cancelled
                 if batch:
                     self._since = time()

@@ -110,7 +110,7 @@ class Sharing:
                 await model.insert_one(RawBSONDocument(document))
             return
         same = "create", id(model), seconds
-        await self._line(same, _insert_all, model, seconds).ask(document)
+        await self._line(same, _insert_all, model, seconds, at_once=2).ask(document)
 
     async def patch(
         self,
