@@ -119,7 +119,7 @@ async def test_more_than_one_query_takes_are_asked_side_by_side():
     store = Store(side_by_side=2)
     answers = [store.ask(n) for n in range(MOST + 100)]
     await turns()
-    assert [len(batch) for batch in store.batches] == [MOST, 100]
+    assert [len(batch) for batch in store.batches] == [MOST, 50]
     store.gate.set()
     assert await asyncio.gather(*answers) == [f"answer to {n}" for n in range(MOST + 100)]
     assert store.left == 1
