@@ -86,11 +86,11 @@ class AsyncDriver:
         """Send a request and return the answer; a cancelled call closes its connection."""
         raise NotImplementedError
 
-    async def send(self, request: Request, wish: Wish) -> Response:
+    def send(self, request: Request, wish: Wish) -> Coroutine[Any, Any, Response]:
         """Send a request and return the whole answer (see `Driver`)."""
         if wish.signal is not None:
-            return await self._send_until(request, wish, wish.signal)
-        return await self._send_in_time(request, wish)
+            return self._send_until(request, wish, wish.signal)
+        return self._send_in_time(request, wish)
 
     async def _send_in_time(self, request: Request, wish: Wish) -> Response:
         limit = asyncio.timeout(wish.timeout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -70,29 +70,29 @@ class RestService:
         """
         return await self.connection.call(self.name, method, id, data, params)
 
-    async def find(self, params: Params) -> Any:
+    def find(self, params: Params) -> Awaitable[Any]:
         """Return what the query selects."""
-        return await self.request("find", None, None, params)
+        return self.request("find", None, None, params)
 
-    async def get(self, id: Id, params: Params) -> Any:
+    def get(self, id: Id, params: Params) -> Awaitable[Any]:
         """Return one record."""
-        return await self.request("get", id, None, params)
+        return self.request("get", id, None, params)
 
-    async def create(self, data: Any, params: Params) -> Any:
+    def create(self, data: Any, params: Params) -> Awaitable[Any]:
         """Create one record or several."""
-        return await self.request("create", None, data, params)
+        return self.request("create", None, data, params)
 
-    async def update(self, id: Id, data: Any, params: Params) -> Any:
+    def update(self, id: Id, data: Any, params: Params) -> Awaitable[Any]:
         """Replace a record."""
-        return await self.request("update", id, data, params)
+        return self.request("update", id, data, params)
 
-    async def patch(self, id: Id, data: Any, params: Params) -> Any:
+    def patch(self, id: Id, data: Any, params: Params) -> Awaitable[Any]:
         """Merge data into a record, or into all that the query selects."""
-        return await self.request("patch", id, data, params)
+        return self.request("patch", id, data, params)
 
-    async def remove(self, id: Id, params: Params) -> Any:
+    def remove(self, id: Id, params: Params) -> Awaitable[Any]:
         """Remove a record, or all that the query selects."""
-        return await self.request("remove", id, None, params)
+        return self.request("remove", id, None, params)
 
-    async def _custom(self, method: str, data: Any, params: Params) -> Any:
-        return await self.request(method, None, data, params)
+    def _custom(self, method: str, data: Any, params: Params) -> Awaitable[Any]:
+        return self.request(method, None, data, params)
