@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from alula.client.codec import Request, Response
-from alula.client.driving import AsyncDriver, Wish, connection_failed, too_large
+from alula.client.driving import AsyncDriver, Wish, connection_failed, timed_out, too_large
 
 try:
     import aiohttp
@@ -32,11 +33,22 @@ class AiohttpDriver(AsyncDriver):
         self._given: aiohttp.ClientSession | None = session
         self._own: aiohttp.ClientSession | None = None
 
+    async def _send_in_time(self, request: Request, wish: Wish) -> Response:
+        if self._given is not None:  # with limits of the user's own
+            return await super()._send_in_time(request, wish)
+        try:  # the library keeps the time, which costs less than a second limit around it
+            return await self._exchange(request, wish, {"timeout": _limit_of(wish.timeout)})
+        except TimeoutError:
+            raise timed_out(request, wish.timeout) from None
+
     async def exchange(self, request: Request, wish: Wish) -> Response:
         """Send a request and return the answer."""
+        return await self._exchange(request, wish, {})
+
+    async def _exchange(self, request: Request, wish: Wish, limit: dict[str, Any]) -> Response:
         session = self._given or self._own
         if session is None:
-            session = self._own = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout())
+            session = self._own = aiohttp.ClientSession()
         try:
             async with session.request(
                 request.method,
@@ -44,6 +56,7 @@ class AiohttpDriver(AsyncDriver):
                 data=request.body,
                 headers=request.headers,
                 allow_redirects=False,
+                **limit,
                 **wish.more,
             ) as answer:
                 body = await _read(request, answer, wish.limit)
@@ -58,6 +71,11 @@ class AiohttpDriver(AsyncDriver):
         if self._own is not None:
             session, self._own = self._own, None
             await session.close()
+
+
+@lru_cache(maxsize=16)
+def _limit_of(seconds: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds)
 
 
 async def _read(request: Request, answer: aiohttp.ClientResponse, limit: int) -> bytes:
