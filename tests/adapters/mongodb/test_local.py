@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from pymongo import AsyncMongoClient
 from pymongo.errors import AutoReconnect, OperationFailure
 from tests.requirements import require_mongod
 
-from alula.adapters.mongodb import local
+from alula.adapters.mongodb import local, running_server
 from alula.adapters.mongodb.local import (
     FolderInUse,
     LocalServer,
@@ -111,6 +113,24 @@ async def test_the_folder_may_be_taken_meanwhile(tmp_path, monkeypatch, appears)
     else:
         with pytest.raises(FolderInUse):
             await server.start()
+
+
+async def test_what_runs_already_is_used_at_once(tmp_path, monkeypatch):
+    async def find(folder):
+        return 27017
+
+    monkeypatch.setattr(local, "find_running", find)
+    async with LocalServer(tmp_path, share=True) as server:
+        assert server.url == "mongodb://127.0.0.1:27017/?replicaSet=alula"
+    assert not any(tmp_path.iterdir())  # none was started
+
+
+async def test_the_port_may_be_that_of_another_program(tmp_path, monkeypatch):
+    monkeypatch.setattr(running_server, "_MILLISECONDS", 100)
+    other = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with other:
+        running_server.note_port(tmp_path, other.sockets[0].getsockname()[1])
+        assert await find_running(tmp_path) is None
 
 
 def test_what_is_shared_is_a_folder():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from pymongo import AsyncMongoClient
@@ -12,7 +13,7 @@ from alula.adapters.mongodb.mongod import HOST
 __all__ = ["find_running", "note_port"]
 
 _FILE = "alula.port"
-_MILLISECONDS = 1_000
+_MILLISECONDS = 10_000
 
 
 def note_port(folder: Path, port: int) -> None:
@@ -35,6 +36,11 @@ async def find_running(folder: Path) -> int | None:
 
 async def _works_in(folder: Path, port: int) -> bool:
     """Tell whether it is that server which listens: the port may be another's by now."""
+    try:  # the driver would try again until its time is over
+        _, writer = await asyncio.open_connection(HOST, port)
+    except OSError:
+        return False
+    writer.close()
     async with AsyncMongoClient[dict[str, object]](
         HOST,
         port,
