@@ -60,7 +60,7 @@ class Wish:
 class Driver(Protocol):
     """What sends requests."""
 
-    async def send(self, request: Request, wish: Wish) -> Response:
+    def send(self, request: Request, wish: Wish) -> Coroutine[Any, Any, Response]:
         """Send a request and return the whole answer.
 
         Raises:
