@@ -5,8 +5,7 @@ What holds in this file:
 - The database gets filters, stages and updates that were built here, never what a client sent.
 - A write of one record is one command that answers the record, no read before or after it, unless
   patches share their round trips.
-- Gets, new records and patches of one record go through `_read_one`, `_insert` and `_patch_one`,
-  totals through `_count`.
+- What is shared goes through `_read_one`, `_insert`, `_patch_one`, totals through `_count`.
 """
 
 from __future__ import annotations
