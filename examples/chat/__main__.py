@@ -70,6 +70,7 @@ async def storage(given: argparse.Namespace, stack: AsyncExitStack) -> tuple[Any
     if given.memory:
         return None, f"{IN_MEMORY}."
     try:  # the chat in memory needs no driver
+        # Only where it is asked for, since the extra may be missing.
         from alula.adapters.mongodb.local import LocalServer, MongodMissing  # noqa: PLC0415
     except ImportError as error:
         return None, f"{IN_MEMORY}: {error}."

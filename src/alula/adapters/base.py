@@ -308,7 +308,7 @@ class AdapterService(ABC):
         more = {name: value for name, value in own.items() if name not in {"paginate", "multi"}}
         return Options(pagination, multi, MappingProxyType(more))
 
-    def _set_up_for(self, params: Params) -> Self | None:  # noqa: ARG002
+    def _set_up_for(self, params: Params) -> Self | None:  # noqa: ARG002  # for those who derive
         """Return this service with the options that ``params.adapter`` brings for a call.
 
         None where it brings none but those of `options_for`. An adapter that reads others, such as

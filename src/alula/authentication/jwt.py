@@ -54,6 +54,7 @@ class JWTStrategy(AuthenticationStrategy):
             await extension.use_of_token(payload, record, params)
         return result
 
+    # The interface has a response.
     def parse(self, req: Any, res: Any) -> Mapping[str, Any] | None:  # noqa: ARG002
         """Return the token of a request, None where the header has none."""
         # The raw headers: most requests need no others, so no table of them is made.

@@ -27,6 +27,7 @@ class RefreshStrategy(AuthenticationStrategy):
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
+    # The interface has a response.
     def parse(self, req: Any, res: Any) -> Mapping[str, Any] | None:  # noqa: ARG002
         """Return the token of a sign-out, which has it in ``Authorization: Refresh <token>``."""
         scope = req.scope

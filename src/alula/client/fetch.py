@@ -114,6 +114,7 @@ class ThreadDriver(AsyncDriver):
         if self._open is None:
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # slow to load
 
+            # A browser has no sockets.
             from alula.client.pool import ConnectionPool  # noqa: PLC0415
 
             self._open = ConnectionPool(), ThreadPoolExecutor(_THREADS, "alula-fetch")

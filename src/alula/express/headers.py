@@ -65,6 +65,7 @@ class Headers(Mapping[str, str]):
     def __getitem__(self, name: str) -> str:
         return self._all()[name.lower()]
 
+    # Names in any case, and values are text alone.
     def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
         """Return a header's value, or ``default``."""
         return self._all().get(name.lower(), default)

@@ -15,6 +15,7 @@ def is_sign_in(service: Any) -> bool:
     # Nothing is one where nobody has imported the class, whose packages may not be installed.
     if "alula.authentication" not in sys.modules:
         return False
+    # Only where it is there: it belongs to another extra.
     from alula.authentication import AuthenticationService  # noqa: PLC0415
 
     return isinstance(service, AuthenticationService)
@@ -44,7 +45,7 @@ def _proof_of(service: Any, name: str) -> dict[str, Any]:
 
 def _fields_of(service: Any, name: str) -> tuple[str, ...]:
     """Return the fields of a proof, none where its strategy is not one of ours or not there yet."""
-    from alula.authentication import JWTStrategy, LocalStrategy  # noqa: PLC0415
+    from alula.authentication import JWTStrategy, LocalStrategy  # noqa: PLC0415  # as above
     from alula.authentication.refresh import RefreshStrategy  # noqa: PLC0415
 
     try:

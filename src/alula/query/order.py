@@ -84,6 +84,7 @@ def _ordered_by_rows(records: list[Record], sort: Sequence[tuple[str, int]]) -> 
         for record in records
     ]
     for at in reversed(range(len(sort))):
+        # Mypy takes the default of a lambda for a second argument.
         rows.sort(key=lambda pair, at=at: pair[0][at], reverse=directions[at] < 0)  # type: ignore[misc]
     return [record for _, record in rows]
 

@@ -42,4 +42,5 @@ class AdapterSuite(
     async def test_declares_features_that_there_are(self) -> None:
         """`unsupported` names nothing but features of the suite."""
         unknown = sorted(set(self.unsupported) - set(FEATURES))
+        # A suite of tests asserts.
         assert not unknown, f"`unsupported` has {unknown}; there are {sorted(FEATURES)}"  # noqa: S101

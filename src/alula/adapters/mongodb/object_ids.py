@@ -40,6 +40,7 @@ def to_object_id(value: Any) -> Any:
     return value
 
 
+# The signature of a resolver of a property.
 def resolve_object_id(value: Any, record: Any = None, context: Any = None) -> Any:  # noqa: ARG001
     """Return the ObjectId that a value stands for; a resolver of a property, or a plain call.
 

@@ -195,6 +195,7 @@ class _Attempts:
 
 def _pause(tried: int) -> float:
     """Return how long to wait after so many attempts more than one, by chance up to a bound."""
+    # Chance that spreads load, no secret.
     return random.random() * min(_FIRST_PAUSE * 1.5**tried, _LONGEST_PAUSE)  # noqa: S311
 
 
