@@ -50,7 +50,7 @@ class AiohttpDriver(AsyncDriver):
         if session is None:
             session = self._own = aiohttp.ClientSession()
         try:
-            async with session.request(
+            answer = await session.request(
                 request.method,
                 URL(request.url, encoded=True),  # as it is; it would unquote brackets
                 data=request.body,
@@ -58,9 +58,8 @@ class AiohttpDriver(AsyncDriver):
                 allow_redirects=False,
                 **limit,
                 **wish.more,
-            ) as answer:
-                body = await _read(request, answer, wish.limit)
-                return Response(answer.status, answer.headers, body)
+            )
+            return Response(answer.status, answer.headers, await _read(request, answer, wish.limit))
         except TimeoutError:  # some of the library's are connection errors, too
             raise
         except (aiohttp.ClientError, ConnectionError) as error:
@@ -79,14 +78,25 @@ def _limit_of(seconds: float | None) -> aiohttp.ClientTimeout:
 
 
 async def _read(request: Request, answer: aiohttp.ClientResponse, limit: int) -> bytes:
+    """Return the whole body; its end gives the connection back, anything else closes it.
+
+    The library's own way, ``async with``, looks after that once more, for a tenth of a call's time.
+    """
     content = answer.content
     parts: list[bytes] = []
     size = 0
-    while True:
-        part = await content.readany()  # what is there, which most often is all
-        size += len(part)
-        if size > limit:
-            raise too_large(request, limit)
-        parts.append(part)
-        if content.at_eof():
-            return part if len(parts) == 1 else b"".join(parts)
+    try:
+        while True:
+            part = await content.readany()  # what is there, which most often is all
+            size += len(part)
+            if size > limit:
+                raise too_large(request, limit)
+            parts.append(part)
+            if content.at_eof():
+                break
+    except BaseException:
+        answer.close()
+        raise
+    if request.body is not None:  # the answer may have come before all of it was sent
+        await answer.wait_for_close()
+    return part if len(parts) == 1 else b"".join(parts)

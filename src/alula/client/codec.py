@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from alula.client.request_headers import VERBS, StandingHeaders
@@ -26,8 +25,7 @@ _SHOWN: Final = 200  # characters of an answer that an error shows
 _IN_IDS: Final = "!~*'()"  # what JavaScript's clients leave as it is, too
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):  # made for every call, and a tuple is made in a fifth of the time
     """What is sent.
 
     Attributes:
@@ -43,8 +41,7 @@ class Request:
     body: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """What came back.
 
     Attributes:

@@ -62,13 +62,13 @@ class RestService:
                 setattr(self, method, partial(self._custom, method))
                 self.custom_methods += (method,)
 
-    async def request(self, method: str, id: Id, data: Any, params: Params) -> Any:
+    def request(self, method: str, id: Id, data: Any, params: Params) -> Awaitable[Any]:
         """Carry out any call; every method passes here.
 
         Raises:
             FrameworkError: What the server answers, or why there is no answer.
         """
-        return await self.connection.call(self.name, method, id, data, params)
+        return self.connection.call(self.name, method, id, data, params)
 
     def find(self, params: Params) -> Awaitable[Any]:
         """Return what the query selects."""
