@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.client.kinds import KINDS, WAITING, settled
+from tests.client.kinds import KINDS, WAITING, Kind, settled
 from tests.client.raw_server import CLOSE, RESET, STALL, answer, raw_server
 
 from alula import errors
@@ -71,6 +71,40 @@ async def test_an_answer_that_is_too_large(kind):
                 with pytest.raises(errors.BadGateway, match="larger than 1000 bytes"):
                     await settled(items.find())
             assert await settled(items.find()) == "x" * 998
+
+
+async def test_a_large_body(kind):
+    with raw_server(answer({"id": 1})) as server:
+        async with kind.client(server.url) as client:
+            text = "x" * 2_000_000
+            assert await settled(client.service("items").create({"text": text})) == {"id": 1}
+    assert server.requests[0].endswith(b'\r\n\r\n{"text":"%s"}' % text.encode())
+
+
+async def test_an_answer_before_the_body_was_sent_whole():
+    """The other libraries send all of it first, so they wait for a server that does not read."""
+    before, aiohttp = asyncio.all_tasks(), Kind("aiohttp", synchronous=False)
+    refused = answer({"name": "PayloadTooLarge", "code": 413, "message": "too much"}, 413)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        listening.settimeout(SOON)
+        async with aiohttp.client(url, timeout=SOON) as client:
+            items = client.service("items")
+            creating = asyncio.create_task(items.create({"text": "x" * 50_000_000}))
+            first, _ = await asyncio.to_thread(listening.accept)
+            with first:
+                await asyncio.to_thread(first.recv, 1000)
+                first.sendall(refused)
+                with pytest.raises(errors.FrameworkError, match="too much") as caught:
+                    await creating
+                assert caught.value.code == 413
+                finding = asyncio.create_task(items.find())
+                second, _ = await asyncio.to_thread(listening.accept)  # the first is half used
+                with second:
+                    assert (await asyncio.to_thread(second.recv, 1000)).startswith(b"GET /items ")
+                    second.sendall(answer([]))
+                    assert await finding == []
+    assert asyncio.all_tasks() <= before
 
 
 async def test_a_pool_that_the_server_has_closed(kind):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from alula.client.codec import Request, Response
 from alula.client.driving import AsyncDriver, Wish, connection_failed, timed_out, too_large
@@ -18,6 +19,8 @@ except ImportError as error:
     ) from error
 
 __all__ = ["AiohttpDriver"]
+
+_AT_ONCE: Final = 2**20  # bytes; the library's own bound
 
 
 class AiohttpDriver(AsyncDriver):
@@ -53,7 +56,7 @@ class AiohttpDriver(AsyncDriver):
             answer = await session.request(
                 request.method,
                 URL(request.url, encoded=True),  # as it is; it would unquote brackets
-                data=request.body,
+                data=_sent_in_parts(request.body),
                 headers=request.headers,
                 allow_redirects=False,
                 **limit,
@@ -75,6 +78,11 @@ class AiohttpDriver(AsyncDriver):
 @lru_cache(maxsize=16)
 def _limit_of(seconds: float | None) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=seconds)
+
+
+def _sent_in_parts(body: bytes | None) -> bytes | io.BytesIO | None:
+    """Return a large body as a file: the library warns of bytes that hold up the event loop."""
+    return body if body is None or len(body) <= _AT_ONCE else io.BytesIO(body)
 
 
 async def _read(request: Request, answer: aiohttp.ClientResponse, limit: int) -> bytes:
