@@ -55,6 +55,9 @@ class Params:
     user: Any = None
 
     def __init__(self, params: Params | Mapping[str, Any] | None = None, /, **values: Any) -> None:
+        if params is None and not values:  # as in most calls from inside
+            self.query = {}
+            return
         own = self.__dict__
         if params is not None:
             own.update(_attributes(params))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-from functools import lru_cache
 from typing import Any, Final
 
 from alula.client.codec import Request, Response
-from alula.client.driving import AsyncDriver, Wish, connection_failed, timed_out, too_large
+from alula.client.driving import AsyncDriver, Wish, connection_failed, too_large
 
 try:
     import aiohttp
@@ -20,6 +19,7 @@ except ImportError as error:
 
 __all__ = ["AiohttpDriver"]
 
+_NO_LIMIT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)  # beside that of the call
 _AT_ONCE: Final = 2**20  # bytes; the library's own bound
 
 
@@ -33,25 +33,15 @@ class AiohttpDriver(AsyncDriver):
     def __init__(self, session: Any = None) -> None:
         if session is not None and not isinstance(session, aiohttp.ClientSession):
             raise TypeError(f"aiohttp(session) takes an aiohttp.ClientSession, not {session!r}")
+        super().__init__()
         self._given: aiohttp.ClientSession | None = session
         self._own: aiohttp.ClientSession | None = None
 
-    async def _send_in_time(self, request: Request, wish: Wish) -> Response:
-        if self._given is not None:  # with limits of the user's own
-            return await super()._send_in_time(request, wish)
-        try:  # the library keeps the time, which costs less than a second limit around it
-            return await self._exchange(request, wish, {"timeout": _limit_of(wish.timeout)})
-        except TimeoutError:
-            raise timed_out(request, wish.timeout) from None
-
     async def exchange(self, request: Request, wish: Wish) -> Response:
         """Send a request and return the answer."""
-        return await self._exchange(request, wish, {})
-
-    async def _exchange(self, request: Request, wish: Wish, limit: dict[str, Any]) -> Response:
         session = self._given or self._own
         if session is None:
-            session = self._own = aiohttp.ClientSession()
+            session = self._own = aiohttp.ClientSession(timeout=_NO_LIMIT)
         try:
             answer = await session.request(
                 request.method,
@@ -59,7 +49,6 @@ class AiohttpDriver(AsyncDriver):
                 data=_sent_in_parts(request.body),
                 headers=request.headers,
                 allow_redirects=False,
-                **limit,
                 **wish.more,
             )
             return Response(answer.status, answer.headers, await _read(request, answer, wish.limit))
@@ -70,14 +59,10 @@ class AiohttpDriver(AsyncDriver):
 
     async def close(self) -> None:
         """Close the session, where it is not the user's."""
+        await super().close()
         if self._own is not None:
             session, self._own = self._own, None
             await session.close()
-
-
-@lru_cache(maxsize=16)
-def _limit_of(seconds: float | None) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=seconds)
 
 
 def _sent_in_parts(body: bytes | None) -> bytes | io.BytesIO | None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from alula.client.abort import Aborted, AbortSignal
 from alula.client.codec import Request, Response
+from alula.client.time_limits import TimeLimits
 from alula.errors import BadGateway, Timeout, Unavailable
 
 __all__ = [
@@ -82,6 +84,9 @@ class Driver(Protocol):
 class AsyncDriver:
     """A driver in an event loop: limits of time and signals are the same for every library."""
 
+    def __init__(self) -> None:
+        self._limits = TimeLimits()
+
     async def exchange(self, request: Request, wish: Wish) -> Response:
         """Send a request and return the answer; a cancelled call closes its connection."""
         raise NotImplementedError
@@ -93,12 +98,13 @@ class AsyncDriver:
         return self._send_in_time(request, wish)
 
     async def _send_in_time(self, request: Request, wish: Wish) -> Response:
-        limit = asyncio.timeout(wish.timeout)
+        limit = None if wish.timeout is None else self._limits.limit(wish.timeout)
         try:
-            async with limit:
+            with limit or nullcontext():
                 return await self.exchange(request, wish)
         except TimeoutError:  # of this limit, or of a library's own
-            raise timed_out(request, wish.timeout if limit.expired() else None) from None
+            expired = limit is not None and limit.expired
+            raise timed_out(request, wish.timeout if expired else None) from None
 
     async def _send_until(self, request: Request, wish: Wish, signal: AbortSignal) -> Response:
         if signal.aborted:
@@ -126,6 +132,7 @@ class AsyncDriver:
 
     async def close(self) -> None:
         """Close what it has opened."""
+        self._limits.close()
 
 
 class SyncDriver:

@@ -48,6 +48,7 @@ class FetchFunctionDriver(AsyncDriver):
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
         self._function = function
 
     async def exchange(self, request: Request, wish: Wish) -> Response:
@@ -95,6 +96,7 @@ class ThreadDriver(AsyncDriver):
     """Sends with the standard library, in threads; giving a call up closes its connection."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._open: tuple[ConnectionPool, ThreadPoolExecutor] | None = None
 
     async def exchange(self, request: Request, wish: Wish) -> Response:
@@ -122,6 +124,7 @@ class ThreadDriver(AsyncDriver):
 
     async def close(self) -> None:
         """Close the idle connections and end the threads."""
+        await super().close()
         if self._open is not None:
             (pool, threads), self._open = self._open, None
             threads.shutdown(wait=False)  # one may still be connecting for a call given up

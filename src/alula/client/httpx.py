@@ -47,6 +47,7 @@ class AsyncHttpxDriver(AsyncDriver):
     def __init__(self, client: Any = None) -> None:
         if client is not None and not isinstance(client, httpx2.AsyncClient):
             raise TypeError(f"httpx(client) takes an httpx2.AsyncClient here, not {client!r}")
+        super().__init__()
         self._given: httpx2.AsyncClient | None = client
         self._own: httpx2.AsyncClient | None = None
         self._answered = False  # so that no connection can have been idle
@@ -77,6 +78,7 @@ class AsyncHttpxDriver(AsyncDriver):
 
     async def close(self) -> None:
         """Close the client, where it is not the user's."""
+        await super().close()
         if self._own is not None:
             client, self._own = self._own, None
             await client.aclose()
