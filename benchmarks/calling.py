@@ -1,11 +1,12 @@
-"""The clients that are measured, and how: each calls the same server, a bare ASGI function."""
+"""The clients that are measured, and how: all call one server, a bare ASGI function."""
 
 from __future__ import annotations
 
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from benchmarks.contenders import (
     CONNECTIONS,
@@ -24,7 +25,10 @@ from benchmarks.wrk import Ask, Figure
 PATH = "/memory/5"
 ONE = Row("get, one after the other", PATH, connections=1)
 MANY = Row(f"get, {CONNECTIONS} at once", PATH)
-SERVER = next(each for each in REST.contenders if each.name == "bare ASGI")
+TURN = 0.1  # seconds
+_BARE = next(each for each in REST.contenders if each.name == "bare ASGI")
+# Connections outlast the turns of the others.
+SERVER = replace(_BARE, command=(*_BARE.command, "--timeout-keep-alive", "600"))
 
 
 def python(kind: str) -> tuple[str, ...]:
@@ -56,28 +60,55 @@ CLIENT = Contest(
 
 
 @contextlib.contextmanager
-def calling(client: Contender) -> Iterator[Ask]:
-    """Run a client on core 1 and its server on core 0; yield what measures one kind of call."""
-    with running(SERVER, {}) as base:
-        command = [*pinned(1), *client.command, base, PATH]
-        with subprocess.Popen(
-            command,
-            cwd=HERE if client.command[0] == "node" else ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
+def calling(client: Contender, base: str) -> Iterator[Ask]:
+    """Run a client on core 1; yield what measures one kind of call."""
+    command = [*pinned(1), *client.command, base, PATH]
+    with subprocess.Popen(
+        command,
+        cwd=HERE if client.command[0] == "node" else ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
 
-            def ask(row: Row, seconds: float) -> Figure:
-                assert process.stdin
-                assert process.stdout
-                process.stdin.write(f"{row.connections} {seconds}\n")
-                process.stdin.flush()
-                told = process.stdout.readline().split()
-                if not told:
-                    raise SystemExit(f"bench: {client.name} ended: {command}")
-                return Figure(float(told[0]), float(told[1]))
-
-            yield ask
+        def ask(row: Row, seconds: float) -> Figure:
             assert process.stdin
-            process.stdin.close()
+            assert process.stdout
+            process.stdin.write(f"{row.connections} {seconds}\n")
+            process.stdin.flush()
+            told = process.stdout.readline().split()
+            if not told:
+                raise SystemExit(f"bench: {client.name} ended: {command}")
+            return Figure(float(told[0]), float(told[1]))
+
+        yield ask
+        assert process.stdin
+        process.stdin.close()
+
+
+def measure_clients(
+    clients: Iterable[Contender], rows: set[str], rounds: int, seconds: float
+) -> Iterator[tuple[Contender, Row, Figure]]:
+    """Yield figures; in each round the clients are started anew, and then take short turns.
+
+    A machine that is shared is twice as fast in one second as in the next, so what is compared has
+    to be measured within one. One process of a client is a tenth faster than the next one of it.
+    """
+    with running(SERVER, {}) as base:
+        for _ in range(max(rounds, 1)):
+            with contextlib.ExitStack() as stack:
+                asked = [(each, stack.enter_context(calling(each, base))) for each in clients]
+                for row in (ONE, MANY):
+                    measured = [(client, ask) for client, ask in asked if row in client.rows]
+                    if not rows or row.name in rows:
+                        yield from _in_turns(row, measured, max(1, round(seconds / TURN)))
+
+
+def _in_turns(
+    row: Row, clients: list[tuple[Contender, Ask]], turns: int
+) -> Iterator[tuple[Contender, Row, Figure]]:
+    for _, ask in clients:
+        ask(row, 0.5)  # warm up
+    for turn in range(turns):
+        for client, ask in clients[:: 1 if turn % 2 else -1]:
+            yield client, row, ask(row, TURN)

@@ -2,7 +2,8 @@
 
 The server has one core; wrk, and mongod where there is one, have the other. 32 connections are
 kept alive. Every round measures all servers, so that what else the machine does meets all of
-them. What counts are the ratios. Clients are measured in the same way, each with the core of wrk.
+them. What counts are the ratios. Clients have the core of wrk, and take
+turns of a tenth of a second.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from alula.adapters.mongodb.local import MongodMissing
-from benchmarks.calling import CLIENT, calling
-from benchmarks.contenders import HERE, MONGODB, REST, ROOT, Contender, Contest
+from benchmarks.calling import CLIENT, measure_clients
+from benchmarks.contenders import HERE, MONGODB, REST, ROOT, Contender, Contest, Row
 from benchmarks.database import Fresh, mongodb
 from benchmarks.plot import write_plot
 from benchmarks.table import Figures, medians_of, table, verdicts
-from benchmarks.wrk import serving
+from benchmarks.wrk import Figure, serving
 
 CONTESTS = {"rest": REST, "mongodb": MONGODB, "client": CLIENT}
 
@@ -34,31 +35,39 @@ def surroundings(contest: Contest) -> Iterator[tuple[dict[str, str], Fresh]]:
         yield found
 
 
-def run(
+def measure_servers(
     contest: Contest, contenders: list[Contender], rows: set[str], rounds: int, seconds: float
-) -> Figures:
-    """Measure every server in every round; without rounds its first request for a second."""
-    figures: Figures = {}
+) -> Iterator[tuple[Contender, Row, Figure]]:
+    """Yield figures of every server in every round; without rounds its first request only."""
     full = rounds > 0
     with surroundings(contest) as (environment, fresh):
         for number in range(max(rounds, 1)):
             # Each round begins with another one, so that nobody always comes after the same.
             first = number % len(contenders)
             for contender in contenders[first:] + contenders[:first]:
-                print(
-                    f"\rbench: {contest.name}, round {number + 1} of {rounds}, {contender.name:24}",
-                    end="",
-                    flush=True,
-                )
                 fresh()
-                is_client = contest is CLIENT
-                with calling(contender) if is_client else serving(contender, environment) as ask:
+                with serving(contender, environment) as ask:
                     for row in contender.rows if full else contender.rows[:1]:
                         if rows and row.name not in rows:
                             continue
                         if full:
                             ask(row, 1.0)  # warm up
-                        figures.setdefault((contender.name, row), []).append(ask(row, seconds))
+                        yield contender, row, ask(row, seconds)
+
+
+def run(
+    contest: Contest, contenders: list[Contender], rows: set[str], rounds: int, seconds: float
+) -> Figures:
+    """Measure, and say meanwhile who has been."""
+    if contest is CLIENT:
+        measured = measure_clients(contenders, rows, rounds, seconds if rounds else 0.0)
+    else:
+        measured = measure_servers(contest, contenders, rows, rounds, seconds)
+    figures: Figures = {}
+    for contender, row, figure in measured:
+        found = figures.setdefault((contender.name, row), [])
+        found.append(figure)
+        print(f"\rbench: {contest.name}, {len(found)}: {contender.name:30}", end="", flush=True)
     print("\r" + " " * 70 + "\r", end="")
     return figures
 
