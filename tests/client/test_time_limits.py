@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from alula.client.time_limits import TimeLimits
+from alula.client.time_limits import TimeLimit, TimeLimits, _Line
 
 SHORT, LONG = 0.1, 60.0
 
@@ -211,6 +211,77 @@ async def test_in_two_event_loops_at_once(limits):
     with pytest.raises(TimeoutError):
         await here
     assert limits._lines == kept  # that of the other loop
+
+
+class BrowserLoop:
+    """Like the event loop of Pyodide: its clock goes on, and what is due already it refuses."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.timers = []
+
+    def time(self):
+        now, self.now = self.now, self.now + 0.002
+        return now
+
+    def call_later(self, delay, callback):
+        if delay < 0:
+            raise ValueError("Can't schedule in the past")
+        self.timers.append(callback)
+        return asyncio.get_running_loop().call_later(LONG, int)
+
+    def call_at(self, when, callback):
+        return self.call_later(when - self.time(), callback)
+
+
+async def test_the_next_deadline_may_pass_while_its_timer_is_made():
+    loop = BrowserLoop()
+    line = _Line(loop, 1.0, {})
+
+    async def wait() -> None:
+        with TimeLimit(line):
+            await asyncio.Event().wait()
+
+    tasks = [asyncio.create_task(wait()) for _ in range(2)]
+    await asyncio.sleep(0)
+    last = max(line.waiting.values())
+    for task, now in zip(tasks, (last - 0.001, last), strict=True):
+        loop.now = now
+        loop.timers.pop()()
+        with pytest.raises(TimeoutError):
+            await task
+
+
+async def test_a_limit_that_is_over_at_once(limits):
+    line = _Line(BrowserLoop(), 1e-9, {})
+    with TimeLimit(line):
+        assert len(line.waiting) == 1
+
+
+async def test_limits_that_differ_each_time_leave_few_timers(limits, timers):
+    event = asyncio.Event()
+    waiting = asyncio.create_task(wait_within(limits, LONG, event))
+    await asyncio.sleep(0)
+    done = asyncio.Event()
+    done.set()
+    for n in range(1000):
+        await wait_within(limits, LONG + 1 + n, done)
+    assert len(limits._lines) < 100
+    assert sum(not timer.cancelled() for timer in timers) < 100
+    assert LONG in limits._lines  # somebody waits
+    event.set()
+    await waiting
+
+
+async def test_many_limits_that_differ_at_once(limits):
+    event = asyncio.Event()
+    tasks = [asyncio.create_task(wait_within(limits, LONG + n, event)) for n in range(200)]
+    late = asyncio.create_task(wait_within(limits, SHORT))
+    with pytest.raises(TimeoutError):
+        await late
+    assert len(limits._lines) == 200
+    event.set()
+    await asyncio.gather(*tasks)
 
 
 async def test_outside_a_task(limits):

@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
+from typing import Final
 
 __all__ = ["TimeLimit", "TimeLimits"]
 
+_FEW: Final = 32
 
 class TimeLimits:
     """The limits of the calls of one driver."""
 
     def __init__(self) -> None:
         self._lines: dict[float, _Line] = {}
+        self._many = _FEW
 
     def limit(self, seconds: float) -> TimeLimit:
         """Return a limit for what the current task does next: ``with limits.limit(5.0): ...``."""
         loop = asyncio.get_running_loop()
         line = self._lines.get(seconds)
         if line is None or line.loop is not loop:  # a client may outlive an event loop
+            if len(self._lines) >= self._many:  # as of calls that each have what is left of a time
+                self.close()
+                self._many = _FEW + 2 * len(self._lines)
             line = self._lines[seconds] = _Line(loop, seconds, self._lines)
         return TimeLimit(line)
 
@@ -84,7 +90,7 @@ class _Line:
         """Put a call at the end."""
         self.waiting[limit] = deadline = self.loop.time() + self._seconds
         if self._timer is None:
-            self._timer = self.loop.call_at(deadline, self._look)
+            self._timer = self.loop.call_later(self._seconds, self._look)
 
     def _look(self) -> None:
         """Expire what is over, and look again when the next may be."""
@@ -92,7 +98,8 @@ class _Line:
         while self.waiting:
             limit, deadline = next(iter(self.waiting.items()))
             if deadline > now:
-                self._timer = self.loop.call_at(deadline, self._look)
+                # Not `call_at`: by then it may be due, which Pyodide's loop takes for a mistake.
+                self._timer = self.loop.call_later(deadline - now, self._look)
                 return
             del self.waiting[limit]
             limit.expire()
