@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import pytest
 
@@ -17,6 +19,33 @@ class Tip(Money): ...
 
 
 class Coin(Money): ...
+
+
+class Word(str):
+    __slots__ = ()
+
+
+class Days(float): ...
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+class View(Mapping):
+    def __getitem__(self, name):
+        return {"a": 1}[name]
+
+    def __iter__(self):
+        return iter("a")
+
+    def __len__(self):
+        return 1
+
+
+# Where one value is more than orjson takes, the standard library writes them all.
+BESIDE = {"alone": 1, "beside a number that orjson refuses": 2**64}
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +71,20 @@ def test_a_subclass_has_the_form_of_the_nearest_type():
 def test_a_form_may_need_another_form():
     register_json_form(Money, lambda money: {money.cents})
     assert json.loads(dumps(Money(7))) == [7]
+
+
+@pytest.mark.parametrize("other", BESIDE.values(), ids=BESIDE)
+@pytest.mark.parametrize("value", [Word("w"), Days(1.5)], ids=["str", "float"])
+def test_what_json_has_itself_is_sent_as_that(value, other, monkeypatch):
+    monkeypatch.setitem(FORMS, type(value), lambda _: "another form")
+    assert json.loads(dumps([value, other])) == [value, other]
+
+
+@pytest.mark.parametrize("other", BESIDE.values(), ids=BESIDE)
+@pytest.mark.parametrize("value", [Pair(1, 2), View()], ids=["named tuple", "mapping"])
+def test_other_lists_and_mappings_have_their_form_wherever_they_stand(value, other, monkeypatch):
+    monkeypatch.setitem(FORMS, type(value), lambda _: "the form")
+    assert json.loads(dumps([value, other])) == ["the form", other]
 
 
 def test_without_one_the_type_is_named():

@@ -15,8 +15,8 @@ def register_json_form(kind: type, form: Callable[[Any], Any]) -> None:
     """Have the instances of a type sent to clients in a form of their own.
 
     Args:
-        kind: The type. A subclass of ``str``, ``int``, ``list`` or ``dict`` is sent as that,
-            whatever is registered.
+        kind: The type. A subclass of ``str``, ``int``, ``float``, ``list`` or ``dict`` is sent as
+            that, whatever is registered.
         form: Gets a value and returns one that JSON knows, or one that has a form itself.
 
     Raises:

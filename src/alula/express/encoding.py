@@ -104,11 +104,15 @@ _ENCODERS: Final[dict[type, Callable[[Any], Any]]] = {
     int: int.__int__,
 }
 
+# Subclasses of these are sent as them, whatever form was registered.
+_AS_THEY_ARE: Final = (str, int, float, list, dict)
+
 
 def _default(value: Any) -> Any:
     """Return what stands for a value that orjson does not know by itself."""
+    forms = {} if isinstance(value, _AS_THEY_ARE) else FORMS
     for kind in type(value).__mro__:
-        encode = _ENCODERS.get(kind) or FORMS.get(kind)
+        encode = _ENCODERS.get(kind) or forms.get(kind)
         if encode is not None:
             return encode(value)
     if isinstance(value, type):
@@ -131,12 +135,12 @@ def _plain(value: Any, place: str) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, GuardedRecord):
         return _plain(value.outside, place)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         plain = {_key(key, place): _plain(item, f"{place}[{key!r}]") for key, item in value.items()}
         if len(plain) < len(value):
             raise TypeError(f"{place} has several keys that are the same text in JSON")
         return plain
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_plain(item, f"{place}[{at}]") for at, item in enumerate(value)]
     try:
         known = _default(value)
