@@ -53,6 +53,14 @@ def test_a_path_that_a_dead_server_has_left_is_taken_over(path):
         client.connect(path)
 
 
+def test_a_socket_of_another_kind_that_is_in_use_stays(path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(path)
+        with pytest.raises(OSError, match="already in use; choose another path"):
+            listen_at_path(path)
+    assert Path(path).exists()
+
+
 def test_a_file_that_is_no_socket_stays(path, tmp_path):
     (tmp_path / "alula.sock").write_text("mine")
     with pytest.raises(OSError, match="there is a file that is no socket"):

@@ -105,10 +105,10 @@ def url_of(scheme: str, name: Any) -> str:
 
 
 def _free(path: str) -> None:
-    """Remove a socket on which nobody listens any more.
+    """Remove a socket that nobody holds any more.
 
     Raises:
-        OSError: Somebody does, or it is something else.
+        OSError: Somebody does, or may do so, or it is something else.
     """
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116  # a link to nowhere is no socket either
@@ -117,6 +117,8 @@ def _free(path: str) -> None:
     if not stat.S_ISSOCK(mode):
         raise OSError(errno.EEXIST, "there is a file that is no socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        if probe.connect_ex(path) == 0:
+        # Only this answer tells that nobody is there. Others come from sockets that are in use: of
+        # another kind (datagrams), of another user, or with too many clients that wait.
+        if probe.connect_ex(path) != errno.ECONNREFUSED:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     Path(path).unlink()
