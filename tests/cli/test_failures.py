@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 import typer
+from tests.cli.applications import folder_with
 
+from alula.cli import main
 from alula.cli.failures import Missing, report
-from alula.cli.terminal import complain, is_coloured, paint, told
-from alula.errors import BadRequest
+from alula.cli.terminal import complain, is_coloured, paint, say, told
+from alula.errors import BadRequest, Unavailable
 
 
 def module(folder, name, code):
@@ -94,6 +98,7 @@ class TestTold:
             ),
             (ImportError("no module"), 1, "ImportError: no module\n"),
             (BadRequest("no", {"at": Path("x")}, errors=[1]), 1, '"at": "x"'),
+            (BadRequest("no", {"reason": "since"}), 1, '"reason": "since"'),
         ],
     )
     def test_errors_and_their_exit_codes(self, capsys, error, code, said):
@@ -103,6 +108,11 @@ class TestTold:
         captured = capsys.readouterr()
         assert said in captured.err
         assert captured.out == ""
+
+    def test_a_reason_that_the_message_gives_is_not_told_again(self, capsys):
+        with pytest.raises(typer.Exit), told():
+            raise Unavailable("GET / failed: refused", {"reason": "refused"})
+        assert capsys.readouterr().err == "alula: Unavailable (503): GET / failed: refused\n"
 
     def test_other_errors_show_where(self, capsys, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -116,6 +126,39 @@ class TestTold:
         with pytest.raises(typer.Exit) as raised, told():
             raise typer.Exit(7)
         assert raised.value.exit_code == 7
+
+
+class TestSay:
+    def test_an_output_that_is_full_is_told_in_a_line(self, capsys):
+        with Path("/dev/full").open("w") as full, redirect_stdout(full):
+            with pytest.raises(typer.Exit) as raised, told():
+                say("text")
+            full.flush()  # what is left does not fail once more
+        assert raised.value.exit_code == 1
+        assert capsys.readouterr().err == (
+            "alula: the output can not be written: No space left on device\n"
+        )
+
+    def test_of_readers_that_have_gone_nothing_is_told(self, capsys):
+        reading, writing = os.pipe()
+        os.close(reading)
+        gone = os.fdopen(writing, "w")
+        with gone, redirect_stdout(gone), pytest.raises(typer.Exit) as raised, told():
+            say("text")
+        assert raised.value.exit_code == 1
+        assert capsys.readouterr().err == ""
+
+    @pytest.mark.parametrize(
+        "command",
+        ["routes", "openapi", "client", "call notes find", "new shop", "--version", "dev -p 0"],
+    )
+    def test_commands_say_what_they_print(self, capsys, tmp_path, command):
+        output = Path("/dev/full").open("w")
+        with folder_with(tmp_path), output, redirect_stdout(output):
+            end = pytest.raises(SystemExit, main, command.split())
+        assert end.value.code == 1
+        assert "Traceback" not in (said := capsys.readouterr().err)
+        assert "the output can not be written" in said
 
 
 class Stream:

@@ -11,7 +11,7 @@ import typer
 
 from alula.cli.completing import complete_method, complete_service
 from alula.cli.failures import Missing
-from alula.cli.terminal import aside, told
+from alula.cli.terminal import aside, say, told
 from alula.cli.values import read_data, read_query
 from alula.types import ID_METHODS, STANDARD_METHODS
 
@@ -82,7 +82,7 @@ def call(
 
             where = reached(url, service, method, token)
         result = _json(asyncio.run(_carry_out(where, method, record_id, given, params, every)))
-    typer.echo(result)
+    say(result)
 
 
 def _check(method: str, record_id: str | None, *, every: bool) -> None:

@@ -17,6 +17,7 @@ from alula.cli.generator.command import generate, new
 from alula.cli.looking import routes
 from alula.cli.running import dev, serve
 from alula.cli.shell import shell
+from alula.cli.terminal import say
 
 __all__ = ["main"]
 
@@ -31,7 +32,7 @@ main = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"alula {version('alula')}")
+        say(f"alula {version('alula')}")
         raise typer.Exit
 
 

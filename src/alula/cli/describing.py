@@ -10,7 +10,7 @@ import typer
 from alula.cli.application import load_application
 from alula.cli.client_code import client_code
 from alula.cli.description import description_at, description_of
-from alula.cli.terminal import aside, told
+from alula.cli.terminal import aside, say, told
 
 __all__ = ["client", "openapi"]
 
@@ -29,7 +29,7 @@ def openapi(application: Target = "app:app") -> None:
     """Print the OpenAPI description of an application as JSON."""
     with told(), aside():
         description = description_of(load_application(application))
-    typer.echo(description)
+    say(description)
 
 
 def client(server: Server = "app:app") -> None:
@@ -38,4 +38,4 @@ def client(server: Server = "app:app") -> None:
     with told(), aside():
         found = description_at(server) if remote else load_application(server)
         code = client_code(found if remote else json.loads(description_of(found)))
-    typer.echo(code, nl=False)
+    say(code, ends_line=False)

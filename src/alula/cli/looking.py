@@ -11,7 +11,7 @@ import typer
 from alula.cli.application import load_application
 from alula.cli.describing import Target
 from alula.cli.listing import MethodListing, ServiceListing, services_of
-from alula.cli.terminal import aside, paint, told
+from alula.cli.terminal import aside, paint, say, told
 from alula.http import METHOD_HEADER
 
 __all__ = ["routes"]
@@ -26,11 +26,11 @@ def routes(application: Target = "app:app", as_json: AsJson = False) -> None:
     with told(), aside():
         services = services_of(load_application(application))
     if as_json:
-        typer.echo(json.dumps(list(map(_mapping, services)), indent=2, ensure_ascii=False))
+        say(json.dumps(list(map(_mapping, services)), indent=2, ensure_ascii=False))
     elif services:
-        typer.echo("\n".join(_table([_HEAD, *_rows(services)])))
+        say("\n".join(_table([_HEAD, *_rows(services)])))
     else:
-        typer.echo("there are no services")
+        say("there are no services")
 
 
 def _mapping(service: ServiceListing) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 import typer
@@ -14,7 +15,7 @@ import typer
 from alula.cli.failures import Missing, report
 from alula.errors import FrameworkError
 
-__all__ = ["FAILURE", "USAGE", "aside", "complain", "is_coloured", "paint", "told"]
+__all__ = ["FAILURE", "USAGE", "aside", "complain", "is_coloured", "paint", "say", "told"]
 
 FAILURE: Final = 1
 USAGE: Final = 2
@@ -40,6 +41,24 @@ def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
 def complain(message: str) -> None:
     """Say on the standard error what went wrong."""
     typer.echo(f"{paint('alula:', sys.stderr, fg='red', bold=True)} {message}", err=True)
+
+
+def say(text: str, *, ends_line: bool = True) -> None:
+    """Print what somebody asked for.
+
+    Raises:
+        typer.Exit: With 1 where it can not be written. Why is told, unless it is that whoever read
+            it, such as ``head``, has gone.
+    """
+    try:
+        typer.echo(text, nl=ends_line)
+    except OSError as error:
+        # What is still kept for the output would fail once more when Python ends.
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            complain(f"the output can not be written: {error.strerror}")
+        raise typer.Exit(FAILURE) from None
 
 
 def aside() -> AbstractContextManager[Any]:
@@ -68,7 +87,8 @@ def told() -> Iterator[None]:
     except FrameworkError as error:
         complain(f"{error.name} ({error.code}): {error}")
         for details in filter(None, (error.data, error.errors)):
-            typer.echo(json.dumps(details, indent=2, ensure_ascii=False, default=str), err=True)
+            if not _is_told(details, str(error)):
+                typer.echo(json.dumps(details, indent=2, ensure_ascii=False, default=str), err=True)
         raise typer.Exit(FAILURE) from None
     except Exception as error:  # noqa: BLE001  # told to whoever typed the command
         if isinstance(error, ImportError) and _EXTRA in str(error):
@@ -76,3 +96,12 @@ def told() -> Iterator[None]:
         else:
             typer.echo(report(error), err=True)
         raise typer.Exit(FAILURE) from None
+
+
+def _is_told(details: Any, message: str) -> bool:
+    """Tell whether details are the reason alone that the message gives, too."""
+    return (
+        isinstance(details, Mapping)
+        and details.keys() == {"reason"}
+        and str(details["reason"]) in message
+    )

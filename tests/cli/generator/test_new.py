@@ -157,6 +157,13 @@ class TestQuestions:
         answer(answers="\n\n-\n")
         assert "services/messages/schema.py" not in files_of(tmp_path / "shop")
 
+    def test_a_bad_service_is_asked_for_again(self, answer, tmp_path):
+        said = answer(answers="\ny\nTasks!\ndocs\nusers\ntasks\n")
+        assert "'Tasks!' can not be the name of a service" in said
+        assert "the application itself answers at /docs; choose another path.\n" in said
+        assert "the service 'users' comes with --authentication" in said
+        assert "services/tasks/schema.py" in files_of(tmp_path / "shop")
+
     def test_what_an_option_says_is_not_asked(self, answer):
         options = ["--database=memory", "--no-authentication", "--service=notes"]
         said = answer(*options, answers="")

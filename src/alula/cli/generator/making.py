@@ -20,7 +20,7 @@ from alula.cli.generator.fields import DEFAULT_FIELDS
 from alula.cli.generator.new_application import plan_application
 from alula.cli.generator.plan import Plan
 from alula.cli.generator.project import DATABASES, Choices, Database, find_project
-from alula.cli.terminal import FAILURE, complain, paint
+from alula.cli.terminal import FAILURE, complain, paint, say
 
 __all__ = ["add_authentication", "add_hook", "add_middleware", "add_service", "new"]
 
@@ -57,7 +57,7 @@ def new(
     choices = Choices(kept, authentication, f"{name.replace('-', '_').upper()}_")
     _carry_out(plan_application(folder, name, choices, first), force=force, dry_run=dry_run)
     if not dry_run:
-        typer.echo(_NEXT.format(name=name))
+        say(_NEXT.format(name=name))
 
 
 def add_service(
@@ -114,7 +114,7 @@ def add_authentication(here: Path, *, force: bool, dry_run: bool) -> None:
         typer.Exit: Something was left to the user.
     """
     _carry_out(plan_authentication(find_project(here)), force=force, dry_run=dry_run)
-    typer.echo(_PROTECT)
+    say(_PROTECT)
 
 
 def _database(given: str | None, ask: bool) -> Database:
@@ -132,13 +132,17 @@ def _first_service(given: str | None, none: bool, ask: bool, authentication: boo
         raise Missing("--service and --no-service can not both be")
     if none:
         return None
-    if given is None:
-        given = questions.ask_service(_SERVICE) if ask else _SERVICE
-    if given is not None:
-        names.check_path(names.check_service(given))
-        if authentication and given in {"users", "authentication"}:
-            raise Missing(f"the service {given!r} comes with --authentication; choose another name")
-    return given
+
+    def check(name: str) -> None:
+        names.check_path(names.check_service(name))
+        if authentication and name in {"users", "authentication"}:
+            raise Missing(f"the service {name!r} comes with --authentication; choose another name")
+
+    if given is None and ask:
+        return questions.ask_service(_SERVICE, check)
+    first = _SERVICE if given is None else given
+    check(first)
+    return first
 
 
 def _carry_out(plan: Plan, *, force: bool, dry_run: bool) -> None:
@@ -150,9 +154,9 @@ def _carry_out(plan: Plan, *, force: bool, dry_run: bool) -> None:
     """
     for deed, path in plan.apply(force=force, dry_run=dry_run):
         colour = _COLOURS[deed]
-        typer.echo(f"{paint(f'{deed:>{_WIDTH}}', fg=colour)}  {path}")
+        say(f"{paint(f'{deed:>{_WIDTH}}', fg=colour)}  {path}")
     if dry_run:
-        typer.echo("Nothing was written: this was a dry run.")
+        say("Nothing was written: this was a dry run.")
     for todo in plan.todos:
         complain(f"{todo.path} is as it was: {todo.reason}. Add {todo.where}:\n\n{todo.code}\n")
     if plan.todos:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import typer
 
+from alula.cli.failures import Missing
 from alula.cli.generator.project import DATABASES, Database
 
 __all__ = ["ask_authentication", "ask_database", "ask_service", "can_ask"]
@@ -34,7 +36,20 @@ def ask_authentication() -> bool:
     return typer.confirm("Do users sign in, with an address and a password?", default=False)
 
 
-def ask_service(default: str) -> str | None:
-    """Ask for the name of a first service; None for no service."""
-    answer: str = typer.prompt("First service (- for none)", default=default)
-    return None if answer.strip() in {"-", ""} else answer.strip()
+def ask_service(default: str, check: Callable[[str], None]) -> str | None:
+    """Ask for the name of a first service until there is a good one; None for no service.
+
+    Args:
+        default: What is proposed.
+        check: Raises `Missing` for a name that can not be one; its text is shown.
+    """
+    while True:
+        answer: str = typer.prompt("First service (- for none)", default=default).strip()
+        if answer in {"-", ""}:
+            return None
+        try:
+            check(answer)
+        except Missing as error:
+            typer.echo(f"{error.args[0]}.")
+        else:
+            return answer

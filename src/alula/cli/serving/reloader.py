@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import typer
-
 from alula.cli.serving.process import WorkerProcess, ending
 from alula.cli.serving.settings import WorkerSettings
 from alula.cli.serving.watching import changed, look
-from alula.cli.terminal import complain, paint
+from alula.cli.terminal import complain, paint, say
 
 __all__ = ["Reloader"]
 
@@ -52,7 +50,7 @@ class Reloader:
         """Run workers until `stop`; return the exit code."""
         stopped = asyncio.create_task(self._stopped.wait())
         settings = self._settings
-        typer.echo(paint(f"  starting {settings.target}", dim=True))
+        say(paint(f"  starting {settings.target}", dim=True))
         while not self._stopped.is_set():
             self._worker = worker = await WorkerProcess.start(settings, self._sock, _environment())
             changes = asyncio.create_task(self._changes())
@@ -64,7 +62,7 @@ class Reloader:
                 complain(f"the application {how}; waiting for a file to change")
                 await asyncio.wait({changes, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if changes.done():
-                typer.echo(paint(f"  changed: {_shown(changes.result())}", dim=True))
+                say(paint(f"  changed: {_shown(changes.result())}", dim=True))
             changes.cancel()
             await self._end(worker)
         await stopped
