@@ -405,7 +405,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="alula-journey-") as folder:
         rows = EVERYTHING if parser.parse_args().all else PAIRWISE
         for row, clock in explore(Path(folder), rows).items():
-            print(f"{row.name:24} {clock}")
+            print(f"{row.name:24} {clock}", flush=True)
     print(f"{len(rows)} applications in {time.monotonic() - begun:.0f} s")
 
 

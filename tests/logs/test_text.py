@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from alula.logs.text import one_line
+from alula.logs.text import one_line, short_line
 
 
 @pytest.mark.parametrize("char", ["\n", "\r", "\x1b", "\x00", "\x7f", "\x85", "\u2028", "\u2029"])
@@ -31,3 +31,12 @@ def test_nothing_that_is_to_be_written_out_counts_as_printable():
     codes += [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
     assert all(one_line(chr(code)) == f"\\x{code:02x}" for code in codes if code < 0xD800)
     assert all(one_line(chr(code)) == f"\\u{code:x}" for code in codes if code >= 0xD800)
+
+
+@pytest.mark.parametrize(("sent", "kept"), [(2000, "a" * 2000), (2001, "a" * 2000 + "...")])
+def test_what_is_long_is_cut_and_shows_it(sent, kept):
+    assert short_line("a" * sent) == kept
+
+
+def test_a_short_line_is_one_line():
+    assert short_line("a\nb") == "a\\x0ab"

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 from alula.express.request import Request
-from alula.logs.text import one_line
+from alula.logs.text import short_line
 
 __all__ = ["Report", "log", "reporter"]
 
@@ -53,11 +53,11 @@ async def _silence(error: Exception, status: int, req: Request) -> None:
 
 async def _log_error(error: Exception, status: int, req: Request) -> None:
     # The path alone: a query string may hold a token.
-    where = one_line(f"{req.method} {req.base_url}{req.path}")
+    where = short_line(f"{req.method} {req.base_url}{req.path}")
     if status >= 500:
         log.error("%s failed", where, exc_info=error)
         return
     text = str(error)
     for url in (req.url, req.shown_url):
         text = text.replace(url, req.path)
-    log.info("%s: %s: %s", where, type(error).__name__, one_line(text))
+    log.info("%s: %s: %s", where, type(error).__name__, short_line(text))

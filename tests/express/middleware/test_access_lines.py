@@ -99,6 +99,15 @@ async def test_a_call_names_service_and_method(lines, verb, url, headers, expect
     assert (line.service, line.service_method, line.status) == expected
 
 
+async def test_a_path_of_any_length_makes_no_long_line(lines):
+    app = app_with()
+    app.use(not_found(), error_handler(logger=False))
+    await call(app, url=f"/{'a' * 50_000}")
+    (line,) = lines
+    assert line.path == f"/{'a' * 1999}..."
+    assert len(line.getMessage()) < 2100
+
+
 @pytest.mark.parametrize("url", ["/a?access_token=secret&b=1", "/a?password=secret"])
 async def test_query_strings_headers_and_bodies_stay_out(lines, url):
     app = app_with(json())

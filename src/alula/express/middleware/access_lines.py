@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from alula.express.request import Request
 from alula.express.response import ASGIApp, Response
-from alula.logs.text import one_line
+from alula.logs.text import one_line, short_line
 
 __all__ = ["access_log"]
 
@@ -57,7 +57,7 @@ class _Line:
         self._began = perf_counter()
         self._req, self._res = req, res
         self._user, self._ip = user, req.ip if ip else None
-        self._path = one_line(req.base_url + req.path)  # below a mount it changes meanwhile
+        self._path = short_line(req.base_url + req.path)  # below a mount it changes meanwhile
 
     def write(self) -> None:
         method, status, size = one_line(self._req.method), self.status, self.bytes
