@@ -19,6 +19,7 @@ from alula.adapters.mongodb import MongoDBService, transaction
 from alula.adapters.mongodb.local import Mongod
 from alula.adapters.mongodb.transactions import _pause
 from alula.errors import BadRequest, Conflict, NotFound, Timeout, Unavailable
+from alula.query import ValidatedQuery
 
 
 @pytest.fixture(scope="module")
@@ -309,6 +310,23 @@ async def test_a_call_begins_anew_with_what_it_began_with(app, database):
     assert events == []
 
 
+async def test_a_query_that_was_checked_stays_so_when_its_call_begins_anew(app, database):
+    query = ValidatedQuery({"what": {"$regex": "^a"}}, operators=["$regex"], filters=[])
+
+    async def check(context, next):
+        context.params.query = query
+        await next()
+
+    made = await app.service("orders").create(order(1))
+    losing, service = Losing(database, 1), MongoDBService(database.orders)
+    app.use("checked", service).service("checked").hooks(
+        around={"patch": [check, transaction()]}, before={"patch": [losing]}
+    )
+    changed = await app.service("checked").patch(made["_id"], {"count": 2}, provider="rest")
+    assert losing.tried == 2
+    assert changed == {**made, "count": 2}
+
+
 async def test_events_of_calls_inside_come_after_the_commit(app, database):
     heard = []
 
@@ -360,6 +378,16 @@ async def test_a_call_that_a_hook_answers_may_have_a_mapping_for_params(app, dat
     app.service("orders").hooks(before={"create": [take]})
     await app.service("orders").create(order(1))
     assert heard == [0]
+
+
+async def test_what_a_hook_within_puts_in_the_place_of_the_params_hides_no_error(app, database):
+    def replace(context):
+        context.params = {**context.params}
+        raise BadRequest("not like this")
+
+    app.service("orders").hooks(before={"create": [replace]})
+    with pytest.raises(BadRequest, match="not like this"):
+        await app.service("orders").create(order(1))
 
 
 async def test_it_gives_up_in_time(app, database):

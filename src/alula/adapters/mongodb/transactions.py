@@ -7,7 +7,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from pymongo import AsyncMongoClient, ReadPreference
@@ -104,7 +104,7 @@ class _Attempts:
             service.seconds_for(context.params) if isinstance(service, MongoDBService) else None
         )
         self._docdb = context.params.docdb
-        self._params = context.params.copy(query=copied(context.params.query))
+        self._params = _unshared(context.params)
         self._id: Id = context.id
         self._data = copied(context.data)
         self._event = context.event
@@ -119,8 +119,14 @@ class _Attempts:
                     tried += 1
                     self._restore()
         finally:
-            self._context.params.docdb = self._docdb  # others must not use the session any more
+            self._set_docdb(self._docdb)  # others must not use the session any more
         held.release()
+
+    def _set_docdb(self, docdb: Mapping[str, Any] | None) -> None:
+        context = self._context
+        if not isinstance(context.params, Params):  # a hook has put a mapping there
+            context.params = Params(context.params)
+        context.params.docdb = docdb
 
     def _takes_part(self, context: HookContext) -> bool:
         docdb = Params(context.params).docdb  # a hook may have put a mapping there
@@ -128,7 +134,7 @@ class _Attempts:
 
     async def _succeeds(self, next: Callable[[], Awaitable[None]], tried: int) -> bool:
         """Make one attempt; return False where it failed and another one is due."""
-        self._context.params.docdb = {**(self._docdb or {}), "session": self._session}
+        self._set_docdb({**(self._docdb or {}), "session": self._session})
         try:
             await self._once(next)
         except Exception as error:
@@ -188,9 +194,16 @@ class _Attempts:
     def _restore(self) -> None:
         """Let the call begin anew with what it began with; ``next`` looks after the result."""
         context = self._context
-        context.params = self._params.copy(query=copied(self._params.query))
+        context.params = _unshared(self._params)
         context.id, context.data = self._id, copied(self._data)
         context.event, context.http = self._event, dict(self._http)
+
+
+def _unshared(params: Params) -> Params:
+    """Return params with a query of their own; one that a schema has checked stays one."""
+    found = params.copy()
+    found.query = copied(found.query)
+    return found
 
 
 def _pause(tried: int) -> float:
