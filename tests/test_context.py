@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula import UNSET, HookContext, Params
+from alula.query import ValidatedQuery
 
 WELL_KNOWN_AND_UNSET = [
     "provider",
@@ -264,6 +265,34 @@ class TestHookContext:
         second = HookContext(None, Handle(), "find", Params())
         assert second.http == {}
         assert (second.result, second.dispatch) == (UNSET, UNSET)
+
+    def test_a_mapping_becomes_params(self):
+        context = HookContext(None, Handle(), "find", Params(provider="rest", query={"a": 1}))
+        context.params = spread = {**context.params, "user": "ann"}
+        assert context.params == Params(provider="rest", query={"a": 1}, user="ann")
+        context.params.query["b"] = 2
+        assert spread["query"] == {"a": 1}
+
+    def test_a_query_that_a_schema_has_checked_stays_one(self):
+        context = HookContext(None, Handle(), "find", Params())
+        checked = ValidatedQuery({"name": {"$regex": "a"}}, ["$regex"], [])
+        context.params.query = checked
+        context.params = {**context.params, "user": "ann"}
+        assert context.params.query == checked
+        assert context.params.query.operators == {"$regex"}
+
+    @pytest.mark.parametrize("value", [None, 5, "a"])
+    def test_nothing_else_becomes_params(self, value):
+        context = HookContext(None, Handle(), "find", Params(provider="rest"))
+        with pytest.raises(TypeError, match="params has to be a mapping or Params, not"):
+            context.params = value
+        assert context.params.provider == "rest"
+
+    @pytest.mark.parametrize("query", [None, MappingProxyType({})], ids=["None", "a mapping"])
+    def test_the_query_in_a_mapping_is_a_dict_then(self, query):
+        context = HookContext(None, Handle(), "find", Params())
+        context.params = {"query": query}
+        assert type(context.params.query) is dict
 
     def test_hooks_may_add_attributes(self):
         context = HookContext(None, Handle(), "find", Params())

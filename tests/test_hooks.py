@@ -325,6 +325,23 @@ class TestBeforeHooks:
         await handle.find(query={"a": 1})
         assert seen == [Params(query={"a": 1}, user="ann")] * 2
 
+    async def test_hooks_behind_a_mapping_see_params(self, messages):
+        async def spread(context, next):
+            context.params = {**context.params, "user": "ann"}
+            await next()
+            context.params = {**context.params, "seen": True}
+
+        def look(context):
+            return (context.params.user, context.params.provider)
+
+        seen = []
+        messages.hooks(around=[spread], before=[disallow("rest")])
+        messages.app.hooks(after=[lambda context: seen.append(look(context))])
+        await messages.get(1)
+        assert seen == [("ann", None)]
+        with pytest.raises(MethodNotAllowed):
+            await messages.get(1, provider="rest")
+
     @pytest.mark.parametrize("result", [{"cached": True}, [], None, 0])
     async def test_a_result_takes_the_place_of_the_method(self, messages, result):
         async def cached(context):

@@ -188,7 +188,7 @@ class HookContext:
         type: ``"around"``, ``"before"``, ``"after"`` or ``"error"``: which kind of hook runs now.
         id: The id of get, update, patch and remove; None where several records are meant.
         data: The data of create, update, patch and custom methods.
-        params: The `Params` of the call.
+        params: The `Params` of the call. A mapping that a hook puts in their place becomes params.
         result: What the method answered, `UNSET` before that. A hook that sets it before the
             method ran takes the method's place.
         dispatch: What clients get in place of ``result``, `UNSET` where it is the same.
@@ -217,9 +217,27 @@ class HookContext:
         self.method = method
         self.id = id
         self.data = data
-        self.params = params
+        self._params = params
         self.event: str | None = EVENT_OF_METHOD.get(method)
         self.http: dict[str, Any] = {}
+
+    @property
+    def params(self) -> Params:
+        """The `Params` of the call.
+
+        Raises:
+            TypeError: When it is set: the value is neither `Params` nor a mapping.
+        """
+        return self._params
+
+    @params.setter
+    def params(self, value: Params | Mapping[str, Any]) -> None:
+        if not isinstance(value, Params):  # such as {**context.params, "user": ann}
+            query = _attributes(value).get("query")
+            value = Params(value)
+            if isinstance(query, dict):
+                value.query = copy(query)  # one that a schema has checked stays one
+        self._params = value
 
     def __repr__(self) -> str:
         return f"<HookContext {self.type} {self.path}.{self.method} id={self.id!r}>"

@@ -306,8 +306,6 @@ def _caller(service: Any, name: str) -> Run:
         if context.result is not UNSET:
             return
         params = context.params
-        if not isinstance(params, Params):  # a hook put a mapping there: {**context.params, ...}
-            params = context.params = Params(params)
         if has_data:
             data = context.data
             result = method(context.id, data, params) if has_id else method(data, params)
@@ -339,8 +337,7 @@ def _forwarder(handle: ServiceHandle, name: str) -> Run:
     async def call(context: HookContext) -> None:
         if context.result is not UNSET:
             return
-        given = context.params
-        params = given.copy() if isinstance(given, Params) else Params(given)
+        params = context.params.copy()
         there = HookContext(handle.app, handle, name, params, context.id, context.data)
         there.http, there.event = context.http, context.event
         await handle.run(there)

@@ -44,10 +44,7 @@ def authenticate(
     async def check_caller(context: HookContext, next: Any = None) -> None:
         if context.type not in {"before", "around"}:
             raise RuntimeError("authenticate(...) is a before or an around hook")
-        params = context.params
-        if not isinstance(params, Params):  # a hook put a mapping there
-            params = context.params = Params(params)
-        await identify(context.app, params, service, allowed)
+        await identify(context.app, context.params, service, allowed)
         if next is not None:
             await next()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from alula.context import HookContext, Params
+from alula.context import HookContext
 from alula.query import Grammar, ValidatedQuery
 
 __all__ = ["query_like", "query_of", "selected_by", "set_query", "without_select"]
@@ -14,15 +14,12 @@ _GRAMMAR = Grammar()
 
 
 def query_of(context: HookContext) -> Mapping[str, Any]:
-    """Return the query of a call, whatever a hook has put into the place of its params."""
-    if not isinstance(context.params, Params):
-        context.params = Params(context.params)
+    """Return the query of a call."""
     return context.params.query
 
 
 def set_query(context: HookContext, query: Any) -> None:
     """Let a call have another query."""
-    query_of(context)
     context.params.query = query
 
 
