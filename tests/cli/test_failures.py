@@ -153,9 +153,13 @@ class TestSay:
         ["routes", "openapi", "client", "call notes find", "new shop", "--version", "dev -p 0"],
     )
     def test_commands_say_what_they_print(self, capsys, tmp_path, command):
-        output = Path("/dev/full").open("w")
-        with folder_with(tmp_path), output, redirect_stdout(output):
-            end = pytest.raises(SystemExit, main, command.split())
+        with (
+            folder_with(tmp_path),
+            Path("/dev/full").open("w") as full,
+            redirect_stdout(full),
+            pytest.raises(SystemExit) as end,
+        ):
+            main(command.split())
         assert end.value.code == 1
         assert "Traceback" not in (said := capsys.readouterr().err)
         assert "the output can not be written" in said

@@ -40,11 +40,13 @@ def test_serve_as_it_is(asked):
     assert (settings.development, settings.announce) == (False, False)
 
 
-def test_serve_with_options(asked):
+def test_serve_with_options(asked, tmp_path):
+    for name in ("c.pem", "k.pem"):
+        (tmp_path / name).touch()
     (settings, count), where, _ = asked(
         *("serve", "shop:app", "--host", "0.0.0.0", "-p", "80", "-w", "4", "--uds", "/run/s"),
         *("--graceful-timeout", "7.5", "--drain", "3", "--no-access-log", "--proxy-headers"),
-        *("--forwarded-allow-ips", "10.0.0.5"),
+        *("--forwarded-allow-ips", "10.0.0.5", "--ssl-certfile", "c.pem", "--ssl-keyfile", "k.pem"),
     )
     assert settings == WorkerSettings(
         "shop:app",
@@ -54,6 +56,8 @@ def test_serve_with_options(asked):
         access_log=False,
         proxy_headers=True,
         forwarded_allow_ips="10.0.0.5",
+        ssl_certfile="c.pem",
+        ssl_keyfile="k.pem",
     )
     assert count == 4
     assert where == {"host": "0.0.0.0", "port": 80, "path": "/run/s"}
@@ -81,6 +85,7 @@ def test_dev(asked, tmp_path):
         ("serve", "--port", "99999"),
         ("serve", "--workers", "0"),
         ("serve", "--drain", "-1"),
+        ("serve", "--ssl-certfile", "nowhere.pem"),
         ("dev", "--watch", "nowhere"),
         ("dev", "--workers", "2"),
     ],

@@ -51,6 +51,26 @@ AllowedProxies = Annotated[
         help="Addresses of those proxies, with commas; * for all, as behind a Unix socket.",
     ),
 ]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--ssl-certfile",
+        exists=True,
+        dir_okay=False,
+        metavar="PATH",
+        help="A certificate in PEM, with those in between: serve HTTPS with it.",
+    ),
+]
+PrivateKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--ssl-keyfile",
+        exists=True,
+        dir_okay=False,
+        metavar="PATH",
+        help="Its private key, where it is in a file of its own.",
+    ),
+]
 Watched = Annotated[
     list[Path] | None,
     typer.Option(
@@ -87,6 +107,8 @@ def serve(
     access_log: AccessLog = True,
     proxy_headers: ProxyHeaders = False,
     forwarded_allow_ips: AllowedProxies = "127.0.0.1",
+    ssl_certfile: Certificate = None,
+    ssl_keyfile: PrivateKey = None,
 ) -> None:
     """Run an application in production.
 
@@ -102,6 +124,12 @@ def serve(
         proxy_headers=proxy_headers,
         forwarded_allow_ips=forwarded_allow_ips,
         linger=1,
+        ssl_certfile=_text(ssl_certfile),
+        ssl_keyfile=_text(ssl_keyfile),
     )
     with told():
         raise typer.Exit(produce(settings, workers, host=host, port=port, path=uds))
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

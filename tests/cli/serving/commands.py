@@ -18,7 +18,7 @@ import alula
 SECONDS = 60
 SOURCE = str(Path(alula.__file__).parents[1])
 DECIDING = {"PORT", "WEB_CONCURRENCY", "ALULA_DEBUG", "ALULA_LOG_LEVEL", "FORWARDED_ALLOW_IPS"}
-LISTENING = re.compile(r"(http://127\.0\.0\.1:(\d+)|unix:\S+)")
+LISTENING = re.compile(r"(https?://127\.0\.0\.1:(\d+)|unix:\S+)")
 
 
 class Command:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from alula.cli.failures import Missing
+from alula.cli.serving.certificates import check_certificate
 from alula.cli.serving.process import WorkerProcess
 from alula.cli.serving.reloader import Reloader
 from alula.cli.serving.settings import WorkerSettings
@@ -45,10 +46,12 @@ def produce(settings: WorkerSettings, count: int, *, host: str, port: int, path:
         The exit code.
 
     Raises:
-        Missing: The port or path can not be had.
+        Missing: The port or path can not be had, or the certificate not be used.
     """
+    check_certificate(settings.ssl_certfile, settings.ssl_keyfile)
     configure_logging()
     sock = _listen(host, port, path)
+    url = url_of("https" if settings.ssl_certfile else "http", sock.getsockname())
     patience = settings.drain + settings.linger + settings.graceful_timeout + _CLEANING_SECONDS
 
     async def run() -> int:
@@ -57,7 +60,7 @@ def produce(settings: WorkerSettings, count: int, *, host: str, port: int, path:
 
         supervisor = Supervisor(start, count, patience, partial(_close, sock))
         supervisor.listen_to_signals()
-        _log.info("listening on %s", url_of("http", sock.getsockname()))
+        _log.info("listening on %s", url)
         return await supervisor.run()
 
     return asyncio.run(run())

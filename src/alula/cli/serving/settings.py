@@ -27,6 +27,8 @@ class WorkerSettings:
         access_log: Whether each request is a line in the log.
         proxy_headers: Whether to believe what a proxy says about clients.
         forwarded_allow_ips: The addresses of proxies that are believed.
+        ssl_certfile: A certificate to serve HTTPS with, None for HTTP.
+        ssl_keyfile: Its private key, None where both are in one file.
         development: Whether to show errors in answers, and to live on when the start fails.
         announce: Whether to print what there is, once it has started.
     """
@@ -41,6 +43,8 @@ class WorkerSettings:
     access_log: bool = True
     proxy_headers: bool = False
     forwarded_allow_ips: str = "127.0.0.1"
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
     development: bool = False
     announce: bool = False
 

@@ -154,6 +154,8 @@ class _Life:
             "timeout_graceful_shutdown": settings.graceful_timeout,
             "proxy_headers": settings.proxy_headers,
             "forwarded_allow_ips": settings.forwarded_allow_ips,
+            "ssl_certfile": settings.ssl_certfile,
+            "ssl_keyfile": settings.ssl_keyfile,
         }
         try:
             return await self._app.serve(self._sock, **options)
