@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -120,7 +121,7 @@ class TestOptions:
         with pytest.raises(ValueError, match="options have header, tries; there are headers, tim"):
             read_options({"tries": 1, "header": {}})
 
-    @pytest.mark.parametrize("seconds", [0, -1, "5", True])
+    @pytest.mark.parametrize("seconds", [0, -1, "5", True, math.nan, math.inf, 2_000_001])
     async def test_a_timeout_that_is_none(self, seconds):
         with pytest.raises(ValueError, match="a timeout is a number of seconds"):
             read_options({"timeout": seconds})

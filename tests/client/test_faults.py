@@ -284,6 +284,21 @@ class TestGivingUp:
                     await call
                 assert await asyncio.to_thread(server.disconnected.wait, SOON)
 
+    @pytest.mark.parametrize("kind", WAITING, ids=str)
+    @pytest.mark.parametrize("cancelled_first", [True, False])
+    async def test_who_cancels_is_heard_beside_a_signal(self, kind, cancelled_first):
+        controller = AbortController()
+        with raw_server(STALL) as server:
+            async with kind.client(server.url) as client:
+                given = {"signal": controller.signal}
+                call = asyncio.create_task(client.service("items").find(connection=given))
+                assert await asyncio.to_thread(server.stalled.wait, SOON)
+                ends = [call.cancel, controller.abort]
+                for end in ends if cancelled_first else reversed(ends):
+                    end()
+                with pytest.raises(asyncio.CancelledError):
+                    await call
+
 
 class TestTryingAgain:
     async def test_until_it_succeeds(self, kind):

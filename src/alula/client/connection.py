@@ -27,6 +27,7 @@ from alula.errors import FrameworkError
 __all__ = ["Connection", "Options", "Rest", "rest"]
 
 _TIMEOUT: Final = 60.0
+_LONGEST: Final = 2_000_000  # seconds; sockets and browsers count 2**31 milliseconds
 _LIMIT: Final = 100 * 1024 * 1024
 
 MakeDriver = Callable[[bool], Driver]
@@ -303,8 +304,11 @@ def rest(base_url: str | None = None) -> Rest:
 
 
 def _check_timeout(seconds: Any) -> None:
-    if seconds is not None and (type(seconds) not in {int, float} or seconds <= 0):
-        raise ValueError(f"a timeout is a number of seconds, or None for no limit, not {seconds!r}")
+    if seconds is not None and not (type(seconds) in {int, float} and 0 < seconds <= _LONGEST):
+        raise ValueError(
+            f"a timeout is a number of seconds up to {_LONGEST:,}, or None for no limit, not"
+            f" {seconds!r}"
+        )
 
 
 def _origin_of_page() -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
@@ -109,18 +109,19 @@ class AsyncDriver:
     async def _send_until(self, request: Request, wish: Wish, signal: AbortSignal) -> Response:
         if signal.aborted:
             raise given_up(request)
-        loop = asyncio.get_running_loop()
+        loop, cancelled_before = asyncio.get_running_loop(), _times_cancelled()
         sending = loop.create_task(self._send_in_time(request, wish))
 
         def give_up() -> None:
-            loop.call_soon_threadsafe(sending.cancel)
+            with suppress(RuntimeError):  # the loop has ended, and the call with it
+                loop.call_soon_threadsafe(sending.cancel)
 
         forget = signal.listen(give_up)
         try:
             return await sending
         except asyncio.CancelledError:
             sending.cancel()
-            if signal.aborted:
+            if signal.aborted and _times_cancelled() == cancelled_before:  # and not by others, too
                 raise given_up(request) from None
             raise
         finally:
@@ -133,6 +134,11 @@ class AsyncDriver:
     async def close(self) -> None:
         """Close what it has opened."""
         self._limits.close()
+
+
+def _times_cancelled() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 class SyncDriver:

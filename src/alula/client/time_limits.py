@@ -15,6 +15,7 @@ __all__ = ["TimeLimit", "TimeLimits"]
 
 _FEW: Final = 32
 
+
 class TimeLimits:
     """The limits of the calls of one driver."""
 
@@ -88,7 +89,7 @@ class _Line:
 
     def join(self, limit: TimeLimit) -> None:
         """Put a call at the end."""
-        self.waiting[limit] = deadline = self.loop.time() + self._seconds
+        self.waiting[limit] = self.loop.time() + self._seconds
         if self._timer is None:
             self._timer = self.loop.call_later(self._seconds, self._look)
 
