@@ -6,6 +6,7 @@ import pytest
 
 from alula import App, Params
 from alula.errors import NotAuthenticated
+from alula.express import express
 from alula.identity import authentication_at, find_authentication, identify, strategies_of
 
 
@@ -97,6 +98,11 @@ def test_no_service():
     app.set("authentication", "elsewhere")
     with pytest.raises(LookupError, match="at 'elsewhere'; register one there, or name its path"):
         authentication_at(app)
+
+
+def test_an_application_without_services():
+    with pytest.raises(LookupError, match=r"<WebApplication .* mount a Router\(\) in its place"):
+        find_authentication(express())
 
 
 def test_strategies():

@@ -39,8 +39,17 @@ def find_authentication(app: Any, path: str | None = None) -> Any:
         app: The application.
         path: None for the default service: the one that the setting ``authentication`` names,
             which is the first that was set up, or else ``"authentication"``.
+
+    Raises:
+        LookupError: The application has no services at all.
     """
-    handle = app.services.get(path or app.settings.get("authentication") or "authentication")
+    services = getattr(app, "services", None)
+    if services is None:
+        raise LookupError(
+            f"{app!r} has no services, so nobody can sign in there; for middleware that needs"
+            " them, mount a Router() in its place"
+        )
+    handle = services.get(path or app.settings.get("authentication") or "authentication")
     service = None if handle is None else handle.service
     while isinstance(service, ServiceHandle):  # that of another application
         service = service.service

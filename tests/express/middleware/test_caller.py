@@ -232,6 +232,30 @@ async def test_a_proof_for_another_strategy_is_looked_for_anew():
     assert (answer.status, "strategy not allowed" in answer.json["message"]) == (401, True)
 
 
+async def test_a_strategy_may_ask_for_the_query():
+    class Link(AuthenticationStrategy):
+        async def authenticate(self, authentication, params):
+            return {"user": {"id": params.query["as"]}}
+
+        def parse(self, req, res):
+            return {"strategy": self.name}
+
+    def changes_the_query(req, res, next):
+        req.query = {"seen": "by the service"}
+        return next()
+
+    class Echo:
+        def find(self, params):
+            return [params.query, params.user]
+
+    app = make_app()
+    app.service("authentication").service.register("link", Link())
+    app.use("echo", authenticate("link"), changes_the_query, Echo())
+    await ready(app)
+    answer = await call(app, url="/echo?as=ada")
+    assert answer.json == [{"seen": "by the service"}, {"id": "ada"}]
+
+
 class TestParse:
     async def test_reads_the_proof_for_services(self):
         app = await ready(make_app())

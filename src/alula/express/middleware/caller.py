@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from alula.context import Params
 from alula.express.chain import GO_ON
 from alula.express.request import Request
 from alula.express.response import Response
@@ -98,11 +99,21 @@ def authenticate(
             found = await found if hasattr(found, "__await__") else found
             proof = proof if found is None else found
         req.authentication = proof
-        await identify(req.app, req.framework, service, allowed)
+        await _identify(req, service, allowed)
         req.user = req.framework.get(known.entity or "user")
         await next()
 
     return middleware
+
+
+async def _identify(req: Request, service: str | None, allowed: tuple[str, ...]) -> None:
+    """Let ``req.framework`` say who is calling."""
+    # Strategies may ask for the query. It must not stay: what was set here would take the place of
+    # the query that is there when a service is called.
+    params = Params(req.framework, query=req.query)
+    await identify(req.app, params, service, allowed)
+    proved = {name: value for name, value in params.__dict__.items() if name != "query"}
+    req.framework.__dict__.update(proved)
 
 
 async def _take_and_go_on(req: Request, found: Awaitable[Any]) -> object:
