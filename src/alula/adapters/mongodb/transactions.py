@@ -123,13 +123,10 @@ class _Attempts:
         held.release()
 
     def _set_docdb(self, docdb: Mapping[str, Any] | None) -> None:
-        context = self._context
-        if not isinstance(context.params, Params):  # a hook has put a mapping there
-            context.params = Params(context.params)
-        context.params.docdb = docdb
+        self._context.params.docdb = docdb
 
     def _takes_part(self, context: HookContext) -> bool:
-        docdb = Params(context.params).docdb  # a hook may have put a mapping there
+        docdb = context.params.docdb
         return (docdb or {}).get("session") is self._session
 
     async def _succeeds(self, next: Callable[[], Awaitable[None]], tried: int) -> bool:
