@@ -112,6 +112,20 @@ def test_services_of_similar_names_stay_apart():
     assert "className" in schemas["Error"]["properties"]
 
 
+def test_a_service_at_the_root():
+    document = describe(App().use("/", MemoryService()))
+    assert list(document["paths"]) == ["/", "/{id}"]
+    assert document["tags"] == [{"name": "/"}]
+    found = document["paths"]["/{id}"]["get"]
+    assert (found["operationId"], found["tags"]) == ("root.get", ["/"])
+
+
+def test_a_colon_within_a_segment_is_no_placeholder():
+    paths = describe(App().use("v1/notes:all", MemoryService()))["paths"]
+    assert list(paths) == ["/v1/notes:all", "/v1/notes:all/{id}"]
+    assert paths["/v1/notes:all"]["parameters"] == []
+
+
 def test_a_placeholder_may_be_called_id():
     app = App()
     app.use("users/:id/posts", MemoryService())

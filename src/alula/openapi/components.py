@@ -32,7 +32,7 @@ class Components:
 
     def name_for(self, path: str) -> str:
         """Return a name for what belongs to a service, which no other service gets."""
-        name = name_of_component(path.replace("/", "_").replace(":", ""))
+        name = name_of_component(path.replace("/", "_").replace(":", "")) or "root"
         while name in self._names:
             name += "_"
         self._names.add(name)

@@ -40,13 +40,13 @@ def describe(
     paths: dict[str, Any] = {}
     tags = []
     secured = False
-    for path, handle in app.services.items():
+    for handle in app.services.values():
         if not handle.methods:
             continue
         facts = facts_of(handle)
         secured = secured or facts.signs_in or bool(facts.secured)
         paths |= ServiceOperations(facts, components).paths()
-        tags.append({"name": path})
+        tags.append({"name": facts.tag})
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     parts: dict[str, Any] = {
         "schemas": components.schemas,

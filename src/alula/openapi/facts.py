@@ -35,6 +35,11 @@ class Facts(NamedTuple):
     signs_in: bool
 
     @property
+    def tag(self) -> str:
+        """What its operations are grouped by: its path."""
+        return self.handle.path or "/"
+
+    @property
     def paginated(self) -> bool:
         """Whether `find` answers pages."""
         return self.adapter is not None and self.adapter.options.pagination is not None

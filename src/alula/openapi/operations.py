@@ -14,7 +14,7 @@ from alula.types import ID_METHODS, STANDARD_METHODS
 
 __all__ = ["ServiceOperations"]
 
-_PLACEHOLDER: Final = re.compile(r":([^/]+)")
+_PLACEHOLDER: Final = re.compile(r"(?<![^/]):([^/]+)")  # a whole segment; "a:b" is plain text
 _KEYS: Final = ("id", "recordId", "record_id")
 _VERBS: Final = {"find": "get", "get": "get", "update": "put", "patch": "patch", "remove": "delete"}
 _SUMMARIES: Final = {
@@ -58,7 +58,8 @@ class ServiceOperations:
         base = "/" + _PLACEHOLDER.sub(r"{\1}", self._facts.handle.path)
         route = [_path_parameter(name) for name in self._placeholders]
         key = _path_parameter(self._key)
-        found = {base: self._collection(), f"{base}/{{{self._key}}}": self._member()}
+        member = f"{base.rstrip('/')}/{{{self._key}}}"
+        found = {base: self._collection(), member: self._member()}
         return {
             path: {"parameters": [*route, *([key] if path != base else [])], **operations}
             for path, operations in found.items()
@@ -98,7 +99,7 @@ class ServiceOperations:
         name = f"{method}Several" if several else method
         operation = {
             "operationId": f"{self._name}.{name}",
-            "tags": [self._facts.handle.path],
+            "tags": [self._facts.tag],
             "summary": _SUMMARIES[method] + (", several at once" if several else ""),
             "parameters": self._parameters(method, member),
             "responses": self._responses(method, {status: answer}, member),
@@ -126,7 +127,7 @@ class ServiceOperations:
             responses["201"]["links"] = self._links(self._facts.adapter.id)
         return {
             "operationId": f"{self._name}.{'create' if creates else 'call'}",
-            "tags": [self._facts.handle.path],
+            "tags": [self._facts.tag],
             "summary": _SUMMARIES["create"] if creates else "Call a method",
             "description": "\n\n".join(lines),
             "parameters": parameters,
