@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from tests.client.faking import faked
 
+from alula.errors import BadRequest
+
 
 class Pages:
     """Answers pages of a collection, as servers do."""
@@ -96,6 +98,44 @@ async def test_a_service_without_pages():
     assert [each async for each in records] == [1, 2, 3]
     assert told == [(3, None)]
     assert len(fetch.calls) == 1
+
+
+class Lists(Pages):
+    """Answers lists, as services without pages do."""
+
+    async def __call__(self, context):
+        await super().__call__(context)
+        context.result = context.result["data"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 6, 7])
+async def test_every_record_of_a_service_without_pages_comes_once(service_of, count):
+    lists = Lists(count, most=99)
+    assert await everything(service_of(lists), page_size=3) == list(range(count))
+    assert [each["$skip"] for each in lists.queries] == list(range(0, count + 1, 3))
+    assert await everything(service_of(lists), {"$limit": 5}, page_size=2) == [*range(count)][:5]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+async def test_a_service_that_knows_no_limit_answers_once(count):
+    client, _ = faked([{"id": n} for n in range(count)])
+    records = client.service("items").iterate(page_size=3)
+    assert [record.pop("id") async for record in records] == list(range(count))
+
+
+@pytest.mark.parametrize("name", ["$limit", "$skip"])
+@pytest.mark.parametrize("value", [-1, "x", 1.5, True, [1]])
+async def test_a_number_that_is_none(service_of, name, value):
+    pages = Pages(3)
+    with pytest.raises(BadRequest, match=rf"\{name} is .*; it has to be a whole number from 0"):
+        await everything(service_of(pages), {name: value})
+    assert pages.queries == []
+
+
+@pytest.mark.parametrize("size", [0, -1, "3", 1.5, True])
+async def test_a_page_size_that_is_none(service_of, size):
+    with pytest.raises(ValueError, match="page_size is a whole number from 1, not"):
+        await everything(service_of(Pages(3)), page_size=size)
 
 
 async def test_records_that_vanish_meanwhile_end_it(service_of):

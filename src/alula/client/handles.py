@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeAlias, TypedDict, TypeVar
 
 from alula.client.service import RestService
 from alula.context import Params
+from alula.errors import BadRequest
 from alula.service import ServiceHandle, check_service
 
 __all__ = ["ClientService", "Given", "PageOf", "Progress"]
@@ -75,32 +76,53 @@ class ClientService(ServiceHandle):
                 where the server does not tell.
 
         Raises:
-            FrameworkError: As `find` does.
+            FrameworkError: As `find` does, and where ``$skip`` or ``$limit`` are no whole numbers.
+            ValueError: ``page_size`` is no number of records.
         """
+        if page_size is not None and (type(page_size) is not int or page_size < 1):
+            raise ValueError(f"page_size is a whole number from 1, not {page_size!r}")
         given = Params(params)
         selected = {**given.query, **(query or {})}
-        skip = int(selected.pop("$skip", 0))
-        most = selected.pop("$limit", None)
-        left = None if most is None else int(most)
-        done = 0
+        skip = _whole_number("$skip", selected.pop("$skip", None)) or 0
+        left = _whole_number("$limit", selected.pop("$limit", None))
+        done, before = 0, ""
         while left is None or left > done:
             sizes = [size for size in (page_size, left and left - done) if size is not None]
             asked = {"$limit": min(sizes)} if sizes else {}
             page = await self.find(given, query={**selected, **asked, "$skip": skip + done})
             records, total = _read_page(page, skip)
+            if total is None and sizes:
+                before, told_before = repr(records), before
+                if before == told_before:  # a service that knows neither $limit nor $skip
+                    return
             done += len(records)
             if progress is not None:
                 progress(done, total if left is None or total is None else min(total, left))
             for record in records:
                 yield record
-            if total is None or not records or done >= total:
+            if not records or _is_last(len(records), sizes, done, total):
                 return
 
 
-def _read_page(page: Any, skip: int) -> tuple[list[Any], int | None]:
-    """Return the records of a page, and how many there are behind ``skip``, None where it is all.
+def _whole_number(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if not str(value).isdecimal():
+        raise BadRequest(f"{name} is {value!r}; it has to be a whole number from 0")
+    return int(value)
 
-    A service without pages answers all records that there are.
+
+def _is_last(count: int, sizes: list[int], done: int, total: int | None) -> bool:
+    """Tell whether nothing follows; a service without pages has more where it gives what it may."""
+    if total is None:
+        return not sizes or count != min(sizes)
+    return done >= total
+
+
+def _read_page(page: Any, skip: int) -> tuple[list[Any], int | None]:
+    """Return the records of a page, and how many there are behind ``skip``, None if it tells none.
+
+    A service without pages answers a list, all records that it may.
     """
     if isinstance(page, Mapping):
         return page["data"], max(0, page["total"] - skip)
