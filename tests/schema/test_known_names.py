@@ -16,6 +16,11 @@ class Person(BaseModel):
     full_name: str = Field(alias="fullName")
 
 
+class Renamed(BaseModel):
+    read_as: int = Field(validation_alias="in")
+    written_as: int = Field(serialization_alias="out")
+
+
 class Open(Person):
     model_config = ConfigDict(extra="allow")
 
@@ -27,6 +32,7 @@ class Open(Person):
         ({**CLOSED, "additionalProperties": False}, ["id", "name"]),
         (Validator(CLOSED), ["id", "name"]),
         (Person, ["id", "fullName"]),
+        (Renamed, ["read_as", "out"]),
         ({**CLOSED, "additionalProperties": True}, None),
         ({**CLOSED, "additionalProperties": {"type": "string"}}, None),
         ({**CLOSED, "allOf": [{}]}, None),

@@ -135,6 +135,22 @@ def test_other_values_do_not_become_null(query):
         query_syntax(Nullable).validate(query)
 
 
+class Measured(BaseModel):
+    value: float
+    maybe: float | None = None
+    several: list[float] = []
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", float("nan"), float("inf")], ids=repr)
+@pytest.mark.parametrize("name", ["value", "maybe", "several"])
+def test_what_is_no_number_in_json_is_none_here(name, text):
+    validator = query_syntax(Measured)
+    for query in ({name: text}, {name: {"$gt": text}}, {"$or": [{name: {"$in": ["1", text]}}]}):
+        with pytest.raises(BadRequest) as caught:
+            validator.validate(query)
+        assert {"type": "number"} in [each["params"] for each in caught.value.data]
+
+
 def test_types_the_values_at_any_depth():
     query, wanted = {"age": {"$gt": "5"}}, {"age": {"$gt": 5}}
     for branch in ("$or", "$and", "$or"):

@@ -13,10 +13,12 @@ from uuid import UUID
 import pytest
 from bson import ObjectId
 from pydantic import (
+    AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
     HttpUrl,
+    RootModel,
     SecretStr,
     computed_field,
     create_model,
@@ -411,6 +413,16 @@ class TestModelsOfPydantic:
         with pytest.raises(SchemaError, match=r"^Strange\.odd is of the type .*no JSON Schema"):
             with_schema(MemoryService(), Strange)
 
+    def test_an_object_id_without_an_annotation_is_told_which_it_needs(self):
+        class Owned(BaseModel):
+            model_config = ConfigDict(arbitrary_types_allowed=True)
+            owner: ObjectId
+
+        with pytest.raises(SchemaError, match=r"^Owned\.owner is of the type ObjectId, ") as caught:
+            with_schema(MemoryService(), Owned)
+        assert "Annotated[ObjectId, ObjectIdSchema]" in str(caught.value)
+        assert "alula.adapters.mongodb" in str(caught.value)
+
     def test_that_is_not_of_a_field_is_an_error(self):
         class Strange(BaseModel):
             model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -469,7 +481,58 @@ async def check_type(store, name):
     dumps(created)
 
 
+class Thread(BaseModel):
+    id: int | None = None
+    text: str
+    below: list[Thread] = []
+
+    @computed_field
+    @property
+    def count(self) -> int:
+        return len(self.below)
+
+
+async def test_a_model_may_be_made_of_itself():
+    service = messages(Thread)
+    created = await service.create({"text": "a", "below": [{"text": "b"}]})
+    assert await service.find(query={"below.text": "b"}) == [created]
+    schema = service.record_schema
+    assert list(schema["properties"]) == ["id", "text", "below"]
+    assert schema["properties"]["below"]["items"] == {"$ref": "#/$defs/Thread"}
+    assert "Thread" in schema["$defs"]
+
+
+class Renamed(BaseModel):
+    read_as: int = Field(0, validation_alias="in")
+    written_as: int = Field(0, serialization_alias="out")
+    either: int = Field(0, validation_alias=AliasChoices("a", "b"), serialization_alias="c")
+
+
+async def test_queries_know_the_names_that_are_stored():
+    service = messages(Renamed)
+    stored = {"read_as": 1, "out": 2, "c": 3}
+    created = await service.create({"in": 1, "written_as": 2, "b": 3})
+    assert created == {"id": 1, **stored}
+    for name, value in stored.items():
+        assert await service.find(query={name: str(value)}) == [created]
+    for name in ("in", "written_as", "either", "a", "b"):
+        with pytest.raises(BadRequest):
+            await service.find(query={name: "1"})
+
+
 class TestIds:
+    async def test_one_that_the_model_lacks_takes_the_place_of_no_field(self):
+        class Audit(BaseModel):
+            record_id: int
+            record_id_: int = 0
+
+        service = messages(Audit)
+        created = await service.create({"record_id": 5})
+        assert created == {"id": 1, "record_id": 5, "record_id_": 0}
+        for query in ({"id": "1"}, {"record_id": "5"}, {"record_id_": "0"}):
+            assert await service.find(query=query) == [created]
+        assert list(service.record_schema["properties"]) == ["record_id", "record_id_", "id"]
+
     @pytest.mark.parametrize("id", ["id", "key"])
     async def test_one_that_the_model_has_need_not_be_sent(self, id):
         class Noted(BaseModel):
@@ -552,7 +615,9 @@ class TestSchemas:
         with pytest.raises(SchemaError, match="with_schema: the schema has no properties"):
             with_schema(MemoryService(), schema)
 
-    @pytest.mark.parametrize("model", [None, str, "Message", Message(text="a")])
+    @pytest.mark.parametrize(
+        "model", [None, str, "Message", Message(text="a"), RootModel[list[int]]]
+    )
     def test_what_is_no_model_is_an_error(self, model):
         with pytest.raises(SchemaError, match="with_schema takes a JSON Schema or a Pydantic"):
             with_schema(MemoryService(), model)

@@ -6,11 +6,22 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
-__all__ = ["names_in"]
+__all__ = ["names_in", "stored_names"]
 
 _OPEN = ("$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas")
 """Keywords by which further properties may be described elsewhere."""
+
+
+def stored_names(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a model by the names under which records have them.
+
+    These are the names that Pydantic writes. Where a field has another name to be read by
+    (``validation_alias``), no record has that one.
+    """
+    fields = model.model_fields.items()
+    return {field.serialization_alias or name: field for name, field in fields}
 
 
 def names_in(schema: Any) -> Collection[str] | None:
@@ -25,7 +36,7 @@ def names_in(schema: Any) -> Collection[str] | None:
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         if schema.model_config.get("extra") == "allow":
             return None
-        return [field.alias or name for name, field in schema.model_fields.items()]
+        return list(stored_names(schema))
     schema = getattr(schema, "schema", schema)
     if not isinstance(schema, Mapping):
         raise TypeError(f"{schema!r} is neither a JSON Schema nor a Pydantic model")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 from pydantic.errors import (
@@ -19,6 +19,12 @@ from alula.schema.model_failures import failures_of
 from alula.schema.storable import storable
 
 __all__ = ["ModelValidator", "adapter_of", "record_schema"]
+
+
+_WAY_OUT: Final = (
+    "an annotation has to say what it is in JSON. An object id is"
+    " Annotated[ObjectId, ObjectIdSchema], with ObjectIdSchema from alula.adapters.mongodb"
+)
 
 
 class ModelValidator:
@@ -101,6 +107,8 @@ def adapter_of(model: Any) -> TypeAdapter[Any]:
     ) as error:
         name = getattr(model, "__name__", None) or repr(model)
         reason = str(error).partition("\n")[0]
+        if isinstance(error, PydanticSchemaGenerationError):
+            reason = f"{reason.partition('. ')[0]}; {_WAY_OUT}"
         raise SchemaError(f"{name} is no JSON Schema and no model of Pydantic: {reason}") from error
 
 
@@ -114,6 +122,9 @@ def record_schema(model: type[BaseModel]) -> dict[str, Any]:
         schema = model.model_json_schema(mode="serialization")
     except PydanticInvalidForJsonSchema as error:
         raise SchemaError(_unknown_type(model, error)) from error
+    if "$ref" in schema:  # the model is made of itself, so Pydantic describes it among others
+        own = schema["$defs"][schema.pop("$ref").rpartition("/")[2]]
+        schema = {**schema, **own, "properties": dict(own["properties"])}
     for name, field in model.model_computed_fields.items():
         schema["properties"].pop(field.alias or name)
     required = [name for name in schema.pop("required", ()) if name in schema["properties"]]
@@ -129,7 +140,7 @@ def _unknown_type(model: type[BaseModel], error: Exception) -> str:
         except PydanticInvalidForJsonSchema:
             kind = getattr(field.annotation, "__qualname__", None) or repr(field.annotation)
             return (
-                f"{model.__name__}.{name} is of the type {kind}, which has no JSON Schema: it can"
-                " neither be stored nor sent"
+                f"{model.__name__}.{name} is of the type {kind}, which has no JSON Schema;"
+                f" {_WAY_OUT}"
             )
     return f"{model.__name__} has no JSON Schema: {error}"

@@ -33,6 +33,7 @@ from typing_extensions import ReadOnly, TypedDict, is_typeddict
 
 from alula.query.values import as_list, is_mapping
 from alula.schema.failures import SchemaError, refusal
+from alula.schema.known_names import stored_names
 from alula.schema.model_failures import failures_of
 from alula.schema.models import adapter_of
 from alula.schema.opened import beside_the_common
@@ -126,9 +127,12 @@ def _query_type(fields: Mapping[str, Any], filters: Mapping[str, Any], more: Ext
 
 
 def _closed(name: str, fields: Mapping[str, Any]) -> Any:
-    """Return the type of objects that may have these names and no others."""
+    """Return the type of objects that may have these names and no others, and no ``NaN`` in them.
+
+    Pydantic takes the texts ``NaN`` and ``Infinity`` for numbers, JSON Schema does not.
+    """
     kind = _typed_dict(name, dict(fields), total=False)
-    kind.__pydantic_config__ = ConfigDict(extra="forbid")
+    kind.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
     return kind
 
 
@@ -236,14 +240,13 @@ def _flat(model: Any, before: str = "", level: int = 1) -> Iterator[tuple[str, A
 
 
 def _fields(model: Any) -> Iterable[tuple[str, Any]]:
-    """Return the fields of a model under the names of the wire, with their types."""
+    """Return the fields of a model under the names that records have, with their types."""
     if isinstance(model, type) and issubclass(model, BaseModel):
-        for name, field in model.model_fields.items():
-            alias = field.validation_alias if isinstance(field.validation_alias, str) else None
+        for name, field in stored_names(model).items():
             kind: Any = field.annotation
             for extra in field.metadata:
                 kind = _annotated[kind, extra]
-            yield alias or name, kind
+            yield name, kind
     elif is_typeddict(model) or is_dataclass(model):
         for name, kind in get_type_hints(model, include_extras=True).items():
             yield name, _without_qualifier(kind)

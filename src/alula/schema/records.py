@@ -7,10 +7,11 @@ from copy import copy
 from types import MappingProxyType
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, create_model, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, RootModel, create_model, model_validator
 
 from alula.schema.dates import keyword_date
 from alula.schema.failures import SchemaError
+from alula.schema.known_names import stored_names
 from alula.schema.models import ModelValidator, adapter_of, record_schema
 from alula.schema.query_models import QueryModel
 from alula.schema.syntax import query_syntax
@@ -35,14 +36,17 @@ def records_of(model: Any, id: str, keywords: Iterable[SchemaKeyword]) -> Record
         keywords: What the service's schemas know beside the keywords of JSON Schema.
 
     Raises:
-        SchemaError: It is neither, or it has no properties.
+        SchemaError: It is neither, or it has no properties, as a ``RootModel`` has none.
     """
     own = tuple(keywords)
     if isinstance(model, Mapping):
         return JsonRecords(model, id, own)
-    if isinstance(model, type) and issubclass(model, BaseModel):
+    fields = isinstance(model, type) and issubclass(model, BaseModel)
+    if fields and not issubclass(model, RootModel):
         return ModelRecords(model, id, own)
-    raise SchemaError(f"with_schema takes a JSON Schema or a Pydantic model, not {model!r}")
+    raise SchemaError(
+        f"with_schema takes a JSON Schema or a Pydantic model with fields, not {model!r}"
+    )
 
 
 def write_only(schema: Mapping[str, Any]) -> set[str]:
@@ -152,13 +156,15 @@ class ModelRecords:
 
     def _with_id(self) -> type[BaseModel]:
         """Return the model with the id among its fields."""
-        fields = self._model.model_fields
-        if self._id in {field.alias or name for name, field in fields.items()}:
+        if self._id in stored_names(self._model):
             return self._model
         kind: Any = Annotated[int | str, Field(union_mode="left_to_right")]
         if self._keywords:
             kind = Annotated[Any, BeforeValidator(self._as_id)]
-        own: dict[str, Any] = {"record_id": (kind, Field(alias=self._id))}
+        name = "record_id"
+        while name in self._model.model_fields:
+            name += "_"
+        own: dict[str, Any] = {name: (kind, Field(alias=self._id))}
         return create_model(self._model.__name__, __base__=self._model, **own)
 
     def _as_id(self, value: Any) -> Any:
@@ -184,12 +190,12 @@ def _relaxed(
     Args:
         model: The model.
         suffix: What its name gets, for descriptions.
-        optional: Says of the name of a field, as it is on the wire, whether it may be absent.
+        optional: Says of the name of a field, as records have it, whether it may be absent.
         replaced: Methods of the model that others take the place of.
     """
     own: dict[str, Any] = {}
     for name, field in model.model_fields.items():
-        if field.is_required() and optional(field.alias or name):
+        if field.is_required() and optional(field.serialization_alias or name):
             loose = copy(field)
             loose.default = None
             own[name] = (field.annotation, loose)
