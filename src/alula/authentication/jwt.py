@@ -40,7 +40,7 @@ class JWTStrategy(AuthenticationStrategy):
             NotAuthenticated: The token is not in order, or its user is gone.
         """
         token = authentication.get("accessToken")
-        if not token:
+        if token in (None, "", 0):
             raise NotAuthenticated("No access token")
         service = self.authentication
         payload = service.verify_access_token(token)
@@ -65,6 +65,8 @@ class JWTStrategy(AuthenticationStrategy):
         if len(values) > 1:  # which one counts is not ours to guess
             return {"strategy": self.name, "accessToken": None}
         scheme, *rest = values[0].decode("latin-1").strip(" \t").split(" ")
+        if not scheme:
+            return None
         if not rest:
             return {"strategy": self.name, "accessToken": scheme}
         if scheme.lower() not in self._schemes:

@@ -89,7 +89,9 @@ def _convert(value: Any, wanted: Any) -> Any:
     return found if wanted else value
 
 
-keyword_object_id: Final = SchemaKeyword("objectid", _convert, _MESSAGE)
+keyword_object_id: Final = SchemaKeyword(
+    "objectid", _convert, 'must pass "objectid" keyword validation'
+)
 """The keyword of schemas that takes an object id or its 24 digits, and makes an ObjectId of it."""
 
 
