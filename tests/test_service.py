@@ -9,6 +9,7 @@ import pytest
 
 from alula import UNSET, App, HookContext, Params
 from alula.errors import Conflict, MethodNotAllowed
+from alula.express import Router, express
 from alula.service import ServiceHandle
 from alula.types import STANDARD_METHODS
 
@@ -42,6 +43,14 @@ class Echo:
 
     async def hidden(self, data, params):
         return "hidden"
+
+
+class AsgiWithGet:
+    """As FastAPI's applications are."""
+
+    def get(self, path): ...
+
+    async def __call__(self, scope, receive, send): ...
 
 
 class PlainEcho:
@@ -186,6 +195,26 @@ class TestWhatIsAService:
         module = types.ModuleType("messages")
         module.find = lambda params: []
         assert app.use("x", module).service("x").methods == ("find",)
+
+    @pytest.mark.parametrize(
+        "make",
+        [Router, express, lambda: express(App()), AsgiWithGet],
+        ids=["router", "web", "express", "asgi"],
+    )
+    def test_what_takes_requests_itself_is_refused(self, app, make):
+        with pytest.raises(TypeError, match=r"takes requests itself.*express\(app\).use\(path, it"):
+            app.use("x", make())
+        assert app.services == {}
+
+    def test_a_service_may_be_called_and_have_a_method_of_that_name(self, app):
+        class Coupons:
+            def __call__(self, code): ...
+
+            def use(self, data, params): ...
+
+            def find(self, params): ...
+
+        assert app.use("coupons", Coupons()).service("coupons").methods == ("find",)
 
     def test_a_class_is_refused(self, app):
         with pytest.raises(TypeError, match=r"is the class Echo; register an instance: Echo\(\)"):

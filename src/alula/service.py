@@ -51,6 +51,11 @@ def check_service(path: str, service: object, methods: Collection[str] | None) -
         raise TypeError(
             f"the service at {path!r} is {service!r}; a service is an object with methods"
         )
+    if _takes_requests(type(service)):
+        raise TypeError(
+            f"the object at {path!r} ({type(service).__name__}) takes requests itself, and is no"
+            " service; mount it on the web application: express(app).use(path, it)"
+        )
     found = tuple(name for name in STANDARD_METHODS if _has(service, name))
     for name in methods or ():
         if name not in STANDARD_METHODS and (
@@ -267,6 +272,14 @@ class ServiceHandle(EventEmitter, Hookable):
         method.__name__, method.__qualname__ = name, f"ServiceHandle.{name}"
         method.__doc__ = f"Call the custom method `{name}` with ``(data, params)``."
         return method
+
+
+def _takes_requests(kind: type) -> bool:
+    """Tell whether these are routers or applications of the web, which have a ``get`` as well."""
+    if all(callable(getattr(kind, name, None)) for name in ("use", "handle")):
+        return True
+    call: Any = getattr(kind, "__call__", None)  # noqa: B004 - its parameters are wanted
+    return inspect.isfunction(call) and "scope" in inspect.signature(call).parameters
 
 
 def _without_hooks(service: Any) -> ServiceBundle:
