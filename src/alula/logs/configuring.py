@@ -33,7 +33,8 @@ def configure_logging(
 ) -> None:
     """Write all that is logged to one stream, each record with the id of its request.
 
-    Called again, it replaces what it has set before. Handlers of others stay.
+    Called again, it replaces its handler and sets levels anew; the level of a single logger that is
+    not named again stays. Handlers of others stay.
 
     Args:
         level: What is logged, such as ``"DEBUG"``. None reads the environment variable
