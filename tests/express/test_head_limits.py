@@ -109,6 +109,48 @@ async def test_bodies_are_not_counted(server):
         assert answer.endswith(b'["POST",300000]')
 
 
+CHUNKED = LINE.replace(b"GET", b"POST") + b"transfer-encoding: chunked\r\n"
+CHUNKED += b"content-type: application/json\r\n\r\n2\r\n{}\r\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [b"0\r\nx: " + b"a" * 200_000],
+        [b"0\r\nx: ", *([b"a" * 10_000] * 15)],
+        [b"0\r\nx", *([b"a" * 10_000] * 15)],
+        [b"0\r\n", *(b"x%d: %s\r\n" % (n, b"a" * 1000) for n in range(120))],
+        [b"2;", *([b"a" * 10_000] * 15)],
+    ],
+    ids=["one trailer", "a trailer without end", "a name without end", "many", "of a chunk"],
+)
+async def test_longer_trailers_are_a_431_before_they_have_arrived(web, parts):
+    async with await web.listen(0) as server:
+        message = refused(
+            await talk(server, CHUNKED, *parts), 431, "request-header-fields-too-large"
+        )
+        assert message == f"The trailers of the request have over {MAX_HEAD} bytes"
+
+
+async def test_trailers_behind_an_answer_end_the_connection(web):
+    head = CHUNKED.replace(b"application/json", b"text/plain")  # nobody reads this body
+    trailers = [b"x%d: %s\r\n" % (n, b"a" * 1000) for n in range(120)]
+    async with await web.listen(0) as server:
+        answers = await talk(server, head, b"0\r\n", *trailers, b"\r\n", LINE + b"\r\n")
+    assert len(answers) == 1
+
+
+async def test_trailers_below_the_bound_are_taken(server):
+    parts = [CHUNKED, b"0\r\nx: " + b"a" * 9000, b"a" * 1000 + b"\r\n\r\n"]
+    assert len(await talk(server, *(parts * 10))) == 10
+
+
+async def test_a_body_in_small_chunks_is_not_counted_as_trailers(server):
+    chunks = b"2;x=" + b"y" * 20 + b"\r\n  \r\n"
+    (answer,) = await talk(server, CHUNKED, *([chunks * 400] * 12), b"0\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+
+
 async def test_every_request_of_a_connection_is_counted_anew(server):
     request = LINE + b"x: " + b"a" * 15_000 + b"\r\n\r\n"
     assert len(await talk(server, *([request] * 10))) == 10

@@ -21,7 +21,11 @@ MAX_HEADERS = 500
 """A request with more header lines is refused."""
 
 MAX_HEAD = 64 * 1024
-"""A request whose first line and headers have more bytes is refused."""
+"""A request whose first line and headers have more bytes is refused.
+
+So is one that has more bytes between or behind the chunks of its body: trailers, and what may
+follow the size of a chunk. The parser keeps a trailer whole, and copies it with each piece.
+"""
 
 _PIECE = 16 * 1024  # heads are measured between pieces, so this much may be read beyond the bound
 
@@ -53,11 +57,12 @@ class _Guard(Patience):
     """What comes before uvicorn's protocol in the order of method resolution."""
 
     server_state: Any
-    parser: Any
+    parser: Any = None  # of httptools; h11 has bounds of its own for what follows the head
     headers: Any  # those of the head that is read, as pairs of bytes
     _reason: str = ""  # why a request is refused, where the protocol does not know
     _read: Any = None  # the head that is being counted, by its scope
     _head = 0
+    _beside = 0  # bytes that have come since the head, or since the last of the body
 
     def data_received(self, data: bytes) -> None:
         if len(data) <= _PIECE:
@@ -80,9 +85,14 @@ class _Guard(Patience):
             self._reason = "A request with a body can not ask for an upgrade; send it without one"
             raise ValueError(self._reason)  # ends the parsing; the protocol then answers a 400
         super().on_headers_complete()  # type: ignore[misc]  # as above
+        self._beside = 0
         cycle, scope = self.cycle, self.scope
         if cycle is not None and cycle.scope is scope and scope["method"] != "HEAD":
             cycle.transport = JoinedWrites(self.transport)
+
+    def on_body(self, body: bytes) -> None:
+        self._beside = 0
+        super().on_body(body)  # type: ignore[misc]  # as above
 
     def send_400_response(self, msg: str) -> None:
         self.refuse(BadRequest(self._reason or msg))
@@ -91,13 +101,27 @@ class _Guard(Patience):
         self._received += len(data)
         super().data_received(data)
         scope, cycle = self.scope, self.cycle
-        if scope is None or (cycle is not None and cycle.scope is scope):
-            return
-        if scope is not self._read:
-            self._read, self._head = scope, 0
-        self._head += len(data)
+        if cycle is not None and cycle.scope is scope:
+            self._count_beside(len(data))
+        elif scope is not None:
+            self._count_head(len(data))
+
+    def _count_head(self, count: int) -> None:
+        if self.scope is not self._read:
+            self._read, self._head = self.scope, 0
+        self._head += count
         if self._head > MAX_HEAD and not self.transport.is_closing():
             self.refuse(head_too_large(f"The head of the request has over {MAX_HEAD} bytes"))
+
+    def _count_beside(self, count: int) -> None:
+        """Count what comes of a request behind its head and is not its body."""
+        self._beside += count
+        if self._beside <= MAX_HEAD or self.parser is None or self.transport.is_closing():
+            return
+        if self.cycle.response_started:
+            self.transport.close()
+        else:
+            self.refuse(head_too_large(f"The trailers of the request have over {MAX_HEAD} bytes"))
 
     def refuse(self, error: FrameworkError) -> None:
         body = dumps(error.to_dict())
