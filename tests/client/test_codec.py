@@ -89,10 +89,32 @@ class TestRequests:
         with pytest.raises(errors.BadRequest, match="has to be a single value"):
             made("get", id)
 
-    @pytest.mark.parametrize("id", [".", ".."])
-    def test_an_id_that_is_a_step_in_a_path(self, id):
+    @pytest.mark.parametrize("id", [".", "..", "\ud800"])
+    def test_an_id_that_is_a_step_in_a_path_or_half_a_character(self, id):
         with pytest.raises(errors.BadRequest, match="which no address can carry"):
             made("get", id)
+
+    @pytest.mark.parametrize(
+        ("query", "name"),
+        [
+            ({"id": {"$in": []}}, "id[$in]"),
+            ({"a": 1, "$or": ()}, "$or"),
+            ({"$or": [{"a": 1}, {"b": {}}]}, "$or[1][b]"),
+        ],
+    )
+    @pytest.mark.parametrize("method", ["update", "patch", "remove"])
+    def test_records_are_not_changed_by_a_part_of_a_query(self, method, query, name):
+        with pytest.raises(errors.BadRequest) as caught:
+            made(method, query=query)
+        assert f"the query of .{method}(None) has nothing in {name}, and" in caught.value.message
+        assert made(method, 1, query=query).url.startswith(f"{BASE}/1")
+        assert made("find", query=query).method == "GET"
+
+    @pytest.mark.parametrize("method", ["update", "patch", "remove"])
+    def test_a_whole_query_selects_what_is_changed(self, method):
+        query = {"a": None, "b": "", "c": {"$in": [0]}}
+        assert made(method, query=query).url == f"{BASE}?a=&b=&c%5B%24in%5D%5B0%5D=0"
+        assert made(method, query={}).url == BASE
 
     @given(st.text(min_size=1).filter(lambda text: text not in {".", ".."}))
     def test_no_id_leaves_its_segment(self, text):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -78,7 +79,8 @@ def request_for(
         headers: Those that every call carries.
 
     Raises:
-        BadRequest: An id is missing, or can not be one; a placeholder has no value.
+        BadRequest: An id is missing, or can not be one; a placeholder has no value; of a query that
+            selects what is changed, a part can not be sent.
         TypeError: Data or query hold what has no form in JSON or in a query string.
         ValueError: A header can not be sent, or data contain themselves.
     """
@@ -88,10 +90,29 @@ def request_for(
     query = params.query
     if query != {}:
         text = stringify(query)
+        if id is None and method in _WITH_ID:
+            _check_selection(method, query)
         url = f"{url}?{text}" if text else url
     sent = headers.of(method, params)
     body = None if data is None else body_of(data)
     return Request(VERBS.get(method, "POST"), url, sent, body)
+
+
+def _check_selection(method: str, query: Any) -> None:
+    """Refuse what a query string leaves out: ``{"id": {"$in": []}}`` would change every record."""
+    for name in _empty_parts(query, ""):
+        what = f"the query of .{method}(None) has nothing in {name}"
+        raise BadRequest(f"{what}, and no query string can say so: it would change other records")
+
+
+def _empty_parts(value: Any, name: str) -> Iterator[str]:
+    if not isinstance(value, Mapping | list | tuple):
+        return
+    if not value:
+        yield name
+    named = value if isinstance(value, Mapping) else dict(enumerate(value))
+    for key, part in named.items():
+        yield from _empty_parts(part, f"{name}[{key}]" if name else str(key))
 
 
 def with_route(base: str, route: Mapping[str, Any]) -> str:
@@ -122,9 +143,10 @@ def _segment(name: str, value: Any) -> str:
     if isinstance(value, Mapping | list | tuple | set | bytes):
         raise BadRequest(f"{name} is {value!r}; it has to be a single value, such as a string")
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
-    if text in {".", ".."}:  # every library takes these for steps up and down
-        raise BadRequest(f"{name} is {text!r}, which no address can carry")
-    return quote(text, safe=_IN_IDS)
+    if text not in {".", ".."}:  # every library takes these for steps up and down
+        with suppress(UnicodeEncodeError):  # half of a character that UTF-16 splits
+            return quote(text, safe=_IN_IDS)
+    raise BadRequest(f"{name} is {text!r}, which no address can carry")
 
 
 def body_of(data: Any) -> bytes:

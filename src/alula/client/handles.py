@@ -105,11 +105,9 @@ class ClientService(ServiceHandle):
 
 
 def _whole_number(name: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    if not str(value).isdecimal():
+    if value is not None and not str(value).isdecimal():
         raise BadRequest(f"{name} is {value!r}; it has to be a whole number from 0")
-    return int(value)
+    return None if value is None else int(value)
 
 
 def _is_last(count: int, sizes: list[int], done: int, total: int | None) -> bool:
