@@ -83,6 +83,14 @@ VALUES = {
     "mapping": ({"a": [1, 2.5, None, True, "ü"]}, '{"a":[1,2.5,null,true,"ü"]}'),
     "empty": ([{}, [], ""], '[{},[],""]'),
     "naive datetime is UTC": (NEW_YEAR, '"2026-01-01T12:30:15.123Z"'),
+    "datetime that is after the year 9999 in UTC": (
+        datetime.datetime.fromisoformat("9999-12-31T23:30:00-01:00"),
+        '"9999-12-31T23:30:00.000-01:00"',
+    ),
+    "datetime that is before the year 1 in UTC": (
+        datetime.datetime.fromisoformat("0001-01-01T00:30:00+01:00"),
+        '"0001-01-01T00:30:00.000+01:00"',
+    ),
     "aware datetime": (NEW_YEAR.replace(tzinfo=TWO_HOURS), '"2026-01-01T10:30:15.123Z"'),
     "whole second": (
         datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),

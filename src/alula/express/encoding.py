@@ -56,10 +56,11 @@ def dumps(value: Any) -> bytes:
     """Return a value as JSON.
 
     Args:
-        value: Mappings, lists, scalars, and beside them: datetimes (ISO 8601 in UTC; naive ones
-            are taken for UTC), dates and times, UUIDs and Decimals (strings), bytes (base64), sets
-            and named tuples (lists), enums, dataclasses, objects with ``model_dump`` (their
-            mapping), and what `register_json_form` was told of. NaN and infinities become null.
+        value: Mappings, lists, scalars, and beside them: datetimes (ISO 8601 in UTC, or with
+            their offset where UTC has no such year; naive ones are taken for UTC), dates and times,
+            UUIDs and Decimals (strings), bytes (base64), sets and named tuples (lists), enums,
+            dataclasses, objects with ``model_dump`` (their mapping), and what `register_json_form`
+            was told of. NaN and infinities become null.
 
     Raises:
         TypeError: It holds something else, or itself; the message names type and place.
@@ -75,7 +76,10 @@ def dumps(value: Any) -> bytes:
 
 def _iso(value: datetime.datetime) -> str:
     if value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC)
+        try:
+            value = value.astimezone(datetime.UTC)
+        except OverflowError:  # before the year 1 or after 9999 there, and somebody sent it
+            return value.isoformat(timespec="milliseconds")
     return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
