@@ -225,6 +225,20 @@ async def test_a_list_that_the_service_refuses_costs_nothing():
     assert hashed == ["b"]
 
 
+async def test_a_method_of_its_own_may_take_a_list():
+    class Notes(MemoryService):
+        async def read_all(self, data, params):
+            return data
+
+    app = App()
+    app.use("notes", Notes(), methods=["read_all"])
+    notes = app.service("notes").hooks(before=[resolve_data(resolve({"read": lambda: True}))])
+    assert await notes.read_all([{"id": 1}, {"id": 2}]) == [
+        {"id": 1, "read": True},
+        {"id": 2, "read": True},
+    ]
+
+
 @pytest.mark.parametrize("hook", [resolve_query, resolve_data])
 def test_says_what_is_no_resolver(hook):
     with pytest.raises(TypeError, match=f"{hook.__name__} needs a resolver"):

@@ -10,6 +10,7 @@ from alula.errors import BadRequest, FrameworkError, MethodNotAllowed
 from alula.query.values import as_list
 from alula.schema.call_query import query_like, query_of, set_query
 from alula.schema.resolver import Resolver
+from alula.types import STANDARD_METHODS
 
 __all__ = ["Hook", "check_resolvers", "resolve_data", "resolve_query", "run_all"]
 
@@ -52,7 +53,8 @@ def resolve_data(*resolvers: Resolver) -> Hook:
         TypeError: Something is no resolver.
         BadRequest: By the hook: the data is no object, or functions raised a ValueError or an
             error of the interface.
-        MethodNotAllowed: By the hook, for a list where the service takes none.
+        MethodNotAllowed: By the hook, for a list where the service takes none. A method of its
+            own may always get one.
     """
     check_resolvers("resolve_data", resolvers)
 
@@ -77,7 +79,8 @@ def resolve_data(*resolvers: Resolver) -> Hook:
 def _check_several(context: HookContext) -> None:
     """Refuse a list that the service would refuse: its functions may take long, as hashing does."""
     options_for: Any = getattr(context.service.service, "options_for", None)
-    if options_for and context.method not in options_for(context.params).multi:
+    standard = context.method in STANDARD_METHODS
+    if standard and options_for and context.method not in options_for(context.params).multi:
         raise MethodNotAllowed(f"Can not {context.method} multiple entries")
 
 

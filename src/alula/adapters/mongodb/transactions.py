@@ -7,7 +7,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 from pymongo import AsyncMongoClient, ReadPreference
@@ -119,11 +119,8 @@ class _Attempts:
                     tried += 1
                     self._restore()
         finally:
-            self._set_docdb(self._docdb)  # others must not use the session any more
+            self._context.params.docdb = self._docdb  # others must not use the session any more
         held.release()
-
-    def _set_docdb(self, docdb: Mapping[str, Any] | None) -> None:
-        self._context.params.docdb = docdb
 
     def _takes_part(self, context: HookContext) -> bool:
         docdb = context.params.docdb
@@ -131,7 +128,7 @@ class _Attempts:
 
     async def _succeeds(self, next: Callable[[], Awaitable[None]], tried: int) -> bool:
         """Make one attempt; return False where it failed and another one is due."""
-        self._set_docdb({**(self._docdb or {}), "session": self._session})
+        self._context.params.docdb = {**(self._docdb or {}), "session": self._session}
         try:
             await self._once(next)
         except Exception as error:

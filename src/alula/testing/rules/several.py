@@ -133,7 +133,6 @@ class SeveralRules(Rules):
     @pytest.mark.parametrize("method", ["patch", "remove"])
     async def test_several_come_in_the_order_of_the_query(self, make: Make, method: str) -> None:
         """$sort says in which order the records come back."""
-        people = await seeded(make, multi=True)
         for direction in (1, -1):
             data = [{"name": "x"}] if method == "patch" else []
             ages = [36, 25, 19][::-direction]
