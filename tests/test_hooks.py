@@ -405,6 +405,16 @@ class TestErrorHooks:
         messages.hooks(error=[swallow])
         assert await messages.get("boom") is None
 
+    async def test_something_else_in_place_of_an_error_is_named(self, messages):
+        async def replace(context):
+            context.error = "not found"
+
+        messages.hooks(error=[replace])
+        said = r"error hook for `get` of service 'messages' set context.error to 'not found'; set"
+        with pytest.raises(TypeError, match=said) as caught:
+            await messages.get("boom")
+        assert isinstance(caught.value.__cause__, LookupError)
+
     async def test_see_errors_of_hooks_and_of_inner_levels(self, app, messages):
         seen = []
 

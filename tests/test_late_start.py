@@ -124,6 +124,20 @@ async def test_where_it_is_cancelled_itself_the_next_one_tries_again(reported):
     assert reported == []
 
 
+async def test_those_who_wait_are_not_cancelled_with_it():
+    setup = Setup()
+    late = setup.late()
+    task = late.begin()
+    waiting = asyncio.ensure_future(late.wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(RuntimeError, match=r"set-up of service 'late' was cancelled; a call tries"):
+        await waiting
+    setup.go_on.set()
+    await late.wait()
+    assert setup.begun == 2
+
+
 async def test_what_it_calls_does_not_wait_for_its_end():
     done = []
 

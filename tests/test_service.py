@@ -325,6 +325,13 @@ class TestListedMethods:
         with pytest.raises(TypeError, match=rf"{kind} of the .* is a string; .*: \['find'\]"):
             app.use("echo", Echo(), **{kind: "find"})
 
+    @pytest.mark.parametrize("kind", ["methods", "events"])
+    def test_what_is_no_name_is_refused(self, app, kind):
+        with pytest.raises(
+            TypeError, match=rf"{kind} of the service at 'echo' are names, not \('a"
+        ):
+            app.use("echo", Echo(), **{kind: ["archive", 5]})
+
     def test_names_that_are_listed_twice_count_once(self, app):
         service = types.SimpleNamespace(find=lambda params: [], archive=lambda data, params: None)
         handle = app.use("x", service, methods=["archive", "find", "archive"]).service("x")

@@ -256,12 +256,21 @@ def _with_error(call: Call, hooks: list[Hook]) -> Call:
             if context.result is UNSET:
                 if context.error is error:
                     raise
-                if context.error is not None:
+                if isinstance(context.error, BaseException):
                     raise context.error from error
+                if context.error is not None:
+                    raise _no_exception(context) from error
                 context.result = None
             context.error = None
 
     return run
+
+
+def _no_exception(context: HookContext) -> TypeError:
+    return TypeError(
+        f"an error hook for `{context.method}` of {context.service!r} set context.error to"
+        f" {context.error!r}; set an exception, or None with a result"
+    )
 
 
 async def _run_hooks(kind: str, hooks: Sequence[Hook], context: HookContext) -> None:

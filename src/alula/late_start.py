@@ -51,11 +51,14 @@ class LateStart:
 
         Raises:
             Exception: Whatever the set-up raises.
+            RuntimeError: It was cancelled; the caller was not.
         """
         if self in _inside.get():
             return
         task = self.begin()
         await asyncio.wait([task])
+        if task.cancelled():  # its CancelledError would look as if the caller were cancelled
+            raise RuntimeError(f"the set-up of {self._name} was cancelled; a call tries again")
         task.result()
 
     async def _run(self) -> None:

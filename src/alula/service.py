@@ -296,7 +296,10 @@ def _has(service: object, name: str) -> bool:
 def _names(kind: str, path: str, names: Iterable[str] | None) -> tuple[str, ...] | None:
     if isinstance(names, str):
         raise TypeError(f"{kind} of the service at {path!r} is a string; give a list: [{names!r}]")
-    return None if names is None else tuple(names)
+    listed = None if names is None else tuple(names)
+    if not all(isinstance(name, str) for name in listed or ()):
+        raise TypeError(f"{kind} of the service at {path!r} are names, not {listed!r}")
+    return listed
 
 
 def _events_of(service: object) -> tuple[str, ...]:
