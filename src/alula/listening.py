@@ -99,9 +99,8 @@ def url_of(scheme: str, name: Any) -> str:
     """
     if not isinstance(name, tuple):
         return f"unix:{name}"
-    address: str = name[0]
-    host, port = _REACHABLE.get(address, address), name[1]
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    host: str = _REACHABLE.get(name[0], name[0])
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{name[1]}"
 
 
 def _free(path: str) -> None:

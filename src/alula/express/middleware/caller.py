@@ -107,9 +107,11 @@ def authenticate(
 
 
 async def _identify(req: Request, service: str | None, allowed: tuple[str, ...]) -> None:
-    """Let ``req.framework`` say who is calling."""
-    # Strategies may ask for the query. It must not stay: what was set here would take the place of
-    # the query that is there when a service is called.
+    """Let ``req.framework`` say who is calling.
+
+    Strategies may ask for the query, which must not stay there: it would take the place of the one
+    that ``req.query`` has when a service is called.
+    """
     params = Params(req.framework, query=req.query)
     await identify(req.app, params, service, allowed)
     proved = {name: value for name, value in params.__dict__.items() if name != "query"}
