@@ -151,6 +151,39 @@ def test_what_is_no_number_in_json_is_none_here(name, text):
         assert {"type": "number"} in [each["params"] for each in caught.value.data]
 
 
+class Ranked(BaseModel):
+    rank: Literal[1, 2, "top"]
+    maybe: Literal[True, 0] | None = None
+    ranks: list[Literal[1, 2]] = []
+    both: Annotated[Literal[1, "1"], "any remark"] = 1
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ({"rank": "2"}, {"rank": 2}),
+        ({"rank": 2}, {"rank": 2}),
+        ({"rank": "top"}, {"rank": "top"}),
+        ({"rank": {"$in": ["1", "top"]}}, {"rank": {"$in": [1, "top"]}}),
+        ({"maybe": "true"}, {"maybe": True}),
+        ({"maybe": {"$ne": "0"}}, {"maybe": {"$ne": 0}}),
+        ({"maybe": ""}, {"maybe": None}),
+        ({"ranks": "1"}, {"ranks": 1}),
+        ({"both": "1"}, {"both": "1"}),  # a text like any other
+    ],
+    ids=str,
+)
+def test_literals_that_are_no_texts_are_spelled_as_such(query, wanted):
+    found = query_syntax(Ranked).validate(query)
+    assert str(found) == str(wanted)  # True is not 1
+
+
+@pytest.mark.parametrize("query", [{"rank": "3"}, {"rank": ["1"]}, {"maybe": "True"}], ids=str)
+def test_other_literals_are_refused(query):
+    with pytest.raises(BadRequest):
+        query_syntax(Ranked).validate(query)
+
+
 def test_types_the_values_at_any_depth():
     query, wanted = {"age": {"$gt": "5"}}, {"age": {"$gt": 5}}
     for branch in ("$or", "$and", "$or"):

@@ -53,7 +53,7 @@ class ModelValidator:
     def validate(self, value: Any) -> Any:
         """Return the value as the model describes it: a dict, under the names of the wire.
 
-        Computed fields are not in it.
+        Computed fields and those of ``Field(exclude=True)`` are not in it.
 
         Raises:
             BadRequest: It does not fit; ``data`` lists every failure in the shape of those of

@@ -42,7 +42,6 @@ from alula.schema.storable import storable
 
 __all__ = ["QueryModel"]
 
-_DIRECTIONS = {"1": 1, "-1": -1}
 _QUALIFIERS = (Required, NotRequired, ReadOnly)
 _LISTS = (list, tuple, set, frozenset)
 
@@ -118,7 +117,7 @@ def _query_type(fields: Mapping[str, Any], filters: Mapping[str, Any], more: Ext
         "$limit": size,
         "$skip": size,
         # A mapping keeps the order of its names, which counts here; a TypedDict does not.
-        "$sort": _dict[name, _annotated[Literal[1, -1], BeforeValidator(_direction)]],
+        "$sort": _dict[name, _spelled(Literal[1, -1])],
         "$select": _listed(_list[name]),
         "$or": branches,
         "$and": branches,
@@ -146,8 +145,21 @@ def _list_meant(value: Any) -> Any:
     return value if items is None else items
 
 
-def _direction(value: Any) -> Any:
-    return _DIRECTIONS.get(value, value) if isinstance(value, str) else value
+def _spelled(kind: Any) -> Any:
+    """Return a type that takes the numbers, true and false of a ``Literal`` as texts, too.
+
+    A query string has nothing but texts, and Pydantic takes none of them for a literal.
+    """
+    inner = _unwrapped(kind)
+    values = get_args(inner) if get_origin(inner) is Literal else ()
+    texts = {str(value).lower(): value for value in values if isinstance(value, int)}
+    meant = {text: value for text, value in texts.items() if text not in values}
+    if not meant:
+        return kind
+    spelled = BeforeValidator(
+        lambda given: meant.get(given, given) if type(given) is str else given
+    )
+    return _annotated[kind, spelled]
 
 
 def _field(name: str, kind: Any, extension: Mapping[str, Any]) -> Any:
@@ -191,7 +203,9 @@ def _may_be_none(kind: Any) -> bool:
 def _compared(kind: Any) -> Any:
     item = _item_of(kind)
     if item is None:
-        return kind if _model_in(kind) is None else _annotated[kind, AfterValidator(_plain)]
+        return (
+            _spelled(kind) if _model_in(kind) is None else _annotated[kind, AfterValidator(_plain)]
+        )
     # A list matches by one of its elements, too.
     return _annotated[_listed(_union[_value(item), kind]), AfterValidator(_plain)]
 
