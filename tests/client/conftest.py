@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,16 @@ def feathers_url():
             process.wait(SECONDS_TO_END)
         finally:
             process.kill()
+
+
+@pytest.fixture(scope="session")
+def faulty_url():
+    """The address of a server whose paths say what goes wrong."""
+    command = [sys.executable, "-m", "tests.client.faulty_server"]
+    with subprocess.Popen(
+        command, cwd=HERE.parents[1], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process.stdout.readline().strip()
 
 
 @pytest.fixture(params=["alula", "feathers"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,7 +13,6 @@ from tests.client.kinds import WAITING, Kind, settled
 
 from alula import errors
 
-ROOT = Path(__file__).parents[2]
 OPEN_FILES = Path("/proc/self/fd")
 CALLS, ROUND, AT_ONCE = 10_000, 200, 10
 FAULTS = {
@@ -32,15 +30,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="open files are counted where /proc is"),
 ]
-
-
-@pytest.fixture(scope="module")
-def faulty_url():
-    command = [sys.executable, "-m", "tests.client.faulty_server"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield process.stdout.readline().strip()
 
 
 def counted():
