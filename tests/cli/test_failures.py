@@ -164,6 +164,12 @@ class TestSay:
         assert "Traceback" not in (said := capsys.readouterr().err)
         assert "the output can not be written" in said
 
+    @pytest.mark.parametrize("command", ["routes", "new shop"])
+    def test_commands_work_where_there_is_no_output_at_all(self, tmp_path, command):
+        with folder_with(tmp_path), pytest.raises(SystemExit) as end, redirect_stdout(None):
+            main(command.split())
+        assert end.value.code == 0
+
 
 class Stream:
     def __init__(self, is_terminal):

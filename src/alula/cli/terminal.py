@@ -24,13 +24,14 @@ _EXTRA: Final = "pip install 'alula["
 """What stands in the error of a room of ours that lacks a package."""
 
 
-def is_coloured(stream: TextIO) -> bool:
+def is_coloured(stream: TextIO | None) -> bool:
     """Tell whether colours may be written to a stream: a terminal that nobody asked to do without.
 
-    https://no-color.org says how that is asked for.
+    https://no-color.org says how that is asked for. There is no stream at all where the program was
+    started with a closed one.
     """
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return not plain and stream.isatty()
+    return stream is not None and not plain and stream.isatty()
 
 
 def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
