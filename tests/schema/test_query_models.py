@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import Annotated, Any, Literal, NotRequired, Optional
 
 import pytest
@@ -151,7 +152,14 @@ def test_what_is_no_number_in_json_is_none_here(name, text):
         assert {"type": "number"} in [each["params"] for each in caught.value.data]
 
 
+class Step(Enum):
+    WHOLE = 1
+    HALF = 0.5
+    NONE = "none"
+
+
 class Ranked(BaseModel):
+    step: Step = Step.NONE
     rank: Literal[1, 2, "top"]
     maybe: Literal[True, 0] | None = None
     ranks: list[Literal[1, 2]] = []
@@ -165,6 +173,8 @@ class Ranked(BaseModel):
         ({"rank": 2}, {"rank": 2}),
         ({"rank": "top"}, {"rank": "top"}),
         ({"rank": {"$in": ["1", "top"]}}, {"rank": {"$in": [1, "top"]}}),
+        ({"step": "1"}, {"step": 1}),
+        ({"step": {"$in": ["0.5", "none", 1]}}, {"step": {"$in": [0.5, "none", 1]}}),
         ({"maybe": "true"}, {"maybe": True}),
         ({"maybe": {"$ne": "0"}}, {"maybe": {"$ne": 0}}),
         ({"maybe": ""}, {"maybe": None}),
@@ -173,13 +183,15 @@ class Ranked(BaseModel):
     ],
     ids=str,
 )
-def test_literals_that_are_no_texts_are_spelled_as_such(query, wanted):
+def test_listed_values_that_are_no_texts_are_spelled_as_such(query, wanted):
     found = query_syntax(Ranked).validate(query)
     assert str(found) == str(wanted)  # True is not 1
 
 
-@pytest.mark.parametrize("query", [{"rank": "3"}, {"rank": ["1"]}, {"maybe": "True"}], ids=str)
-def test_other_literals_are_refused(query):
+@pytest.mark.parametrize(
+    "query", [{"rank": "3"}, {"rank": ["1"]}, {"maybe": "True"}, {"step": "2"}], ids=str
+)
+def test_values_that_are_not_listed_are_refused(query):
     with pytest.raises(BadRequest):
         query_syntax(Ranked).validate(query)
 

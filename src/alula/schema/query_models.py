@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
+from enum import Enum
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -146,13 +147,13 @@ def _list_meant(value: Any) -> Any:
 
 
 def _spelled(kind: Any) -> Any:
-    """Return a type that takes the numbers, true and false of a ``Literal`` as texts, too.
+    """Return a type that takes its numbers, true and false as texts, too, where it lists values.
 
-    A query string has nothing but texts, and Pydantic takes none of them for a literal.
+    A query string has nothing but texts. Pydantic takes none of them for a ``Literal`` or a member
+    of an enumeration that is no text.
     """
-    inner = _unwrapped(kind)
-    values = get_args(inner) if get_origin(inner) is Literal else ()
-    texts = {str(value).lower(): value for value in values if isinstance(value, int)}
+    values = _listed_in(_unwrapped(kind))
+    texts = {str(value).lower(): value for value in values if isinstance(value, int | float)}
     meant = {text: value for text, value in texts.items() if text not in values}
     if not meant:
         return kind
@@ -160,6 +161,13 @@ def _spelled(kind: Any) -> Any:
         lambda given: meant.get(given, given) if type(given) is str else given
     )
     return _annotated[kind, spelled]
+
+
+def _listed_in(kind: Any) -> Sequence[Any]:
+    """Return the values that a ``Literal`` or an enumeration lists; nothing for other types."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return [member.value for member in kind]
+    return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def _field(name: str, kind: Any, extension: Mapping[str, Any]) -> Any:
