@@ -97,7 +97,8 @@ class TestIds:
 
     async def test_an_update_leaves_id_and_place(self):
         service = MemoryService(PEOPLE)
-        assert await service.update("1", {"name": "Eve"}) == {"id": 1, "name": "Eve"}
+        updated = await service.update("1", {"name": "Eve"})
+        assert list(updated.items()) == [("name", "Eve"), ("id", 1)], "as create has them"
         assert (await service.patch("1", {"id": "9", "age": 1}))["id"] == 1
         assert ids(await service.find()) == [0, 1, 2]
 

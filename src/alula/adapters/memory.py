@@ -161,7 +161,7 @@ class MemoryService(AdapterService):
         record = self._match(id, query, params)
         if record is None:
             return None
-        return self._replace(record, {self.id: record[self.id], **_copied(data)})
+        return self._replace(record, {**_copied(data), self.id: record[self.id]})
 
     async def _patch(
         self, id: Id | None, data: Record, query: Query, params: Params

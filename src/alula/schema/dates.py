@@ -22,7 +22,7 @@ def _convert(value: Any, wanted: Any) -> Any:
         return value
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value)
+            value = datetime.fromisoformat(value.upper())  # the format allows t and z
         except ValueError:
             raise ValueError(_MESSAGE) from None
     if not isinstance(value, datetime):

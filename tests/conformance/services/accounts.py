@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.services.javascript import spread
+
 from alula.adapters.memory import MemoryService
 from alula.authentication import (
     AuthenticationService,
@@ -44,7 +46,7 @@ def accounts(app: Any) -> None:
 
 def own(context):
     """Note whose secret it is."""
-    context.data = {**context.data, "userId": context.params.user["id"]}
+    context.data = {**spread(context.data), "userId": context.params.user["id"]}
 
 
 def routes(app: Any) -> None:

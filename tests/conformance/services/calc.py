@@ -31,7 +31,7 @@ class Calc:
         return {"total": whole(sum(number_of(fields.get(name, missing)) for name in "ab"))}
 
     async def sum(self, data, params):
-        values = data.get("values", []) if isinstance(data, dict) else None
+        values = (data.get("values") or []) if isinstance(data, dict) else None
         if not isinstance(values, list) or not all(type(x) in {int, float} for x in values):
             raise errors.BadRequest("values must be a list of numbers")
         return {"sum": sum(values), "query": params.query, "provider": params.provider}

@@ -72,7 +72,7 @@ def schema(name: str) -> Any:
 def to_date(value: Any) -> Any:
     """Return the dates that text stands for, at any depth."""
     if isinstance(value, str):
-        return datetime.fromisoformat(value)
+        return datetime.fromisoformat(value.upper())  # the format allows t and z
     if isinstance(value, list):
         return [to_date(item) for item in value]
     if isinstance(value, dict):
