@@ -10,6 +10,7 @@ from tests.client.faking import FakeFetch, faked
 from alula import errors
 from alula.client import authentication, create_client, rest
 
+SOON = 10.0
 ANSWER = {"accessToken": "t0ken", "authentication": {"strategy": "local"}, "user": {"id": 1}}
 
 
@@ -86,11 +87,58 @@ class TestLogin:
         await asyncio.gather(login, find)
         assert headers_of(fetch)["Authorization"] == "Bearer t0ken"
 
+    @pytest.mark.parametrize("answer", [{"id": 1}, None, [], "x", {"accessToken": None}])
+    async def test_an_answer_without_a_token(self, answer):
+        client, _ = client_of(ANSWER, answer)
+        await client.login(strategy="local")
+        with pytest.raises(errors.BadGateway, match="of 'authentication' has no `accessToken`; gi"):
+            await client.login(strategy="local")
+        assert not client.authentication.authenticated
+        assert client.authentication.access_token == "t0ken"
+
     async def test_without_the_plugin(self):
         client = create_client()
         for call in (client.login(), client.re_authenticate(), client.logout()):
             with pytest.raises(RuntimeError, match="this client does not sign in; configure it"):
                 await call
+
+
+class TestHooksOfASignIn:
+    async def test_their_calls_do_not_wait_for_it(self):
+        client, fetch = client_of(ANSWER)
+
+        async def ask(context):
+            await asyncio.gather(client.service("settings").find())
+
+        client.service("authentication").hooks(before={"create": [ask]})
+        async with asyncio.timeout(SOON):
+            assert await client.login(strategy="local") == ANSWER
+        assert fetch.urls == ["http://here/api/settings", "http://here/api/authentication"]
+
+    @pytest.mark.parametrize("method", ["login", "re_authenticate"])
+    async def test_they_can_not_sign_in_again(self, method):
+        client, _ = client_of(refused(errors.NotAuthenticated), storage={"alula-jwt": "old"})
+
+        async def again(context):
+            await getattr(client, method)()
+
+        client.hooks(error=[again])
+        async with asyncio.timeout(SOON):
+            with pytest.raises(RuntimeError, match="let it leave out the path 'authentication'"):
+                await client.login(strategy="local")
+
+    async def test_listeners_may(self):
+        client, fetch = client_of(ANSWER)
+
+        async def again(answer):
+            client.off("login")
+            await client.re_authenticate(force=True)
+
+        client.on("login", again)
+        async with asyncio.timeout(SOON):
+            await client.login(strategy="local")
+            await client.close()  # it waits for listeners
+        assert len(fetch.calls) == 2
 
 
 class TestReAuthenticate:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, MutableMapping
+from contextvars import ContextVar
 from typing import Any, Final
 
 from alula.client.request_headers import merge_headers
 from alula.client.service import RestService
 from alula.context import HookContext
-from alula.errors import FrameworkError, NotAuthenticated
+from alula.errors import BadGateway, FrameworkError, NotAuthenticated
 
 __all__ = ["AuthenticationClient", "authentication"]
 
 _STALE: Final = range(401, 408)  # what shows that a token is no longer good for anything
+_SIGNING_IN: Final[ContextVar[object]] = ContextVar("signing_in", default=None)  # whose hooks run
 
 
 class AuthenticationClient:
@@ -84,9 +86,10 @@ class AuthenticationClient:
 
         Raises:
             NotAuthenticated: The proof is not good. No token is stored then.
-            FrameworkError: As any call.
+            FrameworkError: As any call, and where the answer has no token.
+            RuntimeError: It is called by a hook of a sign-in.
         """
-        async with self._lock:
+        async with self._turn():
             return await self._create({**(data or {}), **proof}, params)
 
     async def re_authenticate(self, *, force: bool = False) -> dict[str, Any]:
@@ -97,9 +100,10 @@ class AuthenticationClient:
 
         Raises:
             NotAuthenticated: There is no token, or it is no longer good; then it is forgotten.
-            FrameworkError: As any call.
+            FrameworkError: As any call, and where the answer has no token.
+            RuntimeError: It is called by a hook of a sign-in.
         """
-        async with self._lock:
+        async with self._turn():
             if self.result is not None and not force:
                 return self.result
             token = self.access_token
@@ -135,7 +139,7 @@ class AuthenticationClient:
     async def send_token(self, context: HookContext) -> None:
         """Be the before hook of every call that sends the token; not to other servers.
 
-        Calls that begin while somebody signs in wait for that.
+        Calls that begin while somebody signs in wait for that, but for those of its own hooks.
         """
         service = context.service.service
         if not isinstance(service, RestService) or service.connection is not self._client.rest:
@@ -143,7 +147,7 @@ class AuthenticationClient:
         if context.path == self.path:
             if context.method == "create":
                 return
-        elif self._lock.locked():
+        elif self._lock.locked() and _SIGNING_IN.get() is not self:
             async with self._lock:
                 pass
         token = self.access_token
@@ -151,11 +155,18 @@ class AuthenticationClient:
             own = {self._header: f"{self._scheme} {token}"}
             context.params.headers = merge_headers(own, context.params.headers)
 
+    def _turn(self) -> asyncio.Lock:
+        if _SIGNING_IN.get() is self:  # who would wait for itself
+            raise RuntimeError(
+                f"a hook of a sign-in signs in again; let it leave out the path {self.path!r}"
+            )
+        return self._lock
+
     async def _create(
         self, data: Mapping[str, Any], params: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         try:
-            result: dict[str, Any] = await self._client.service(self.path).create(data, params)
+            result = await self._ask(data, params)
         except FrameworkError as error:
             self.result = None
             if error.code in _STALE:
@@ -165,6 +176,20 @@ class AuthenticationClient:
         self.storage[self._key] = result["accessToken"]
         self._client.emit("login", result)
         return result
+
+    async def _ask(self, data: Mapping[str, Any], params: Any) -> dict[str, Any]:
+        before = _SIGNING_IN.get()
+        _SIGNING_IN.set(self)
+        try:
+            result = await self._client.service(self.path).create(data, params)
+        finally:
+            _SIGNING_IN.set(before)
+        if isinstance(result, dict) and isinstance(result.get("accessToken"), str):
+            return result
+        raise BadGateway(
+            f"the answer of {self.path!r} has no `accessToken`; give the path of the authentication"
+            " service: authentication(path=...)"
+        )
 
 
 def authentication(**options: Any) -> Callable[[Any], None]:
