@@ -173,6 +173,30 @@ async def test_connections_are_used_again(kind):
             assert server.connections == 1
 
 
+HINT = b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "hint", [HINT, 2 * HINT, b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["hint", "hints", "continue"]
+)
+async def test_what_is_said_before_an_answer_is_none(kind, hint):
+    with raw_server(hint + answer([1]), answer([2])) as server:
+        async with kind.client(server.url, timeout=SOON) as client:
+            assert await settled(client.service("items").find()) == [1]
+            assert await settled(client.service("items").find()) == [2]
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize("kind", [each for each in KINDS if each.library == "fetch"], ids=str)
+async def test_who_says_things_without_end_is_left(kind):
+    with raw_server(100 * HINT + answer([1]), answer([2])) as server:
+        async with kind.client(server.url, timeout=SOON) as client:
+            with pytest.raises(errors.FrameworkError, match="was answered 103"):
+                await settled(client.service("items").find())
+            assert await settled(client.service("items").find()) == [2]
+        assert server.connections == 2
+
+
 async def test_a_client_that_was_closed_opens_again(kind):
     with raw_server(answer([1]), answer([2])) as server:
         async with kind.client(server.url) as client:

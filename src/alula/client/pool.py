@@ -19,6 +19,8 @@ __all__ = ["ConnectionPool", "Exchange"]
 
 _CHUNK = 65_536
 _KEPT = 16  # idle connections to one server
+_FIRST_FINAL = 200  # what is below comes before an answer
+_HINTS = 10
 
 Origin = tuple[str, str]
 
@@ -90,7 +92,7 @@ class Exchange:
             response = connection.getresponse()
             self._answered = True
             body = self._read(sock, response)
-            whole = not response.will_close
+            whole = not response.will_close and response.status >= _FIRST_FINAL
             headers: Any = response.headers  # a mapping in all but name
             return Response(response.status, headers, body)
         except (OSError, http.client.HTTPException) as error:
@@ -158,6 +160,18 @@ class Exchange:
         return b"".join(parts)
 
 
+class _Answer(http.client.HTTPResponse):
+    """Passes over what servers say before they answer, such as 103 Early Hints."""
+
+    def begin(self) -> None:
+        super().begin()
+        for _ in range(_HINTS):
+            if self.status < _FIRST_FINAL and self.status != http.client.SWITCHING_PROTOCOLS:
+                nothing: Any = None  # by which the head is read anew
+                self.headers = nothing
+                super().begin()
+
+
 class ConnectionPool:
     """Open connections, by the origin they lead to; safe to use from several threads."""
 
@@ -182,10 +196,13 @@ class ConnectionPool:
         """Return a connection that is not open yet."""
         scheme, netloc = origin
         if scheme == "http":
-            return http.client.HTTPConnection(netloc)
-        if self._context is None:
-            self._context = ssl.create_default_context()
-        return http.client.HTTPSConnection(netloc, context=self._context)
+            connection = http.client.HTTPConnection(netloc)
+        else:
+            if self._context is None:
+                self._context = ssl.create_default_context()
+            connection = http.client.HTTPSConnection(netloc, context=self._context)
+        connection.response_class = _Answer
+        return connection
 
     def give_back(self, origin: Origin, connection: http.client.HTTPConnection) -> None:
         """Keep a connection for the next request."""
