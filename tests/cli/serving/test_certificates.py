@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import signal
 import ssl
@@ -9,12 +10,14 @@ from contextlib import closing
 
 import pytest
 import trustme
-from tests.cli.serving.commands import running
+from tests.cli.serving.commands import SOURCE, running
 
 from alula.cli.failures import Missing
 from alula.cli.serving.certificates import check_certificate
+from alula.cli.serving.process import WorkerProcess
 from alula.cli.serving.running import produce
 from alula.cli.serving.settings import WorkerSettings
+from alula.listening import listen_at_port
 
 SECONDS = 60
 CODE = """
@@ -100,6 +103,23 @@ def test_a_key_with_a_password_asks_nobody_for_it(files, tmp_path):
 def test_a_key_alone(files):
     with pytest.raises(Missing, match="--ssl-keyfile needs --ssl-certfile"):
         check_certificate(None, files[1])
+
+
+async def test_a_worker_says_in_a_line_what_is_wrong_with_a_new_one(
+    files, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", SOURCE)
+    (tmp_path / "app.py").write_text(CODE)
+    (tmp_path / "cert.pem").write_text("no certificate")
+    settings = WorkerSettings("app:app", ssl_certfile=files[0], ssl_keyfile=files[1])
+    with listen_at_port("127.0.0.1", 0) as sock:
+        worker = await WorkerProcess.start(settings, sock)
+        async with asyncio.timeout(SECONDS):
+            assert await worker.ended == 1
+    said = capfd.readouterr().err
+    assert said.startswith(f"alula: {files[0]} and {files[1]} can not be used: ")
+    assert len(said.splitlines()) == 1
 
 
 def test_nothing_is_served_with_what_can_not_be_used(files):

@@ -1,4 +1,4 @@
-"""Certificates: looked at once, before there are workers that would all fail with them."""
+"""Certificates: looked at before a server gets them, to say in a line what is wrong with them."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ import typer
 from alula.cli.application import load_application
 from alula.cli.failures import Missing, report
 from alula.cli.serving.announcing import announce
+from alula.cli.serving.certificates import check_certificate
 from alula.cli.serving.failing import failing
 from alula.cli.serving.settings import READY, WorkerSettings
 from alula.cli.terminal import FAILURE, complain
@@ -148,6 +149,7 @@ class _Life:
 
     async def _start(self) -> Server:
         settings = self._settings
+        check_certificate(settings.ssl_certfile, settings.ssl_keyfile)  # it may be a new one
         options: dict[str, Any] = {
             "early": settings.early,
             "linger": settings.linger,
