@@ -123,6 +123,11 @@ class TestConfigure:
         assert app.configure(plugin) is app
         assert app.get("plugged") is True
 
+    @pytest.mark.parametrize("plugin", [None, "rest"])
+    def test_refuses_what_is_no_plugin(self, app, plugin):
+        with pytest.raises(TypeError, match=rf"configure\({plugin!r}\): a plugin is a function"):
+            app.configure(plugin)
+
     def test_refuses_an_asynchronous_plugin(self, app, recwarn):
         async def plugin(given):
             """Is never run."""

@@ -74,8 +74,13 @@ class App(EventEmitter, Hookable):
         """Call ``function`` with the application: a plugin registers what it brings.
 
         Raises:
-            TypeError: The function is asynchronous; it could not be waited for here.
+            TypeError: It is no function, or asynchronous; that could not be waited for here.
         """
+        if not callable(function):
+            raise TypeError(
+                f"configure({function!r}): a plugin is a function that takes the application, and"
+                " that is called here, not before"
+            )
         result = function(self)
         if hasattr(result, "__await__"):
             if asyncio.iscoroutine(result):

@@ -34,6 +34,13 @@ def test_settings_are_set_and_read_by_name(web):
     assert web.get("unknown") is None
 
 
+async def test_a_plugin_is_called_with_the_application(web):
+    assert web.configure(lambda app: app.use(fail)) is web
+    assert (await call(web)).status == 400
+    with pytest.raises(TypeError, match=r"rest\(\) configures what express\(App\(\)\) returns"):
+        web.configure(rest())
+
+
 async def test_get_with_one_argument_that_starts_with_a_slash_is_no_setting(web):
     web.set("/path", "value")
     with pytest.raises(TypeError, match="the route '/path' has no handler"):

@@ -130,11 +130,6 @@ class ExpressApplication(WebApplication):
         """Register an error hook for all services."""
         return self.app.error(*methods)
 
-    def configure(self, function: Callable[[Self], Any]) -> Self:
-        """Call a plugin with this application (see `App.configure`)."""
-        App.configure(self, function)  # type: ignore[type-var]  # it only calls the plugin
-        return self
-
     def on(self, event: str, listener: Any = None) -> Any:
         """Listen to an event of the application."""
         return self.app.on(event, listener)

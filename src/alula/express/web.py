@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, Self, overload
 
+from alula.app import App
 from alula.compose import name_of
 from alula.errors import NotFound, Unavailable
 from alula.express.body_reader import parse_size
@@ -111,6 +112,15 @@ class WebApplication(Router):
         """The function that reads query strings: the setting ``query parser``, or Alula's own."""
         parser: Callable[[str], dict[str, Any]] = self.settings.get("query parser", parse)
         return parser
+
+    def configure(self, function: Callable[[Self], Any]) -> Self:
+        """Call a plugin with this application (see `App.configure`).
+
+        Raises:
+            TypeError: It is no plugin, or none for such an application.
+        """
+        App.configure(self, function)  # type: ignore[type-var]  # it only calls the plugin
+        return self
 
     # -- requests ------------------------------------------------------------------------------
 

@@ -25,9 +25,7 @@ class Service:
 
 
 def app_with(**options):
-    app = express()
-    health(**options)(app)
-    return app
+    return express().configure(health(**options))
 
 
 async def ready(app):
