@@ -99,7 +99,7 @@ def url_of(scheme: str, name: Any) -> str:
     """
     if not isinstance(name, tuple):
         return f"unix:{name}"
-    host: str = _REACHABLE.get(name[0], name[0])
+    host = str(_REACHABLE.get(name[0], name[0]))
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{name[1]}"
 
 
