@@ -18,7 +18,7 @@ Listener = TypeVar("Listener", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _log = logging.getLogger("alula.events")
-_PATIENCE = 5.0  # seconds of waiting in silence for what does not end
+_PATIENCE = 5.0  # seconds between two warnings about listeners that have not ended
 
 
 class EventEmitter:
@@ -136,7 +136,7 @@ class HeldEvents:
 
     def __exit__(self, *_: object) -> None:
         _held.reset(self._token)
-        self._belongs = None  # for what was begun inside and goes on beside
+        self._belongs = None  # tasks that were begun inside may go on, and hold nothing any more
 
     def drop(self) -> None:
         """Forget what was held so far."""

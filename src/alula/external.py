@@ -24,7 +24,7 @@ class GuardedRecord(dict[str, Any]):
     Args:
         record: All properties.
         outside: What may leave, without anything that is guarded itself.
-        by: Who says so, for whoever would do it a second time.
+        by: What has made it, so that the same hook can tell that it need not guard it again.
 
     Attributes:
         outside: As given.

@@ -82,7 +82,7 @@ class HookTable:
 
 
 class _HookNext(Next):
-    """The ``next`` of an around hook: it keeps what a retry has to begin with."""
+    """The ``next`` of an around hook; each further call of it is a new attempt (a retry)."""
 
     __slots__ = ("_result",)
 
@@ -90,7 +90,7 @@ class _HookNext(Next):
         context: HookContext = self._args[0]
         if self.pending is None:
             self._result = context.result
-        else:  # what the first time set would take the method's place
+        else:  # a result that is left from the attempt before would take the method's place
             context.result, context.dispatch, context.error = self._result, UNSET, None
         self.pending = self._inner(context)
         return self.pending

@@ -42,7 +42,7 @@ def current_request_id() -> str | None:
 
 
 def new_request_id() -> str:
-    """Return a new id: 32 hexadecimal digits by chance."""
+    """Return a new id: 32 random hexadecimal digits."""
     return os.urandom(16).hex()
 
 

@@ -117,8 +117,8 @@ class ServiceHandle(EventEmitter, Hookable):
         self.events = tuple(dict.fromkeys((*EVENT_OF_METHOD.values(), *(custom or ()))))
         self._callable = tuple(dict.fromkeys((*standard, *self.methods)))
         self._app_hooks = app_hooks or HookTable()
-        self._runs: dict[str, Run] = {}
-        self._quick: dict[str, Run] = {}
+        self._runs: dict[str, Run] = {}  # every method with its hooks and its event
+        self._quick: dict[str, Run] = {}  # methods without hooks, for calls without an event
         self._late: LateStart | None = None
         for name in self._callable:
             if name not in STANDARD_METHODS:
@@ -253,7 +253,7 @@ class ServiceHandle(EventEmitter, Hookable):
             call = _caller(self.service, name)
             composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, call))
             self._runs[name] = self._complete(composed)
-            if composed is call:  # without hooks, what comes behind them is for events alone
+            if composed is call:  # there are no hooks
                 self._quick[name] = call
 
     async def _call(

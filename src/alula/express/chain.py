@@ -25,7 +25,7 @@ Out: TypeAlias = Callable[..., Awaitable[None]]
 
 
 GO_ON: Final = object()
-"""What a claim ends with where it turns out that the following steps are to answer."""
+"""What a claim that was awaited returns where the following steps are to answer after all."""
 
 
 class Step(NamedTuple):

@@ -14,7 +14,10 @@ __all__ = ["OwnContext"]
 
 
 class OwnContext(asyncio.Protocol):
-    """Stands before a protocol of uvicorn's, and has it begin requests as the connection began."""
+    """Stands before a protocol of uvicorn's: every request gets a copy of the first context.
+
+    That is the context in which the connection was made, before any request.
+    """
 
     _context: Context
 

@@ -18,7 +18,7 @@ PATIENCE_SECONDS: float = 20
 
 
 class Patience(asyncio.Protocol):
-    """What a protocol of uvicorn's gets to know from time to time about its client."""
+    """Stands before a protocol of uvicorn's, and ends connections whose client stays silent."""
 
     transport: asyncio.Transport
     connections: set[Any]

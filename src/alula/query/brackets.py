@@ -105,10 +105,11 @@ def _place(result: dict[str, Any], name: str, groups: list[str], value: Any, lim
 
 
 class _Numbered:
-    """A list while it grows, or a mapping that was one or may not be one.
+    """What stands at a name while keys are merged, if some of its keys may be indexes.
 
-    Items have strings as keys in either case: a list with gaps takes no room for them, and a list
-    that turns out to be a mapping becomes one by a change of mind.
+    It is a list as long as nothing speaks against that, and a mapping once it has names as keys or
+    more items than a list may have. Items have strings as keys in either case: so gaps in a list
+    take no room, and what becomes a mapping need not be copied.
     """
 
     __slots__ = ("is_list", "items", "next", "stays")
@@ -118,7 +119,7 @@ class _Numbered:
         # Where a value goes that comes without a key.
         self.next = next_index
         self.is_list = next_index <= limit
-        # Whether a list that names turn into a mapping goes on taking values without a key.
+        # Whether it still takes values without a key once names have made a mapping of it.
         self.stays = False
 
     def put(self, key: str, value: Any) -> None:

@@ -15,7 +15,7 @@ from alula.query.criteria import And, Or, Where
 __all__ = ["LONG", "Budget", "Walk", "weight_of"]
 
 LONG: Final = 1000
-"""What is looked at less often than this in one step is not counted, so that it costs nothing."""
+"""Lists whose elements times the tests are no more than this are not counted: counting costs."""
 
 
 class Budget:

@@ -133,7 +133,7 @@ def _on_value(name: str, wanted: Any) -> Test:
 def _has_element(wanted: And | tuple[tuple[str, Any], ...]) -> Test:
     """Return the test of ``$elemMatch``: of elements themselves, or of the fields in them."""
     if isinstance(wanted, And):
-        # What is in there counts where the list is met, times the tests.
+        # Without a limit of its own: `weight_of` counts every element once for each test in here.
         meets = _on_fields_of_element(_criterion(wanted, Budget()))
     else:
         meets = _all(_tests(wanted, _on_value))
@@ -254,7 +254,8 @@ def _reach_through(
     items: Sequence[Any], path: list[str], at: int, walk: Walk, *, expand: bool
 ) -> list[Any]:
     """Do the same for a list on the way: each object in it, and the element a number names."""
-    # Numbers lead to one list on several ways, whose number would grow with each level.
+    # An index and the objects beside it can lead to the same inner list. Each list is gone through
+    # once for each part of the name; else the ways to it would double with every level.
     if (id(items), at) in walk.seen:
         return []
     walk.seen.add((id(items), at))
