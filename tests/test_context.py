@@ -273,6 +273,11 @@ class TestHookContext:
         context.params.query["b"] = 2
         assert spread["query"] == {"a": 1}
 
+    def test_params_in_the_place_of_params_stay_themselves(self):
+        context = HookContext(None, Handle(), "find", Params())
+        context.params = others = Params(user="ann")
+        assert context.params is others
+
     def test_a_query_that_a_schema_has_checked_stays_one(self):
         context = HookContext(None, Handle(), "find", Params())
         checked = ValidatedQuery({"name": {"$regex": "a"}}, ["$regex"], [])
