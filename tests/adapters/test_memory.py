@@ -354,7 +354,7 @@ class TestLongLists:
             service.remove(1, outside),
             service.remove(None, outside),
         ):
-            with pytest.raises(BadRequest, match="too many conditions for the long lists of these"):
+            with pytest.raises(BadRequest, match="too many conditions for these records"):
                 await call
         assert len(await service.find()) == 1
 

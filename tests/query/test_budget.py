@@ -6,7 +6,7 @@ import pytest
 
 from alula.errors import BadRequest
 from alula.query import SUPPORTED_OPERATORS, Grammar, predicate
-from alula.query.budget import LONG, Budget, weight_of
+from alula.query.budget import LONG, MANY, Budget, weight_of
 
 grammar = Grammar(operators=SUPPORTED_OPERATORS)
 LIST = list(range(2 * LONG))
@@ -46,7 +46,7 @@ def test_without_a_limit_nothing_is_refused():
 def test_a_limit_is_for_all_records_together():
     meets = predicate(grammar.read({"n": -1}).criteria, 3 * len(LIST))
     assert [meets(RECORD) for _ in range(3)] == [False] * 3
-    with pytest.raises(BadRequest, match="too many conditions for the long lists"):
+    with pytest.raises(BadRequest, match="too many conditions for these records and their lists"):
         meets(RECORD)
 
 
@@ -59,7 +59,7 @@ def test_a_limit_is_for_all_records_together():
         {"deep.absent": 1},
         {"absent": {"$nin": [1, 2]}},
         {"n.5": 5},
-        {"$or": [{"short.x": number} for number in range(200)]},
+        {"$or": [{"short.x": number} for number in range(MANY)]},
     ],
 )
 def test_what_is_short_does_not_count(raw):
@@ -101,3 +101,25 @@ def test_every_element_counts_once_for_each_test(raw, steps):
 )
 def test_strings_and_numbers_are_one_look(name, wanted, weight):
     assert weight_of(name, wanted) == weight
+
+
+class TestManyConditions:
+    """A query that is long itself pays for each record, and for short lists, too."""
+
+    def test_each_record_counts(self):
+        raw = {"$or": [{"absent": number} for number in range(MANY + 1)]}
+        assert steps_of(raw, {"a": 1}) == MANY + 1
+
+    def test_and_every_list(self):
+        raw = {"$or": [{"short": -1} for _ in range(MANY + 1)]}
+        assert steps_of(raw) == (MANY + 1) * (1 + len(RECORD["short"]))
+
+    def test_values_of_one_condition_are_no_conditions(self):
+        assert steps_of({"a": {"$in": list(range(1000))}}, {"a": 1}) == 0
+
+    def test_fewer_do_not(self):
+        assert steps_of({"$or": [{"short": -1} for _ in range(MANY)]}) == 0
+
+    def test_without_a_limit_nothing_is_counted(self):
+        criteria = grammar.read({"$or": [{"absent": 1}] * (MANY + 1)}).criteria
+        assert Budget(None, criteria).conditions == 0

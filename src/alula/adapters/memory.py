@@ -32,7 +32,7 @@ _ATOMS = ATOMS | {bytes, complex, date, datetime, time, timedelta, Decimal, UUID
 _KEPT_ORDERS = 8
 
 _MAX_STEPS = 1_000_000
-"""How many elements of long lists a query from outside may look at: some tenths of a second."""
+"""What a query from outside may look at, see `predicate`: some tenths of a second."""
 
 
 class MemoryService(AdapterService):

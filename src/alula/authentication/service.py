@@ -145,8 +145,7 @@ class AuthenticationService:
         Raises:
             LookupError: There is none.
         """
-        strategy = self._strategies.get(name)
-        if strategy is None:
+        if (strategy := self._strategies.get(name)) is None:
             known = ", ".join(self._strategies) or "none"
             raise LookupError(f"no strategy is registered as {name!r}; there are: {known}")
         return strategy

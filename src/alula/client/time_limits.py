@@ -54,8 +54,7 @@ class TimeLimit:
         self.expired = False
 
     def __enter__(self) -> None:
-        task = asyncio.current_task()
-        if task is None:
+        if (task := asyncio.current_task()) is None:
             raise RuntimeError("a call has to be awaited in a task")
         self._task, self._cancelling = task, task.cancelling()
         self._line.join(self)

@@ -102,8 +102,7 @@ class Request:
         Raises:
             BadRequest: It is over the limits.
         """
-        query = self._query
-        if query is None:
+        if (query := self._query) is None:
             raw = self.scope["query_string"].decode("latin-1")
             query = self._query = self.app.query_parser(raw) if raw else {}
         return query

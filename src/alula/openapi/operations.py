@@ -150,8 +150,7 @@ class ServiceOperations:
     # -- parts ---------------------------------------------------------------------------------
 
     def _parameters(self, method: str, member: bool) -> list[dict[str, Any]]:
-        known = self._queries.get(method)
-        if known is not None:
+        if (known := self._queries.get(method)) is not None:
             only = ("$select",) if member else ()
             return query_parameters(known[1], known[0], self._components, only=only)
         return open_parameters(paging=self._facts.adapter is not None, find=not member)

@@ -1,6 +1,7 @@
-"""How much of long lists one query may look at, since nothing else runs meanwhile.
+"""How much one query may look at, since nothing else runs meanwhile.
 
-Conditions times elements can be very many, from one short request to one large record.
+Conditions times elements can be very many, from one short request to one large record; so can
+conditions times records.
 """
 
 from __future__ import annotations
@@ -12,23 +13,36 @@ from alula.errors import BadRequest
 from alula.query.compare import is_number
 from alula.query.criteria import And, Or, Where
 
-__all__ = ["LONG", "Budget", "Walk", "weight_of"]
+__all__ = ["LONG", "MANY", "Budget", "Walk", "weight_of"]
 
 LONG: Final = 1000
 """Lists whose elements times the tests are no more than this are not counted: counting costs."""
 
+MANY: Final = 50
+"""With more conditions than that, each is counted for each record, and so are all lists."""
+
+_NO_CRITERIA: Final = And(())
+
 
 class Budget:
-    """The elements of long lists that one query may look at.
+    """The elements of long lists that one query may look at, and records where it is long itself.
 
     Args:
         steps: How many; None for any number.
+        criteria: What the query says.
+
+    Attributes:
+        conditions: What each record costs; 0 where that is not counted.
+        uncounted: Lists whose elements times the tests are no more than this are not counted.
     """
 
-    __slots__ = ("left",)
+    __slots__ = ("conditions", "left", "uncounted")
 
-    def __init__(self, steps: int | None = None) -> None:
+    def __init__(self, steps: int | None = None, criteria: And = _NO_CRITERIA) -> None:
         self.left: float = inf if steps is None else steps
+        conditions = 0 if steps is None else _tests_in(criteria)
+        self.conditions = conditions if conditions > MANY else 0
+        self.uncounted = 0 if self.conditions else LONG
 
     def spend(self, steps: int) -> None:
         """Count what is looked at.
@@ -39,8 +53,8 @@ class Budget:
         self.left -= steps
         if self.left < 0:
             raise BadRequest(
-                "The query has too many conditions for the long lists of these records; send"
-                " fewer, or conditions that lead to fewer records"
+                "The query has too many conditions for these records and their lists; send fewer,"
+                " or conditions that lead to fewer records"
             )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from alula.errors import BadRequest
-from alula.query.budget import LONG, Budget, Walk, weight_of
+from alula.query.budget import Budget, Walk, weight_of
 from alula.query.compare import ARRAYS, MISSING, element_index, is_nan, is_number
 from alula.query.criteria import And, Criterion, Where
 from alula.query.operators import VALUE_TESTS, Test, pattern_of, truth_of
@@ -41,14 +41,24 @@ def predicate(criteria: And, max_steps: int | None = None) -> Callable[[Record],
     Args:
         criteria: Those of a `Query`.
         max_steps: How many elements of long lists it may look at, over all records; None for any
-            number. A list counts once for each condition.
+            number. A list counts once for each condition. Where there are more than fifty
+            conditions, all lists count, and each record as much as there are conditions.
 
     Raises:
         BadRequest: The value of an opened operator makes no sense (an invalid ``$regex``), or
             records in memory can not be tested for the operator. By the function: there are too
-            many conditions for the lists of the records.
+            many conditions for the records and their lists.
     """
-    return _criterion(criteria, Budget(max_steps))
+    budget = Budget(max_steps, criteria)
+    meets = _criterion(criteria, budget)
+    if not budget.conditions:
+        return meets
+
+    def counted(record: Record) -> bool:
+        budget.spend(budget.conditions)
+        return meets(record)
+
+    return counted
 
 
 def _criterion(criterion: Criterion, budget: Budget) -> Test:
@@ -175,7 +185,7 @@ def _on_field(field: str, budget: Budget) -> Builder:
 
 
 def _count(items: Sequence[Any], budget: Budget, weight: int = 1) -> None:
-    if len(items) * weight > LONG:
+    if len(items) * weight > budget.uncounted:
         budget.spend(len(items) * weight)
 
 
@@ -218,7 +228,7 @@ def _on_path(field: str, name: str, wanted: Any, budget: Budget) -> Test:
                 walk = Walk()
                 found = _reach(value, path, at, walk, expand=expand)
                 steps = walk.steps + len(found) * weight
-                if steps > LONG:
+                if steps > budget.uncounted:
                     budget.spend(steps)
                 return any(map(test, found))
             value = value.get(part, MISSING)

@@ -68,8 +68,7 @@ def validate_data(validator: Any) -> Hook:
     find = _by_method(validator)
 
     async def validate_data_hook(context: HookContext, next: Any = None) -> None:
-        checker = find(context.method)
-        if checker is not None and context.method not in _NO_DATA:
+        if (checker := find(context.method)) is not None and context.method not in _NO_DATA:
             context.data = _checked(checker, context.data)
         if next is not None:
             await next()

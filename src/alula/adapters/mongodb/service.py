@@ -218,8 +218,7 @@ class MongoDBService(AdapterService):
     def _whole_query(self, params: Params) -> Query:
         """Return the query of a call with the size of its page."""
         query = self._grammar.read(params.query)
-        pagination = self.options_for(params).pagination
-        if pagination is not None:
+        if (pagination := self.options_for(params).pagination) is not None:
             query = replace(query, limit=pagination.limit(query.limit))
         return ranged(query, params)
 
@@ -227,8 +226,7 @@ class MongoDBService(AdapterService):
         self, model: Collection, query: Query, params: Params, **limit: int
     ) -> AsyncCommandCursor[Record]:
         stages = with_own_stages(self._terms.stages(query, params), params.pipeline)
-        options: dict[str, Any] = options_for("aggregate", params) | limit
-        return await model.aggregate(stages, **options)
+        return await model.aggregate(stages, **(options_for("aggregate", params) | limit))
 
     # -- the six methods of the store ----------------------------------------------------------
 

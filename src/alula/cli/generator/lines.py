@@ -12,8 +12,7 @@ __all__ = ["add_extra", "add_line", "append_lines", "replace_line"]
 
 def append_lines(text: str, *, lines: Sequence[str], unless: str = "") -> str:
     """Return text with lines at its end, unless the last of them, or ``unless``, is in it."""
-    marks = [line for line in text.splitlines() if line.startswith(unless or lines[-1])]
-    if marks:
+    if any(line.startswith(unless or lines[-1]) for line in text.splitlines()):
         return text
     gap = "" if not text or text.endswith("\n") else "\n"
     return f"{text}{gap}{chr(10) * bool(text)}{chr(10).join(lines)}\n"

@@ -125,9 +125,8 @@ class Checks:
     async def _run_all(self) -> dict[str, str]:
         tasks = {name: self._begun(name, check) for name, check in self._checks.items()}
         await asyncio.wait(tasks.values(), timeout=self._timeout)
-        states = {name: self._state_of(name, task) for name, task in tasks.items()}
-        self._last = states
-        return states
+        self._last = {name: self._state_of(name, task) for name, task in tasks.items()}
+        return self._last
 
     def _begun(self, name: str, check: Check) -> asyncio.Task[None]:
         """Begin a check, unless it has not ended since it was late: probes must not pile it up."""
