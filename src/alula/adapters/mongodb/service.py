@@ -226,7 +226,8 @@ class MongoDBService(AdapterService):
         self, model: Collection, query: Query, params: Params, **limit: int
     ) -> AsyncCommandCursor[Record]:
         stages = with_own_stages(self._terms.stages(query, params), params.pipeline)
-        return await model.aggregate(stages, **(options_for("aggregate", params) | limit))
+        options: dict[str, Any] = options_for("aggregate", params) | limit
+        return await model.aggregate(stages, **options)
 
     # -- the six methods of the store ----------------------------------------------------------
 
