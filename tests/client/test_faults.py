@@ -296,32 +296,21 @@ class TestGivingUp:
         controller.abort()
 
     @pytest.mark.parametrize("kind", WAITING, ids=str)
-    async def test_cancelling_a_call_with_a_signal(self, kind):
+    @pytest.mark.parametrize(
+        "ends", [["cancel"], ["cancel", "abort"], ["abort", "cancel"]], ids=str
+    )
+    async def test_who_cancels_is_heard_beside_a_signal(self, kind, ends):
         controller = AbortController()
         with raw_server(STALL) as server:
             async with kind.client(server.url) as client:
                 given = {"signal": controller.signal}
                 call = asyncio.create_task(client.service("items").find(connection=given))
                 assert await asyncio.to_thread(server.stalled.wait, SOON)
-                call.cancel()
+                for end in ends:
+                    {"cancel": call.cancel, "abort": controller.abort}[end]()
                 with pytest.raises(asyncio.CancelledError):
                     await call
                 assert await asyncio.to_thread(server.disconnected.wait, SOON)
-
-    @pytest.mark.parametrize("kind", WAITING, ids=str)
-    @pytest.mark.parametrize("cancelled_first", [True, False])
-    async def test_who_cancels_is_heard_beside_a_signal(self, kind, cancelled_first):
-        controller = AbortController()
-        with raw_server(STALL) as server:
-            async with kind.client(server.url) as client:
-                given = {"signal": controller.signal}
-                call = asyncio.create_task(client.service("items").find(connection=given))
-                assert await asyncio.to_thread(server.stalled.wait, SOON)
-                ends = [call.cancel, controller.abort]
-                for end in ends if cancelled_first else reversed(ends):
-                    end()
-                with pytest.raises(asyncio.CancelledError):
-                    await call
 
 
 class TestTryingAgain:
