@@ -1,7 +1,8 @@
-"""The measures of the house: short files, short functions, more tests than code.
+"""The measures of the house: no file or function too long to read, more tests than code.
 
-They follow from good rooms. Where one fails, look for the room that does two jobs; never cut a
-function in two to please the figure.
+They follow from good rooms. Where one fails, look for the room that does two jobs; never cut or
+glue for the figure. There is no median: a median pulls every file down, and files that are always
+read together are one file.
 """
 
 from __future__ import annotations
@@ -9,17 +10,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import quantiles
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 
-MEDIAN_FILE = 130
-LONGEST_FILE = 400
-MEDIAN_FUNCTION = 5
-P90_FUNCTION = 22
-LONGEST_FUNCTION = 55
+LONGEST_FILE = 450
+P90_FUNCTION = 25
+LONGEST_FUNCTION = 60
 TESTS_TO_CODE = 1.5
 
 
@@ -63,18 +62,13 @@ def functions(files) -> dict[str, int]:
 
 
 def test_files_are_short(files):
-    # The empty __init__ of a package would make the median look better than it is.
-    typical = median(filter(None, files.values()))
     assert over(LONGEST_FILE, files) == {}
-    assert typical <= MEDIAN_FILE
 
 
 def test_functions_are_short(functions):
-    lines = functions.values()
-    typical, p90 = median(lines), quantiles(lines, n=10, method="inclusive")[-1]
+    p90 = quantiles(functions.values(), n=10, method="inclusive")[-1]
     assert over(LONGEST_FUNCTION, functions) == {}
     assert p90 <= P90_FUNCTION
-    assert typical <= MEDIAN_FUNCTION
 
 
 def test_there_are_more_tests_than_code(files):
@@ -115,8 +109,8 @@ class Room:
 def test_counts_the_lines_of_python_files_of_our_own(tmp_path):
     (tmp_path / "node_modules").mkdir()
     for name in ("long.py", "node_modules/foreign.py", "text.md"):
-        (tmp_path / name).write_text("line\n" * 401)
-    (tmp_path / "short.py").write_text("line\n" * 400)
+        (tmp_path / name).write_text("line\n" * 451)
+    (tmp_path / "short.py").write_text("line\n" * 450)
     lines = lines_of_files(tmp_path)
-    assert lines == {"long.py": 401, "short.py": 400}
-    assert over(LONGEST_FILE, lines) == {"long.py": 401}
+    assert lines == {"long.py": 451, "short.py": 450}
+    assert over(LONGEST_FILE, lines) == {"long.py": 451}
