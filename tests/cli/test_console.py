@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 import signal
 import sys
 import threading
+import time
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -75,26 +77,51 @@ class TestLines:
         assert "ZeroDivisionError" in result.stderr
         assert "not this" not in result.output
 
-    def test_ctrl_c_cancels_a_line_and_no_more(self, run):
-        def interrupt():
-            while not seen.is_set():
-                pass
+    @pytest.mark.parametrize(
+        "waiting",
+        [
+            "await asyncio.sleep(600)",
+            "time.sleep(600)",
+            "while True: pass",
+            # Another task holds the loop: the first Ctrl+C asks, the second one ends it.
+            "asyncio.get_running_loop().call_soon(time.sleep, 600); await asyncio.sleep(600)",
+        ],
+    )
+    def test_ctrl_c_ends_a_line_and_no_more(self, run, waiting):
+        times = 2 if "call_soon" in waiting else 1
+        with interrupted(times):
+            result = run("import asyncio, time", "tell_the_test()", waiting, "", "print('on')")
+        assert result.exit_code == 0, result.output
+        assert result.stderr.split() == ["KeyboardInterrupt"]
+        assert "on" in result.stdout.splitlines()
+        assert "torn down" in result.stdout
+
+    def test_a_cancelled_line_that_nobody_interrupted_fails(self, run):
+        result = run("import asyncio", "raise asyncio.CancelledError")
+        assert result.exit_code == 1
+        assert "CancelledError" in result.stderr
+
+
+@contextlib.contextmanager
+def interrupted(times=1):
+    """Press Ctrl+C so often, a moment after a line has called `tell_the_test`."""
+
+    def interrupt():
+        assert seen.wait(60)
+        for _ in range(times):
+            time.sleep(0.3)
             os.kill(os.getpid(), signal.SIGINT)
 
-        seen = threading.Event()
-        builtins.tell_the_test = seen.set
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        try:
-            waiting = "tell_the_test(); await asyncio.sleep(600)"
-            result = run("import asyncio", waiting, "print('on')")
-        finally:
-            seen.set()
-            del builtins.tell_the_test
-            thread.join()
-        assert result.exit_code == 0, result.output
-        assert "KeyboardInterrupt" in result.stderr
-        assert "on" in result.stdout.splitlines()
+    seen = threading.Event()
+    builtins.tell_the_test = seen.set
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        yield
+    finally:
+        seen.set()
+        del builtins.tell_the_test
+        thread.join()
 
 
 class Terminal:
@@ -103,8 +130,10 @@ class Terminal:
     def __init__(self, *lines):
         self.lines = list(lines)
         self.prompts = []
+        self.seconds = 0
 
     def __call__(self, prompt=""):
+        time.sleep(self.seconds)
         self.prompts.append(prompt)
         if not self.lines:
             raise EOFError
@@ -136,7 +165,32 @@ class TestATerminal:
         terminal("1 / 0")
         result = run()
         assert "ZeroDivisionError" in result.stderr
+        assert "IPython" not in result.stderr
+        assert "During handling" not in result.stderr
         assert result.exit_code == 0
+
+    def test_what_was_begun_goes_on_while_the_next_line_is_typed(self, run, terminal):
+        typed = terminal(
+            "import asyncio, time",
+            "begun = asyncio.create_task(asyncio.sleep(0.05))",
+            "print('done before the line:', begun.done())",
+        )
+        typed.seconds = 0.3
+        assert "done before the line: True" in run().stdout
+
+    def test_ctrl_c_where_something_in_the_background_holds_the_loop(self, run, terminal):
+        terminal(
+            "import asyncio, time",
+            "hold = lambda: (tell_the_test(), time.sleep(1))",
+            "handle = asyncio.get_running_loop().call_later(0.01, hold)",
+            "print('not this')",
+            "print('on')",
+        ).seconds = 0.1
+        with interrupted():
+            result = run()
+        assert result.stderr.count("KeyboardInterrupt") == 1
+        assert "not this" not in result.stdout
+        assert "on" in result.stdout.splitlines()
 
     def test_names_are_completed(self, run, terminal):
         terminal("import readline", "print(readline.get_completer()('teams_', 0))")

@@ -5,22 +5,21 @@ from __future__ import annotations
 import ast
 import asyncio
 import code
-import concurrent.futures
 import contextlib
 import inspect
 import keyword
 import re
+import signal
 import sys
 import threading
 import traceback
 from collections.abc import Coroutine, Iterator, Mapping
-from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from types import CodeType, TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
-__all__ = ["Console", "names_of", "open_console"]
+__all__ = ["Console", "LoopBetweenLines", "names_of", "open_console"]
 
 T = TypeVar("T")
 
@@ -39,31 +38,41 @@ def open_console(app: Any) -> bool:
         Exception: Whatever the set-up or the teardown raises.
     """
     names = names_of(app)
-    with _loop_beside() as loop:
-        _finish(loop, app.setup())
+    with asyncio.Runner() as runner, LoopBetweenLines(runner.get_loop()) as loop:
+        loop.run(app.setup())
         try:
             return _converse(names, loop)
         finally:
-            _finish(loop, app.teardown())
+            loop.run(app.teardown())
 
 
-def _converse(names: dict[str, Any], loop: asyncio.AbstractEventLoop) -> bool:
+def _converse(names: dict[str, Any], loop: LoopBetweenLines) -> bool:
     """Read and run lines, on a terminal with IPython where it is installed."""
     if not _is_typed():
         console = Console(names, loop)
         console.interact(banner="", exitmsg="")
         return not console.failed
-    try:
-        ipython: Any = import_module("IPython.terminal.embed")  # it is the user's, not ours
-    except ImportError:
+    ipython = _ipython()
+    if ipython is not None:
+        shell = ipython.InteractiveShellEmbed(banner1=_banner(names) + "\n", user_ns=names)
+        shell.loop_runner = loop.run
+        shell()
+    else:
         console = Console(names, loop)
         _prepare_line(console)
         console.interact(banner=_banner(names), exitmsg="")
-        return True
-    shell = ipython.InteractiveShellEmbed(banner1=_banner(names) + "\n", user_ns=names)
-    shell.loop_runner = partial(_finish, loop)
-    shell()
     return True
+
+
+def _ipython() -> Any:
+    """Return the module of IPython's prompt, None where it is not installed.
+
+    The prompt must not run inside the `except`: every error of a line would show this one, too.
+    """
+    try:
+        return import_module("IPython.terminal.embed")  # it is the user's, not ours
+    except ImportError:
+        return None
 
 
 def _is_typed() -> bool:
@@ -87,18 +96,18 @@ def _identifier(path: str) -> str:
 
 
 class Console(code.InteractiveConsole):
-    """Runs each line as a task of an event loop, which goes on meanwhile.
+    """Runs each line as a task of an event loop, which also runs while the next one is typed.
 
     Args:
         names: What is there by name.
-        loop: The event loop, which runs in another thread.
+        loop: Runs the lines.
 
     Attributes:
         names: As given, and what was named since.
         failed: Whether a line has failed.
     """
 
-    def __init__(self, names: Mapping[str, Any], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, names: Mapping[str, Any], loop: LoopBetweenLines) -> None:
         self.names: dict[str, Any] = {"__name__": "__console__", **names}
         super().__init__(self.names, _TYPED)
         self.failed = False
@@ -110,9 +119,9 @@ class Console(code.InteractiveConsole):
         return super().raw_input(prompt if _is_typed() else "")
 
     def runcode(self, code: CodeType) -> None:
-        """Run what was typed; Ctrl+C cancels it."""
+        """Run what was typed; Ctrl+C ends it."""
         try:
-            end = _finish(self._loop, self._run(code))
+            end = self._loop.run(self._run(code))
         except KeyboardInterrupt:
             self.write("\nKeyboardInterrupt\n")
         except BaseException as error:  # noqa: BLE001  # a prompt shows every error
@@ -146,35 +155,96 @@ def _own(error: BaseException) -> TracebackType | None:
     return stack
 
 
-def _finish(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in the loop, and return its result; what interrupts that cancels it."""
-    future = asyncio.run_coroutine_threadsafe(work, loop)
-    try:
-        return future.result()
-    except KeyboardInterrupt:
-        future.cancel()
-        with contextlib.suppress(concurrent.futures.CancelledError):
-            future.result()
-        raise
+class LoopBetweenLines:
+    """An event loop that runs in a thread of its own, and in this one while a line runs.
 
+    Python delivers Ctrl+C to the main thread alone. A line that blocks, such as `time.sleep(60)`,
+    can be interrupted only there, so the loop moves over for as long as the line takes.
 
-@contextlib.contextmanager
-def _loop_beside() -> Iterator[asyncio.AbstractEventLoop]:
-    """Yield an event loop that runs in a thread of its own."""
-    with asyncio.Runner() as runner:
-        loop = runner.get_loop()
-        over = asyncio.Event()
-        thread = threading.Thread(target=lambda: runner.run(_wait_for(over)), name="alula shell")
-        thread.start()
+    Args:
+        loop: The event loop, which is closed by the caller.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._stop_is_due = False
+        self._has_stopped = threading.Event()
+        self._has_stopped.set()
+
+    def __enter__(self) -> Self:
+        self._leave()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._fetch()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine here, and return its result.
+
+        Raises:
+            KeyboardInterrupt: Ctrl+C. Code that was just running gets it where it is; a coroutine
+                that waited is cancelled.
+            BaseException: Whatever the coroutine raises.
+        """
         try:
-            yield loop
+            self._fetch()
+        except KeyboardInterrupt:
+            work.close()
+            raise
+        task = self._loop.create_task(work)
+        try:
+            with self._interrupting(task):
+                return self._loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            if self._is_interrupted:
+                raise KeyboardInterrupt from None
+            raise
+        except KeyboardInterrupt:
+            if not task.done():  # it was raised in another task
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    self._loop.run_until_complete(task)
+            raise
         finally:
-            loop.call_soon_threadsafe(over.set)
-            thread.join()
+            self._leave()
 
+    @contextlib.contextmanager
+    def _interrupting(self, task: asyncio.Task[Any]) -> Iterator[None]:
+        """Have Ctrl+C end a task, and not whatever the loop happens to do for others."""
+        self._is_interrupted = False
 
-async def _wait_for(over: asyncio.Event) -> None:
-    await over.wait()
+        def interrupt(*_: object) -> None:
+            again, self._is_interrupted = self._is_interrupted, True
+            # A second Ctrl+C ends a task that keeps the loop from cancelling this one.
+            if again or asyncio.current_task(self._loop) is task:
+                raise KeyboardInterrupt
+            self._loop.call_soon_threadsafe(task.cancel)
+
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _leave(self) -> None:
+        """Let the loop run in a thread of its own, unless it still does."""
+        if self._has_stopped.is_set():
+            self._stop_is_due = False
+            self._has_stopped.clear()
+            threading.Thread(target=self._run_aside, name="alula shell", daemon=True).start()
+
+    def _run_aside(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._has_stopped.set()
+
+    def _fetch(self) -> None:
+        """Have the loop stop in its thread; where something blocks it there, Ctrl+C gives up."""
+        if not self._stop_is_due:
+            self._stop_is_due = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._has_stopped.wait()
 
 
 def _banner(names: Mapping[str, Any]) -> str:
