@@ -112,6 +112,10 @@ class TestSources:
         assert environment_name() == "test"
 
 
+class Named(BaseModel):
+    name: str
+
+
 class TestLinesOfDotEnv:
     LINES = """
 # a remark
@@ -128,6 +132,28 @@ OTHER="
         assert (found.port, found.origins) == (7, ["a"])
         assert found.token.get_secret_value() == "with = and spaces"
         assert "token is missing" in complaint(folder, WithSecret, ALULA_ENV="production")
+
+    @pytest.mark.parametrize(
+        ("line", "value"),
+        [
+            ("chat  # its name", "chat"),
+            ("chat\t# its name", "chat"),
+            ("  # nothing yet", ""),
+            ("", ""),
+            ("#fff", "#fff"),
+            ("a#b", "a#b"),
+            ('"chat"  # its "name"', "chat"),
+            ("'chat' # its name", "chat"),
+            ('"a # b"', "a # b"),
+            ('"a # b" # c', "a # b"),
+            ("'it' and that # 'x", "'it' and that"),
+            ("it's", "it's"),
+            ('"', '"'),
+        ],
+    )
+    def test_a_comment_behind_a_value_belongs_to_no_value(self, folder, line, value):
+        (folder / ".env").write_text(f"SHOP_NAME={line}\n")
+        assert load(folder, Named).name == value
 
     def test_variables_come_before_them(self, folder):
         (folder / ".env").write_text(self.LINES)

@@ -6,6 +6,7 @@ Needs the extra ``schema``.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -28,6 +29,9 @@ ENVIRONMENT: Final = "ALULA_ENV"
 
 _DEVELOPMENT: Final = "development"
 _BETWEEN: Final = "__"
+_COMMENT: Final = re.compile(r"\s#.*")
+"""In `.env`, the end of a line behind a value; `#fff` and `a#b` are values."""
+_QUOTED: Final = re.compile(r"""\s*(["'])(.*?)\1\s*(?:#.*)?""")
 
 Settings = TypeVar("Settings", bound=BaseModel)
 Spot = tuple[str, ...]
@@ -265,7 +269,11 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _read_lines(path: Path) -> dict[str, str]:
-    """Return the variables of a file of lines such as ``NAME=value`` or ``NAME="value"``."""
+    """Return the variables of a file of lines such as ``NAME=value`` or ``NAME="value"``.
+
+    A comment may stand behind a value, with a space in front of its ``#``. Within quotes, a ``#``
+    belongs to the value.
+    """
     found: dict[str, str] = {}
     try:
         text = path.read_text(encoding="utf-8")
@@ -278,7 +286,6 @@ def _read_lines(path: Path) -> dict[str, str]:
         if not equals:
             # Not shown, since it may be the second line of a key.
             raise ConfigurationError(f"{path}, line {number} is no NAME=value, nor a comment")
-        value = value.strip()
-        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-        found[name.strip()] = value[1:-1] if quoted else value
+        quoted = _QUOTED.fullmatch(value)
+        found[name.strip()] = quoted[2] if quoted else _COMMENT.sub("", value).strip()
     return found
