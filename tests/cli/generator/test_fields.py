@@ -60,8 +60,7 @@ def test_several():
         ("schema:str", "can not be called 'schema'"),
         ("model_x:str", "can not be called 'model_x'"),
         ("created_at:int", "can not be called 'created_at'"),
-        ("a:text", "'text' of the field 'a' is no type; there are str, int, float, bool$"),
-        ("a:id", "'id' of the field 'a' is no type"),
+        ("a:text", "'text' of the field 'a' is not a type; use str, int, float, bool, id$"),
         ("a:str,b:int,a:int", "there are two fields 'a'"),
     ],
 )
@@ -70,9 +69,12 @@ def test_what_can_not_be_a_field(text, reason):
         fields_of(text, references=False)
 
 
-def test_on_mongodb_a_field_can_be_an_object_id():
-    with pytest.raises(Missing, match="there are str, int, float, bool, id"):
-        fields_of("a:text", references=True)
+@pytest.mark.parametrize(
+    ("text", "declaration"), [("owner:id", "int"), ("owner:id?", "int | None = None")]
+)
+def test_in_memory_the_id_of_another_record_is_a_whole_number(text, declaration):
+    (field,) = fields_of(text, references=False)
+    assert (field.declaration, field.example) == (declaration, "3")
 
 
 def test_an_example_of_a_record():

@@ -102,7 +102,7 @@ class TestServices:
             (["../notes"], "can not be the name of a service"),
             (["notes", "--path=../x"], "can not be a path"),
             (["docs"], "the application itself answers at /docs"),
-            (["notes", "--fields=a:text"], "is no type"),
+            (["notes", "--fields=a:text"], "is not a type"),
         ],
     )
     def test_bad_answers(self, generate, application, arguments, reason):

@@ -41,7 +41,7 @@ def check(folder: Path, *command: str) -> str:
 
 def add_everything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Generate one of everything in an application."""
-    fields = f"title:str,done:bool,count:int?,{LONG_FIELD}:str?,due_date:float"
+    fields = f"title:str,done:bool,count:int?,{LONG_FIELD}:str?,due_date:float,owner:id?"
     for arguments in (
         ["service", "tasks", "--path=api/v1/tasks", f"--fields={fields}"],
         ["service", f"b{LONG[1:]}"],

@@ -135,7 +135,7 @@ def create_service(
         "article": "an" if words[0] in "aeio" else "a",
         "model": class_name(record),
         "fields": fields,
-        "references": any(field.kind == "id" for field in fields),
+        "references": any(field.kind == "Reference" for field in fields),
         "example": example_of(fields),
     }
     for target, text in rendered("service", values, {"SERVICE": values["module"]}):

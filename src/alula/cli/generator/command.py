@@ -80,8 +80,8 @@ def service(
         str | None,
         typer.Option(
             metavar="NAME:TYPE,...",
-            help="Its records: types are str, int, float, bool and, on MongoDB, id; a question mark"
-            " behind the type lets the field be absent. Unless given, text:str.",
+            help="Its records: types are str, int, float, bool and id, the id of another record; a"
+            " question mark behind the type lets the field be absent. Unless given, text:str.",
         ),
     ] = None,
     force: Force = False,

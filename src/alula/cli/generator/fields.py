@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
-from typing import Any, Final
+from typing import Final
 
 from alula.cli.failures import Missing
 from alula.cli.generator.names import LONGEST, camel_case
@@ -16,9 +16,9 @@ __all__ = ["DEFAULT_FIELDS", "Field", "example_of", "fields_of"]
 DEFAULT_FIELDS: Final = "text:str"
 """Those of a service for which nobody names any."""
 
-_TYPES: Final = {"str": "str", "int": "int", "float": "float", "bool": "bool", "id": "Reference"}
 _EXAMPLES: Final = {"str": '"Hello"', "int": "3", "float": "1.5", "bool": "True"}
 _OBJECT_ID: Final = f'"{"0" * 24}"'
+_TYPES: Final = (*_EXAMPLES, "id")
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _TAKEN: Final = frozenset(
     {"copy", "construct", "dict", "json", "schema", "validate"}  # methods of every model
@@ -33,7 +33,7 @@ class Field:
 
     Attributes:
         name: In Python.
-        kind: One of the types that there are.
+        kind: The type of its values in Python: ``Reference`` for object ids.
         optional: Whether it may be absent.
     """
 
@@ -54,7 +54,7 @@ class Field:
     @property
     def declaration(self) -> str:
         """What stands behind the colon in the model."""
-        kind = f"{_TYPES[self.kind]} | None" if self.optional else _TYPES[self.kind]
+        kind = f"{self.kind} | None" if self.optional else self.kind
         options = list(self._options())
         if not options:
             return kind
@@ -82,10 +82,11 @@ def fields_of(text: str, *, references: bool) -> tuple[Field, ...]:
     Args:
         text: Fields with commas between them, each a name, a colon and a type; with a question
             mark, it may be absent.
-        references: Whether there are object ids.
+        references: Whether the ids of records are object ids, as on MongoDB; in memory they are
+            whole numbers.
 
     Raises:
-        Missing: One of them can not be a field.
+        Missing: One of them cannot be a field.
     """
     found = tuple(_field(each.strip(), references) for each in text.split(","))
     names = [field.name for field in found]
@@ -115,11 +116,8 @@ def _field(text: str, references: bool) -> Field:
         )
     if name in _TAKEN or name.startswith("model_") or iskeyword(name):
         raise Missing(f"a field can not be called {name!r}, which means something already")
-    if kind not in _TYPES or (kind == "id" and not references):
-        known = [each for each in _TYPES if each != "id" or references]
-        raise Missing(f"{kind!r} of the field {name!r} is no type; there are {_listed(known)}")
+    if kind not in _TYPES:
+        raise Missing(f"{kind!r} of the field {name!r} is not a type; use {', '.join(_TYPES)}")
+    if kind == "id":
+        kind = "Reference" if references else "int"
     return Field(name, kind, optional)
-
-
-def _listed(names: Iterable[Any]) -> str:
-    return ", ".join(names)
