@@ -1,31 +1,5 @@
-"""What a release uploads: the wheel, and the source archive that it is built from."""
+"""The fixtures of what a release uploads."""
 
-from __future__ import annotations
+from tests.packaging.built import dist, wheel
 
-import shutil
-import sys
-from pathlib import Path
-
-import pytest
-from tests.packaging.clean import run
-
-ROOT = Path(__file__).parents[2]
-OUR_FILES = ("src", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")
-
-
-@pytest.fixture(scope="session")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the source archive and the wheel built from it."""
-    folder = tmp_path_factory.mktemp("build")
-    for name in OUR_FILES:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, folder / name)
-    done = run(sys.executable, "-m", "build", "--no-isolation", cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "dist"
-
-
-@pytest.fixture(scope="session")
-def wheel(dist: Path) -> Path:
-    (path,) = dist.glob("*.whl")
-    return path
+__all__ = ["dist", "wheel"]

@@ -6,8 +6,8 @@ import json
 import tomllib
 
 import pytest
+from tests.packaging.built import ROOT
 from tests.packaging.clean import closure, environment, requirements_of, run_in
-from tests.packaging.conftest import ROOT
 
 pytestmark = pytest.mark.slow
 

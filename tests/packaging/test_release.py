@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from packaging.specifiers import SpecifierSet
-from tests.packaging.conftest import ROOT
+from tests.packaging.built import ROOT
 
 import alula
 

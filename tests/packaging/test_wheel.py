@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.packaging.built import OUR_FILES, ROOT
 from tests.packaging.clean import run
-from tests.packaging.conftest import OUR_FILES, ROOT
 from tests.requirements import absent
 
 import alula

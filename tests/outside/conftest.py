@@ -1,0 +1,25 @@
+"""Every test here takes seconds, since it installs something first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.outside.environments import Environments
+from tests.packaging.built import dist, wheel
+
+__all__ = ["dist", "wheel"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Call every test slow that needs an environment of its own."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and "environments" in item.fixturenames:
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def environments(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environments:
+    """Virtual environments with the wheel, by what a page tells to install."""
+    return Environments(wheel, tmp_path_factory.mktemp("environments"))
