@@ -1,9 +1,6 @@
 """Every Python block of the README and of the documentation runs, in the order of its page."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,35 +44,6 @@ def test_the_code_of_a_page_runs(page, monkeypatch, tmp_path):
     for line, code in blocks_of(page.read_text()):
         # Blank lines in front give errors the line of the page.
         exec(compile("\n" * line + code, str(page), "exec"), namespace)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", PROJECTS, ids=lambda page: page.name)
-def test_the_project_of_a_page_passes_its_tests(page, tmp_path):
-    if "LocalServer" in page.read_text():
-        require_mongod()
-    write_files(page.read_text(), tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\nfilterwarnings = error\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += ["-p", "no:schemathesis", "-p", "no:cov", "-p", "no:xdist"]
-    environment = {name: os.environ[name] for name in os.environ if "PYTEST" not in name}
-    environment["PYTHONPATH"] = str(tmp_path)
-    ended = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    functions = len(re.findall(r"^(?:async )?def test_", page.read_text(), re.MULTILINE))
-    assert int(re.search(r"(\d+) passed", ended.stdout)[1]) >= functions > 0
-
-
-def test_there_is_a_page_that_is_a_project():
-    assert "testing.md" in [page.name for page in PROJECTS]
 
 
 def test_blocks_are_found_with_their_lines():

@@ -90,6 +90,8 @@ class Environments:
 
     def _uv(self, *arguments: str | Path) -> None:
         uv = Path(sys.prefix) / "bin" / "uv"
+        if not uv.exists():
+            absent("no uv: what a stranger's environment shows is left out; run `make setup`")
         constraints = variables(UV_CONSTRAINT=str(CONSTRAINTS))
         done = run(uv, "--quiet", "--no-config", *arguments, cwd=self.folder, env=constraints)
         if done.returncode:
