@@ -5,6 +5,7 @@ Pure Python, without anything of the server; in a browser it runs in Pyodide.
 
 from alula.client.abort import AbortController, Aborted, AbortSignal
 from alula.client.application import Client, create_client
+from alula.client.codec import RequestError
 from alula.client.connection import Connection, Options, Rest, rest
 from alula.client.handles import ClientService, PageOf
 from alula.client.request_id_header import forward_request_id
@@ -24,6 +25,7 @@ __all__ = [
     "Connection",
     "Options",
     "PageOf",
+    "RequestError",
     "Rest",
     "RestService",
     "SyncClient",

@@ -55,7 +55,8 @@ class AiohttpDriver(AsyncDriver):
         except TimeoutError:  # some of the library's are connection errors, too
             raise
         except (aiohttp.ClientError, ConnectionError) as error:
-            raise connection_failed(request, error) from error
+            failure = connection_failed(request, error)
+            raise failure from failure.__cause__
 
     async def close(self) -> None:
         """Close the session, where it is not the user's."""

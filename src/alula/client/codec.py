@@ -19,10 +19,14 @@ from alula.errors import BadGateway, BadRequest, FrameworkError, error_for_statu
 from alula.json_forms import FORMS
 from alula.query.string import stringify
 
-__all__ = ["Request", "Response", "read_answer", "request_for"]
+__all__ = ["Request", "RequestError", "Response", "read_answer", "request_for", "told_to_caller"]
 
 _WITH_ID: Final = frozenset({"get", "update", "patch", "remove"})
-_SHOWN: Final = 200  # characters of an answer that an error shows
+_SHOWN: Final = 200  # characters of a body that the text of a `RequestError` shows
+_KEPT: Final = 65_536  # bytes of a body that a `RequestError` keeps
+_PASSED_ON: Final = ("retry-after", "allow", "www-authenticate")
+"""The headers of a response that an error keeps. Where it escapes from a hook, a server sends them
+on, so nothing may be among them that concerns the other server alone (cookies, CORS, framing)."""
 _IN_IDS: Final = "!~*'()"  # what JavaScript's clients leave as it is, too
 
 
@@ -54,6 +58,54 @@ class Response(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class RequestError(Exception):
+    """Why a call failed, for the caller alone: it is the ``__cause__`` of the error of a call.
+
+    The error itself may escape from a hook of a server, which sends its ``message`` and ``data`` to
+    its own client. So what concerns the other server (its address, its headers, its pages) is kept
+    here. The text has no query string: texts get into logs, and query strings may hold a secret.
+
+    Args:
+        request: What was sent.
+        what: What came of it, as the end of a sentence.
+        response: What came back, None where nothing did.
+
+    Attributes:
+        method: The HTTP method.
+        url: The whole URL.
+        status: The status of the response, None where there was none.
+        headers: The headers of the response, with names in lower case.
+        body: Its body, of a long one the first 64 KiB.
+
+    Example:
+        ```python
+        from alula.client import RequestError
+        from alula.errors import FrameworkError
+
+
+        async def quota_left(messages):
+            try:
+                await messages.find()
+            except FrameworkError as error:
+                if isinstance(error.__cause__, RequestError):
+                    return error.__cause__.headers.get("x-ratelimit-remaining")
+        ```
+    """
+
+    def __init__(self, request: Request, what: str, response: Response | None = None) -> None:
+        self.method = request.method
+        self.url = request.url
+        self.status = None if response is None else response.status
+        self.headers: dict[str, str] = {}
+        self.body = b""
+        if response is not None:
+            self.headers = {name.lower(): value for name, value in response.headers.items()}
+            self.body = response.body[:_KEPT]
+        address, mark, _ = request.url.partition("?")
+        shown = address + (mark and "?...")
+        super().__init__(f"{request.method} {shown} {what.replace(request.url, shown)}")
 
 
 _NO_HEADERS: Final = StandingHeaders()
@@ -189,12 +241,12 @@ def _json_form(value: Any) -> Any:
 
 
 def read_answer(request: Request, response: Response) -> Any:
-    """Return the result that an answer carries, None for an empty one.
+    """Return the result of a response, None for an empty one.
 
     Raises:
         FrameworkError: The error that it carries, as an instance of the right class with its data
-            and errors; or one that says what came in the place of an answer. Its ``headers`` are
-            those of the answer.
+            and errors; or one that says what came instead. Its ``headers`` are those that may go
+            on to others; its ``__cause__`` is a `RequestError` with all.
     """
     body = response.body
     if 200 <= response.status < 300:
@@ -203,45 +255,77 @@ def read_answer(request: Request, response: Response) -> Any:
         try:
             return json.loads(body.decode())
         except (ValueError, RecursionError):
-            raise _with_headers(_no_json(request, response, BadGateway), response) from None
-    raise _with_headers(_error_of(request, response), response)
-
-
-def _with_headers(error: FrameworkError, response: Response) -> FrameworkError:
-    error.headers = {name.lower(): value for name, value in response.headers.items()}
-    return error
+            error = _without_json(request, response, BadGateway)
+    else:
+        error = _error_of(request, response)
+    raise error
 
 
 def _error_of(request: Request, response: Response) -> FrameworkError:
     status = response.status
     if 300 <= status < 400:
-        where = response.headers.get("location", "nowhere")
-        return BadGateway(
-            f"{request.method} {request.url} was answered {status} and sent to {where};"
-            " redirects are not followed, so give the base URL that they lead to"
+        location = response.headers.get("location", "nowhere").partition("?")[0]
+        sent_on = (
+            f"was answered {status} and sent to {location}; redirects are not followed, so give the"
+            " base URL that they lead to"
         )
+        error: FrameworkError = BadGateway("the called server answered with a redirect")
+        return told_to_caller(error, request, sent_on, response)
     try:
-        told = json.loads(response.body.decode())
+        value = json.loads(response.body.decode())
     except (ValueError, RecursionError):
-        return _no_json(request, response, error_for_status(status), code=status)
-    if isinstance(told, Mapping) and ("name" in told or "className" in told or "code" in told):
-        return from_dict({"code": status, **told})
-    message = told.get("message") if isinstance(told, Mapping) else None
-    error = error_for_status(status)(message or f"the server answered {status}", code=status)
-    error.data = told
+        return _without_json(request, response, error_for_status(status), code=status)
+    if isinstance(value, Mapping) and ("name" in value or "className" in value or "code" in value):
+        error = from_dict({"code": status, **value})
+    else:  # JSON that was not meant for such clients, so nobody says that all of it may go on
+        text = value.get("message") if isinstance(value, Mapping) else None
+        known = isinstance(text, str) and text
+        error = error_for_status(status)(known or f"the server answered {status}", code=status)
+    error.headers = _passed_on(response)
+    error.__cause__ = RequestError(request, f"was answered {status}", response)
     return error
 
 
-def _no_json(
+def _without_json(
     request: Request, response: Response, kind: type[FrameworkError], code: int | None = None
 ) -> FrameworkError:
-    """Return an error for an answer that is no JSON, such as the page of a proxy."""
+    """Return an error for a response that is not JSON, such as the page of a proxy."""
     content_type = response.headers.get("content-type", "no content type")
     text = response.body.decode("utf-8", "replace")
     shown = " ".join(re.sub(r"<[^>]*>", " ", text).split())[:_SHOWN]
-    return kind(
-        f"{request.method} {request.url} was answered {response.status} with {content_type}"
-        f" in the place of JSON: {shown or 'nothing'}",
-        {"status": response.status, "contentType": content_type, "body": text[:_SHOWN]},
-        code=code,
+    what = (
+        f"was answered {response.status} with {content_type} in the place of JSON:"
+        f" {shown or 'nothing'}"
     )
+    error = kind(f"the called server answered {response.status} without JSON", code=code)
+    error.headers = _passed_on(response)
+    return told_to_caller(error, request, what, response)
+
+
+def told_to_caller(
+    error: FrameworkError,
+    request: Request,
+    what: str,
+    response: Response | None = None,
+    *,
+    reason: BaseException | None = None,
+) -> FrameworkError:
+    """Return an error whose text and cause say all, and whose message may be read by anybody.
+
+    Args:
+        error: It has the message and the data.
+        request: What was sent.
+        what: What came of it, as the end of a sentence.
+        response: What came back, None where nothing did.
+        reason: What the library raised.
+    """
+    cause = RequestError(request, what, response)
+    cause.__cause__ = reason
+    error.args = (str(cause),)
+    error.__cause__ = cause
+    return error
+
+
+def _passed_on(response: Response) -> dict[str, str] | None:
+    headers = response.headers
+    return {name: headers[name] for name in _PASSED_ON if name in headers} or None

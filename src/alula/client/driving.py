@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from alula.client.abort import Aborted, AbortSignal
-from alula.client.codec import Request, Response
+from alula.client.codec import Request, Response, told_to_caller
 from alula.client.time_limits import TimeLimits
-from alula.errors import BadGateway, Timeout, Unavailable
+from alula.errors import BadGateway, FrameworkError, Timeout, Unavailable
 
 __all__ = [
     "REPEATABLE",
@@ -104,7 +104,8 @@ class AsyncDriver:
                 return await self.exchange(request, wish)
         except TimeoutError:  # of this limit, or of a library's own
             expired = limit is not None and limit.expired
-            raise timed_out(request, wish.timeout if expired else None) from None
+            failure = timed_out(request, wish.timeout if expired else None)
+            raise failure from failure.__cause__
 
     async def _send_until(self, request: Request, wish: Wish, signal: AbortSignal) -> Response:
         if signal.aborted:
@@ -122,7 +123,8 @@ class AsyncDriver:
         except asyncio.CancelledError:
             sending.cancel()
             if signal.aborted and _times_cancelled() == cancelled_before:  # and not by others, too
-                raise given_up(request) from None
+                failure = given_up(request)
+                raise failure from failure.__cause__
             raise
         finally:
             forget()
@@ -175,26 +177,31 @@ def finish(coroutine: Coroutine[Any, Any, T]) -> T:
     )
 
 
-def timed_out(request: Request, seconds: float | None) -> Timeout:
-    """Return the error for an answer that did not come in time, None for a limit not of ours."""
+# Their messages name no address: where such an error escapes from a hook, strangers read it.
+
+
+def timed_out(request: Request, seconds: float | None) -> FrameworkError:
+    """Return the error for a late response, None for a time limit that is not ours."""
     long = "too long" if seconds is None else f"longer than {seconds} seconds"
-    return Timeout(f"{request.method} {request.url} took {long}", {"timeout": seconds})
+    error = Timeout(f"the called server took {long}", {"timeout": seconds})
+    return told_to_caller(error, request, f"took {long}")
 
 
-def connection_failed(request: Request, reason: object) -> Unavailable:
+def connection_failed(request: Request, reason: BaseException) -> FrameworkError:
     """Return the error for a connection that could not be made, or broke."""
-    text = str(reason) or type(reason).__name__
-    return Unavailable(f"{request.method} {request.url} failed: {text}", {"reason": text})
+    error = Unavailable("the called server cannot be reached, or the connection broke")
+    what = f"failed: {str(reason) or type(reason).__name__}"
+    return told_to_caller(error, request, what, reason=reason)
 
 
-def too_large(request: Request, limit: int) -> BadGateway:
-    """Return the error for an answer over the limit."""
-    return BadGateway(
-        f"the answer to {request.method} {request.url} is larger than {limit} bytes; ask for fewer"
-        " records, or raise the option `max_response_size`"
-    )
+def too_large(request: Request, limit: int) -> FrameworkError:
+    """Return the error for a response over the limit."""
+    error = BadGateway("the response of the called server is too large")
+    what = f"was answered with a body larger than {limit} bytes; ask for fewer records, or raise"
+    return told_to_caller(error, request, f"{what} the option `max_response_size`")
 
 
-def given_up(request: Request) -> Aborted:
+def given_up(request: Request) -> FrameworkError:
     """Return the error for a call that its signal gave up."""
-    return Aborted(f"{request.method} {request.url} was given up by its signal")
+    error = Aborted("the call was given up by its signal")
+    return told_to_caller(error, request, "was given up by its signal")

@@ -62,7 +62,8 @@ class FetchFunctionDriver(AsyncDriver):
         except TimeoutError:  # which is an OSError
             raise
         except OSError as error:
-            raise connection_failed(request, error) from error
+            failure = connection_failed(request, error)
+            raise failure from failure.__cause__
         if len(body) > wish.limit:
             raise too_large(request, wish.limit)
         headers = {name.lower(): value for name, value in dict(answer.headers).items()}

@@ -73,7 +73,8 @@ class AsyncHttpxDriver(AsyncDriver):
                     return Response(answer.status_code, answer.headers, b"".join(parts))
             except _FAILURES as error:
                 if begun or not again or not isinstance(error, _LOST):
-                    raise _failure(request, error, None) from error
+                    failure = _failure(request, error, None)
+                    raise failure from failure.__cause__
                 again = False
 
     async def close(self) -> None:
@@ -132,7 +133,8 @@ class SyncHttpxDriver(SyncDriver):
         except FrameworkError:
             if not watch.aborted:
                 raise
-            raise given_up(request) from None
+            failure = given_up(request)
+            raise failure from failure.__cause__
         finally:
             forget()
         if watch.aborted:  # what ends with its connection may look whole
@@ -157,7 +159,8 @@ class SyncHttpxDriver(SyncDriver):
                     return Response(answer.status_code, answer.headers, b"".join(parts))
             except _FAILURES as error:
                 if begun or not again or not isinstance(error, _LOST):
-                    raise _failure(request, error, wish.timeout) from error
+                    failure = _failure(request, error, wish.timeout)
+                    raise failure from failure.__cause__
                 again = False
 
     async def close(self) -> None:

@@ -77,7 +77,8 @@ class Exchange:
 
     def _was_idle_too_long(self, error: Unavailable) -> bool:
         """Tell whether the server may have closed a connection just when this went out on it."""
-        lost = isinstance(error.__cause__, ConnectionError)  # and not an answer that broke off
+        reason = error.__cause__ and error.__cause__.__cause__
+        lost = isinstance(reason, ConnectionError)  # and not an answer that broke off
         return lost and not self._answered and self._request.method in REPEATABLE
 
     def _run_on(self, connection: http.client.HTTPConnection, origin: Origin) -> Response:
@@ -96,7 +97,8 @@ class Exchange:
             headers: Any = response.headers  # a mapping in all but name
             return Response(response.status, headers, body)
         except (OSError, http.client.HTTPException) as error:
-            raise self._failure(error) from error
+            failure = self._failure(error)
+            raise failure from failure.__cause__
         finally:
             if response is not None:
                 response.close()  # it may hold the socket open on its own

@@ -1,15 +1,32 @@
-"""What a client may know of an exception, as an error of the interface."""
+"""What a client may know of an exception: an error of the interface, a status, headers."""
 
 from __future__ import annotations
 
 import http
+from collections.abc import Iterable
 from typing import Final
 
 from starlette.exceptions import HTTPException
 
 from alula.errors import FrameworkError, GeneralError, error_for_status
 
-__all__ = ["public_error", "status_of"]
+__all__ = ["ERROR_HEADERS", "public_error", "read_error_headers", "status_of"]
+
+ERROR_HEADERS: Final = frozenset({
+    "accept-encoding", "allow", "content-range", "retry-after", "www-authenticate",
+})  # fmt: skip
+"""The headers that an error may set, in lower case; `error_handler` can allow more.
+
+An error may come from anywhere, also from another server's response, so a header is sent only where
+somebody has said that it may be.
+"""
+
+_NEVER: Final = frozenset({
+    "connection", "content-encoding", "content-length", "content-type", "date", "keep-alive",
+    "proxy-authenticate", "proxy-authorization", "proxy-connection", "server", "te", "trailer",
+    "transfer-encoding", "upgrade",
+})  # fmt: skip
+"""The headers of one connection or one body, which an error knows nothing of."""
 
 _KNOWN_STATUSES: Final = frozenset(http.HTTPStatus)
 
@@ -32,6 +49,30 @@ def public_error(error: Exception, *, debug: bool) -> FrameworkError:
         shown = GeneralError("The server failed; its log says why")
     shown.__cause__ = error
     return shown
+
+
+def read_error_headers(names: Iterable[str]) -> frozenset[str]:
+    """Return the names of all headers that errors may set, in lower case.
+
+    Args:
+        names: Those to allow beside `ERROR_HEADERS`.
+
+    Raises:
+        TypeError: It is one string, or has something other than strings.
+        ValueError: A header belongs to the connection or describes the body.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"error_handler(headers={names!r}): give a list: [{names!r}]")
+    given = [*names]
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"error_handler(headers=...): {name!r} is not the name of a header")
+        if name.lower() in _NEVER:
+            raise ValueError(
+                f"error_handler(headers=...): errors cannot set {name!r}, since it belongs to the"
+                " connection or describes the body"
+            )
+    return ERROR_HEADERS.union(name.lower() for name in given)
 
 
 def _from_starlette(error: HTTPException) -> FrameworkError:

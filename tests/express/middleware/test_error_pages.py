@@ -150,10 +150,53 @@ async def test_headers_of_an_error_are_sent():
 async def test_a_header_that_can_not_be_sent_is_left_out(bad, caplog):
     error = NotFound("No")
     error.headers = {"X-Bad": bad, "X-Good": "1"}
-    answer = await get(raising(error))
+    answer = await get(raising(error, headers=["X-Bad", "x-good"]))
     assert (answer.status, answer.get("x-good"), answer.get("x-bad")) == (404, "1", None)
     assert answer.get("x-evil") is None
     assert "a header of an error can not be sent" in caplog.text
+
+
+UPSTREAM = {
+    "Set-Cookie": "session=theirs",
+    "Access-Control-Allow-Origin": "*",
+    "Content-Type": "text/html",
+    "Transfer-Encoding": "chunked",
+    "Content-Length": "1",
+    "Connection": "close",
+    "Location": "https://evil.example",
+    "X-Powered-By": "somebody",
+}
+
+
+@pytest.mark.parametrize("name", UPSTREAM)
+async def test_a_header_that_nobody_allowed_is_left_out(name, caplog):
+    error = NotFound("No")
+    error.headers = {name: UPSTREAM[name], name.lower(): UPSTREAM[name], "retry-after": "1"}
+    plain, answer = await get(raising(NotFound("No"))), await get(raising(error))
+    assert answer.get("retry-after") == "1"
+    assert {name: value for name, value in answer.headers if name != "retry-after"} == dict(
+        plain.headers
+    )
+    assert f"an error may not set the header {name}" in caplog.text
+
+
+async def test_headers_that_are_allowed():
+    error = NotFound("No")
+    error.headers = {"set-cookie": "seen=1", "Location": "/new"}
+    answer = await get(raising(error, headers=["Set-Cookie", "location"]))
+    assert (answer.get("set-cookie"), answer.get("location")) == ("seen=1", "/new")
+
+
+@pytest.mark.parametrize("name", ["Transfer-Encoding", "content-length", "Connection", "TE"])
+def test_headers_that_cannot_be_allowed(name):
+    with pytest.raises(ValueError, match=f"errors cannot set '{name}', since it belongs to"):
+        error_handler(headers=["X-Good", name])
+
+
+@pytest.mark.parametrize("names", ["X-Good", [1]])
+def test_names_of_headers_are_strings_in_a_list(names):
+    with pytest.raises(TypeError, match=r"error_handler\(headers="):
+        error_handler(headers=names)
 
 
 async def test_headers_of_the_answer_that_failed_do_not_describe_the_error():

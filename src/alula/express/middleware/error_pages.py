@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html as html_text
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -11,9 +11,10 @@ import anyio.to_thread
 
 from alula.errors import FrameworkError
 from alula.express.error_log import log, reporter
-from alula.express.public_error import public_error, status_of
+from alula.express.public_error import public_error, read_error_headers, status_of
 from alula.express.request import Request
 from alula.express.response import Response
+from alula.logs.text import short_line
 
 __all__ = ["HtmlOption", "error_handler"]
 
@@ -37,7 +38,9 @@ h1 {{ font-size: 4rem; margin: 0 }}
 """
 
 
-def error_handler(*, html: HtmlOption = None, logger: Any = None) -> Any:
+def error_handler(
+    *, html: HtmlOption = None, logger: Any = None, headers: Iterable[str] = ()
+) -> Any:
     """Return the error middleware that answers every error; it goes after all others.
 
     HTML goes out only where Accept or Content-Type names ``text/html`` and neither names JSON.
@@ -50,12 +53,16 @@ def error_handler(*, html: HtmlOption = None, logger: Any = None) -> Any:
         logger: An object whose ``error(error)`` gets each error, or such a function, plain or
             asynchronous; False for silence. None logs to ``alula.express``: server errors in
             full, others in a line.
+        headers: Names of headers that ``error.headers`` may set, beside ``Allow``,
+            ``Retry-After``, ``WWW-Authenticate``, ``Accept-Encoding`` and ``Content-Range``. All
+            others are left out, and a line in the log names them.
 
     Raises:
         FileNotFoundError: A page does not exist.
-        TypeError: ``html`` or ``logger`` is none of these.
+        TypeError: ``html``, ``logger`` or ``headers`` is none of these.
+        ValueError: ``headers`` names a header of the connection or of the body.
     """
-    page_for = _pages(html)
+    page_for, allowed = _pages(html), read_error_headers(headers)
     report = reporter(logger)
 
     async def handler(error: Exception, req: Request, res: Response, next: Any) -> None:
@@ -64,7 +71,7 @@ def error_handler(*, html: HtmlOption = None, logger: Any = None) -> Any:
         await report(error, status, req)
         # Where it was answered before this went wrong, nothing was sent yet: the error goes out.
         res.reset().status(status)
-        _set_headers(shown, res)
+        _set_headers(shown, res, allowed)
         if page_for is not None:
             res.vary("Accept")
         if page_for is None or not _wants_html(req):
@@ -120,8 +127,15 @@ def _wants_html(req: Request) -> bool:
     return "text/html" in named and "json" not in named
 
 
-def _set_headers(error: FrameworkError, res: Response) -> None:
+def _set_headers(error: FrameworkError, res: Response, allowed: frozenset[str]) -> None:
     for name, value in (error.headers or {}).items():
+        if str(name).lower() not in allowed:
+            log.warning(
+                "an error may not set the header %s, so it was left out;"
+                " error_handler(headers=[...]) allows more",
+                short_line(str(name)),
+            )
+            continue
         try:
             res.set(name, value)
         except (TypeError, ValueError):
