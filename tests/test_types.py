@@ -5,8 +5,8 @@ import pickle
 
 import pytest
 
-from alula import UNSET
-from alula.types import EVENT_OF_METHOD, ID_METHODS, STANDARD_METHODS
+from alula import UNSET, Page
+from alula.types import EVENT_OF_METHOD, ID_METHODS, PAGE_NAMES, STANDARD_METHODS
 
 
 def test_unset_is_false_and_says_what_it_is():
@@ -30,3 +30,47 @@ def test_there_is_one_unset_only(clone):
 def test_the_tables_agree_with_each_other():
     assert set(STANDARD_METHODS) >= ID_METHODS
     assert set(EVENT_OF_METHOD) == set(STANDARD_METHODS) - {"find", "get"}
+
+
+PAGE = {"total": 3, "limit": 1, "skip": 0, "data": [{"id": 1}]}
+
+
+class TestPage:
+    def test_is_a_dict_that_knows_that_it_is_a_page(self):
+        page = Page(**PAGE)
+        assert page == PAGE
+        assert page.keys() == PAGE_NAMES
+        assert isinstance(page, dict)
+        with pytest.raises(TypeError, match="data"):
+            Page(total=1, limit=1, skip=0)
+
+    @pytest.mark.parametrize(
+        "clone",
+        [
+            copy.copy,
+            copy.deepcopy,
+            Page.copy,
+            lambda page: page | {},
+            lambda page: {} | page,
+            lambda page: pickle.loads(pickle.dumps(page)),
+        ],
+    )
+    def test_copies_are_pages_too(self, clone):
+        page = Page(**PAGE, cursor="x")
+        copied = clone(page)
+        assert type(copied) is Page
+        assert copied == page
+        assert copied is not page
+
+    def test_what_stands_on_the_right_counts(self):
+        page = Page(**PAGE)
+        assert (page | {"total": 4, "more": 1}) == {**PAGE, "total": 4, "more": 1}
+        assert ({"total": 4, "more": 1} | page) == {**PAGE, "more": 1}
+        assert page == PAGE
+
+    @pytest.mark.parametrize("other", [None, [("total", 1)]])
+    def test_merges_with_mappings_only(self, other):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            Page(**PAGE) | other
+        with pytest.raises(TypeError, match="unsupported operand"):
+            other | Page(**PAGE)

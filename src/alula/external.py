@@ -1,4 +1,4 @@
-"""Records of which the outside may see less than the application.
+"""Records of which the outside may see less than the application, and where they are in results.
 
 What may leave is bound to the record itself and not to the call that made it: wherever such a
 record ends up, nested in another one, in a list, in the data of an error or of an event, it leaves
@@ -10,9 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Self
 
-__all__ = ["GuardedRecord", "outside_of"]
+from alula.types import PAGE_NAMES, STANDARD_METHODS, Page
+
+__all__ = ["GuardedRecord", "map_records", "outside_of"]
 
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
+
+_ONE_RECORD: Final = frozenset({"", *STANDARD_METHODS}) - {"find"}
+"""Methods that return records and lists of them; "" stands for what is in a list."""
 
 
 class GuardedRecord(dict[str, Any]):
@@ -95,10 +100,83 @@ def outside_of(value: Any) -> Any:
     if isinstance(value, GuardedRecord):
         return value.outside
     if isinstance(value, Mapping):
-        return _shown(value, value.items(), dict)
+        return _shown(value, value.items(), Page.copy if isinstance(value, Page) else dict)
     if isinstance(value, list | tuple):
         return _shown(value, enumerate(value), list)
     return value
+
+
+def map_records(
+    result: Any,
+    method: str,
+    change: Callable[[Any], Any],
+    change_rest: Callable[[dict[str, Any]], Any],
+    *,
+    whole: bool = False,
+) -> Any:
+    """Return the result of a call with other records in it.
+
+    A mapping is a record, unless it is a `Page`: that it looks like a page says nothing, since
+    clients decide what the properties of a record are. Only two methods can return pages that
+    somebody put together anew (``{**page, "data": [...]}``). ``find`` never returns one record by
+    its contract, so that a mapping with a list ``data`` counts as a page there. And a custom
+    method may return what another ``find`` returned; nobody can tell such a copy from a record, so
+    it counts as both.
+
+    Args:
+        result: What a method returned, or what of it may leave. It is not changed.
+        method: The method that was called.
+        change: Called with each record, in order; returns what takes its place. Also called with
+            what is neither a mapping nor a list.
+        change_rest: Called with those properties of a page that are not a page's own, which may be
+            none; returns a mapping of those that stay.
+        whole: Whether what ``change_rest`` takes away or changes stays in the result, which is
+            then bound to what may leave of it.
+
+    Returns:
+        A result of the same form.
+    """
+    if isinstance(result, list | tuple):  # what is in a list was returned by no method
+        return [
+            change(each)
+            if type(each) is dict
+            else map_records(each, "", change, change_rest, whole=whole)
+            for each in result
+        ]
+    if not _has_records(result, method):
+        return change(result)
+    if isinstance(result, GuardedRecord):
+        result = result.outside  # records in it cannot be exchanged behind its guard
+    is_page = isinstance(result, Page)
+    made = result.copy() if is_page else dict(result)
+    if "data" in made:
+        made["data"] = map_records(made["data"], "", change, change_rest, whole=whole)
+    own = PAGE_NAMES if is_page or (method == "find" and made.keys() >= PAGE_NAMES) else ()
+    rest = {name: made[name] for name in made if name not in own}
+    if not rest:
+        return made
+    kept = change_rest(rest)
+    gone = rest.keys() - kept.keys()
+    if whole:
+        if not gone and all(kept[name] == rest[name] for name in rest if name != "data"):
+            return made
+        shown = {name: made[name] for name in made if name not in gone} | kept
+        return GuardedRecord(made, outside_of(shown))
+    for name in gone:
+        del made[name]
+    made.update(kept)
+    return made
+
+
+def _has_records(result: Any, method: str) -> bool:
+    """Tell whether there are records in ``data`` of what a method returned."""
+    if isinstance(result, Page):
+        return True
+    if method in _ONE_RECORD or not isinstance(result, Mapping):
+        return False
+    return isinstance(result.get("data"), list | tuple) and (
+        method == "find" or result.keys() >= PAGE_NAMES
+    )
 
 
 def _shown(value: Any, items: Iterable[tuple[Any, Any]], copy: Callable[[Any], Any]) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, overload
 
 __all__ = [
     "EVENT_OF_METHOD",
     "ID_METHODS",
+    "PAGE_NAMES",
     "STANDARD_METHODS",
     "UNSET",
     "Id",
@@ -27,13 +28,58 @@ Record: TypeAlias = dict[str, Any]
 """One stored record, its id included."""
 
 
-class Page(TypedDict):
-    """What a paginated ``find`` answers."""
+PAGE_NAMES: Final = frozenset({"total", "limit", "skip", "data"})
+"""The names that every page has."""
 
-    total: int
-    limit: int
-    skip: int
-    data: list[Any]
+
+class Page(dict[str, Any]):
+    """What a paginated ``find`` returns: a dict that is a page by its type.
+
+    The type tells a page from a record that has the same names. A service of your own returns
+    pages like this one:
+
+    >>> Page(total=41, limit=2, skip=0, data=[{"id": 1}, {"id": 2}])["total"]
+    41
+
+    ``page.copy()`` and ``page | {...}`` are pages as well; ``{**page}`` is a plain dict.
+
+    Args:
+        total: How many records the query selects, on all pages.
+        limit: How many records a page has at most.
+        skip: How many records come before this page.
+        data: The records of this page.
+        more: Further entries, such as a cursor. They are sent as they are.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, *, total: int, limit: int, skip: int, data: list[Any], **more: Any) -> None:
+        super().__init__(total=total, limit=limit, skip=skip, data=data, **more)
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]  # a page has these names, and a typo is an error
+        def __getitem__(self, name: Literal["total", "limit", "skip"], /) -> int: ...
+        @overload
+        def __getitem__(self, name: Literal["data"], /) -> list[Any]: ...
+        def __getitem__(self, name: str, /) -> Any: ...  # further entries: page.get(...)
+
+    def __or__(self, other: Any) -> Any:
+        return self._with(self, other) if isinstance(other, Mapping) else NotImplemented
+
+    def __ror__(self, other: Any) -> Any:
+        return self._with(other, self) if isinstance(other, Mapping) else NotImplemented
+
+    def copy(self) -> Page:
+        """Return a shallow copy, which is a page, too."""
+        return self._with(self)
+
+    @staticmethod
+    def _with(*parts: Mapping[str, Any]) -> Page:
+        page = Page.__new__(Page)  # without a look at the names: a hook may have taken one out
+        for part in parts:
+            page.update(part)
+        return page
 
 
 class Paginate(TypedDict, total=False):

@@ -185,4 +185,6 @@ NotFound(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 def read_page(page: Page) -> None:
     assert_type(page["total"], int)
     assert_type(page["data"], list[Any])
-    page["pages"]  # type: ignore[typeddict-item]  # pyright: ignore[reportGeneralTypeIssues]
+    assert_type(Page(total=1, limit=1, skip=0, data=[]).copy(), Page)
+    page["pages"]  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    Page(total=1, limit=1, skip=0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

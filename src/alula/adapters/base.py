@@ -172,13 +172,12 @@ class AdapterService(ABC):
         if limit != query.limit:
             query = _with_range(query, limit, query.skip)
         records, total = await self._find(query, params, pagination)
-        page: Page = {
-            "total": total,  # type: ignore[typeddict-item]  # an adapter may leave it open
-            "limit": limit,
-            "skip": query.skip,
-            "data": self._selected(records, query),
-        }
-        return page
+        return Page(
+            total=total,  # type: ignore[arg-type]  # an adapter may leave it open
+            limit=limit,
+            skip=query.skip,
+            data=self._selected(records, query),
+        )
 
     async def get(self, id: Id, params: Given = None) -> Record:
         """Return one record.

@@ -8,7 +8,7 @@ from typing import Any, Final
 from alula.authentication.entity import check_property, without
 from alula.context import HookContext
 from alula.errors import BadRequest
-from alula.external import GuardedRecord, outside_of
+from alula.external import GuardedRecord, map_records, outside_of
 from alula.hook_notes import note
 from alula.types import UNSET
 
@@ -50,11 +50,11 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
             raise RuntimeError("protect(...) is an after or an around hook")
         result = context.result
         visible = result if context.dispatch is UNSET else context.dispatch
-        context.dispatch = _each_record(visible, context.method, shown)
+        context.dispatch = map_records(visible, context.method, shown, shown)
         if external:
             context.result = context.dispatch  # events too are for those outside
         else:
-            context.result = _each_record(result, context.method, guarded)
+            context.result = map_records(result, context.method, guarded, shown, whole=True)
 
     def shown(record: Any) -> Any:
         return without(outside_of(record), hidden)
@@ -90,11 +90,3 @@ def _field(name: str) -> str:
 def _values(value: Any) -> list[Any]:
     """Return the values of a mapping, nothing for anything else."""
     return list(value.values()) if isinstance(value, Mapping) else []
-
-
-def _each_record(value: Any, method: str, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, list):
-        return [change(each) for each in value]
-    if method == "find" and isinstance(value, Mapping) and isinstance(value.get("data"), list):
-        return {**value, "data": [change(each) for each in value["data"]]}
-    return change(value)

@@ -7,11 +7,11 @@ from typing import Any
 
 from alula.context import HookContext
 from alula.errors import FrameworkError
-from alula.external import GuardedRecord, outside_of
+from alula.external import GuardedRecord, map_records, outside_of
 from alula.schema.call_query import query_of, selected_by, set_query, without_select
 from alula.schema.resolver import Resolver
 from alula.schema.resolver_hooks import Hook, check_resolvers, run_all
-from alula.types import UNSET
+from alula.types import UNSET, Page
 
 __all__ = ["resolve_external", "resolve_result"]
 
@@ -30,9 +30,9 @@ def resolve_result(*resolvers: Resolver) -> Hook:
 
     async def resolve_result_hook(context: HookContext, next: Any) -> None:
         names = await _go_on(resolvers, context, next)
-        records = _records_of(context.result)
+        records = _records_of(context.result, context.method)
         resolved = map(_as_before, records, await _resolved(resolvers, records, context, names))
-        context.result = _with_records(context.result, list(resolved))
+        context.result = await _replaced(resolvers, context.result, list(resolved), context)
 
     return resolve_result_hook
 
@@ -114,18 +114,17 @@ async def _guard(
         ]
 
     result = context.result
-    shown = result if context.dispatch is UNSET else context.dispatch
-    outside = await views(_records_of(shown))
-    context.dispatch = _with_records(shown, outside, outside_of)
-    if shown is not result:
-        outside = await views(_records_of(result))
-    context.result = _with_records(
-        result,
-        [
-            GuardedRecord(record, view, by) if isinstance(record, Mapping) else record
-            for record, view in zip(_records_of(result), outside, strict=True)
-        ],
-    )
+    visible = result if context.dispatch is UNSET else context.dispatch
+    seen = await views(_records_of(visible, context.method))
+    context.dispatch = await _replaced(resolvers, visible, seen, context, outside_of)
+    records = _records_of(result, context.method)
+    if visible is not result:
+        seen = await views(records)
+    guarded = [
+        GuardedRecord(record, view, by) if isinstance(record, Mapping) else record
+        for record, view in zip(records, seen, strict=True)
+    ]
+    context.result = await _replaced(resolvers, result, guarded, context, outside_of, whole=True)
 
 
 async def _guard_error(
@@ -136,8 +135,8 @@ async def _guard_error(
         return
     records = [
         each
-        for each in _records_of(context.result)
-        if isinstance(each, Mapping) and not isinstance(each, GuardedRecord)
+        for each in (context.result, *_records_of(context.result, context.method))
+        if isinstance(each, Mapping) and not isinstance(each, GuardedRecord | Page)
     ]
     views = map(outside_of, await run_all(resolvers, records, context))
     guarded = [GuardedRecord(*each) for each in zip(records, views, strict=True)]
@@ -168,26 +167,40 @@ def _is_guarded(record: Any, by: object) -> bool:
     return isinstance(record, GuardedRecord) and record.by is by
 
 
-def _records_of(result: Any) -> Sequence[Any]:
-    """Return the records of a page or a list, or a single one; nothing where there is none."""
-    if isinstance(result, Mapping):
-        return result["data"] if _is_page(result) else [result]
-    return result if isinstance(result, list) else ()
+def _records_of(result: Any, method: str) -> list[Any]:
+    """Return the records of a result, as `map_records` finds them."""
+    records: list[Any] = []
+    map_records(result, method, records.append, lambda rest: rest)
+    return records
 
 
-def _with_records(
-    result: Any, records: list[Any], rest: Callable[[Any], Any] = lambda value: value
+async def _replaced(
+    resolvers: Sequence[Resolver],
+    result: Any,
+    records: Sequence[Any],
+    context: HookContext,
+    view: Callable[[Any], Any] = list,
+    *,
+    whole: bool = False,
 ) -> Any:
-    """Return a result of the same form with other records, and what ``rest`` makes of the rest."""
-    if isinstance(result, list):
-        return records
-    if not isinstance(result, Mapping):
-        return rest(result)
-    if _is_page(result):
-        others = {name: rest(result[name]) for name in result if name != "data"}
-        return {**others, "data": records}
-    return records[0]
+    """Return a result with these records in place of its own.
 
+    What stands beside those of a page may be properties of a record: of these, the ones that are
+    there are resolved, and none is added.
+    """
+    rests: list[dict[str, Any]] = []
 
-def _is_page(result: Mapping[str, Any]) -> bool:
-    return "total" in result and isinstance(result.get("data"), list)
+    def note(rest: dict[str, Any]) -> dict[str, Any]:
+        rests.append(rest)
+        return rest
+
+    def with_rests(change_rest: Callable[[dict[str, Any]], Any]) -> Any:
+        new = iter(records)
+        return map_records(result, context.method, lambda _: next(new), change_rest, whole=whole)
+
+    made = with_rests(note)
+    if not rests:
+        return made
+    kept = [(await run_all(resolvers, [rest], context, names=rest.keys()))[0] for rest in rests]
+    remaining = iter(view(kept))
+    return with_rests(lambda _: next(remaining))
