@@ -152,7 +152,7 @@ def map_records(
     if "data" in made:
         made["data"] = map_records(made["data"], "", change, change_rest, whole=whole)
     own = PAGE_NAMES if is_page or (method == "find" and made.keys() >= PAGE_NAMES) else ()
-    rest = {name: made[name] for name in made if name not in own}
+    rest = {name: value for name, value in made.items() if name not in own}
     if not rest:
         return made
     kept = change_rest(rest)
@@ -160,7 +160,7 @@ def map_records(
     if whole:
         if not gone and all(kept[name] == rest[name] for name in rest if name != "data"):
             return made
-        shown = {name: made[name] for name in made if name not in gone} | kept
+        shown = {name: value for name, value in made.items() if name not in gone} | kept
         return GuardedRecord(made, outside_of(shown))
     for name in gone:
         del made[name]
