@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 from alula import App, Params
 from alula.adapters.memory import MemoryService
+from alula.authentication import AuthenticationStrategy
+from alula.authentication.entity import Entities
 from alula.authentication.throttle import Throttle
 from alula.authentication.throttle_store import MemoryTimes
 from alula.errors import BadRequest, GeneralError, NotAuthenticated, TooManyRequests
@@ -50,15 +52,31 @@ def make(request, clock):
 class Authentication:
     """What a throttle knows of its authentication service."""
 
+    entities = None
+    strategies = ("local", "other")
+
     def __init__(self, app):
         self.app = app
 
+    def strategy(self, name):
+        strategy = AsTheNameIsSent()
+        strategy.name = name
+        return strategy
+
+
+class AsTheNameIsSent(AuthenticationStrategy):
+    """A strategy that looks for no account."""
+
+    def account_of(self, authentication):
+        return authentication["email"]
+
 
 @asynccontextmanager
-async def attempt(throttle, address, account):
-    """One attempt to sign in."""
-    price = await throttle.pay(address, account)
-    params = Params(throttle_price=price)
+async def attempt(throttle, address, account, strategy="local"):
+    """One attempt to sign in, by a strategy that looks for no account."""
+    params = Params(provider="rest", ip=address)
+    data = {"strategy": strategy, "email": account, "password": "x"}
+    await throttle.before_attempt(data, params)
     try:
         yield
     except Exception as error:
@@ -311,6 +329,108 @@ async def test_a_reset_forgets_tries_and_known_addresses(make):
     await refused(throttle)
 
 
+@pytest.mark.parametrize("seconds", [10, 60, 86_400])
+async def test_a_clock_that_is_set_back_keeps_nobody_out_for_longer_than_the_window(
+    make, clock, seconds
+):
+    throttle = await make()
+    for _ in range(3):
+        await fail(throttle)
+    clock.time -= seconds
+    begun = clock.time
+    while True:
+        try:
+            await succeed(throttle)
+            break
+        except TooManyRequests as error:
+            clock.time += int(error.headers["Retry-After"])
+    assert clock.time - begun <= 900
+    for _ in range(3):
+        await fail(throttle)
+    assert await refused(throttle) <= 300
+
+
+async def test_clocks_of_processes_may_differ_by_some_seconds(clock):
+    app, late = App(), Clock()
+    late.time = clock.time - 10
+    app.use("tries", MemoryService(), methods=[])
+    reached = 0
+    throttles = [Throttle(tries=3, service="tries", now=each) for each in (clock, late)]
+    for number in range(12):
+        throttle = throttles[number % 2]
+        await throttle.setup(Authentication(app))
+        with suppress(TooManyRequests):
+            await fail(throttle)
+            reached += 1
+    assert reached == 3
+
+
+async def test_a_clock_that_was_ahead_does_not_keep_passed_times(clock):
+    app = App()
+    app.use("tries", MemoryService(), methods=[])
+    throttle = Throttle(service="tries", now=clock)
+    await throttle.setup(Authentication(app))
+    clock.time += 86_400
+    await fail(throttle, ELSEWHERE)
+    clock.time -= 86_400
+    for number in range(3):
+        await fail(throttle, account=f"{number}@example.com")
+        clock.time += 901
+    kept = [record["until"] for record in await app.service("tries").find()]
+    assert len([until for until in kept if until < (clock.time - 901) * 1000]) == 0
+
+
+@pytest.mark.parametrize("other", ["local", "other"])
+async def test_whoever_signs_in_under_a_name_that_looks_alike_gets_no_tries_for_another(
+    make, other
+):
+    throttle = await make()
+    reached = 0
+    for number in range(30):
+        try:
+            await fail(throttle)
+            reached += 1
+        except TooManyRequests:
+            pass
+        if number % 2:
+            with suppress(TooManyRequests):
+                async with attempt(throttle, HOME, "ADA@example.com", other):
+                    pass
+    assert reached == 3
+
+
+async def test_one_name_in_two_strategies_may_be_two_accounts(make):
+    throttle = await make(tries=5)
+    reached = 0
+    for _ in range(30):
+        with suppress(TooManyRequests):
+            async with attempt(throttle, HOME, "ada@example.com", "other"):
+                pass
+        try:
+            await fail(throttle)
+            reached += 1
+        except TooManyRequests:
+            pass
+    assert reached == 5
+
+
+async def test_users_of_another_service_share_a_store_and_no_budget(clock):
+    app = App()
+    app.use("tries", MemoryService(), methods=[])
+    throttles = []
+    for path in ("users", "admins"):
+        throttle = Throttle(tries=3, service="tries", now=clock)
+        stub = Authentication(app)
+        stub.entities = Entities(app, path, "user")
+        await throttle.setup(stub)
+        throttles.append(throttle)
+    users, admins = throttles
+    for _ in range(3):
+        await fail(admins)
+        await succeed(users)
+    await refused(admins)
+
+
 # -- stores ------------------------------------------------------------------------------------
 
 
@@ -410,20 +530,24 @@ async def test_times_that_have_passed_are_removed(clock):
     kept = await app.service("tries").find()
     assert sorted(record["until"] - clock.time * 1000 for record in kept) == [
         18_000,  # one of fifty tries of the address
-        18_000,  # one of fifty tries for eve
-        300_000,  # one of three of both
-        300_000,  # ada's address is known for five more minutes
+        18_000,  # one of fifty tries for eve's name
+        18_000,  # and for her account
+        300_000,  # one of three of both, by the name
+        300_000,  # and by the account
+        300_000,  # ada's address is known for five more minutes, to her account
+        300_000,  # and at all
     ]
 
 
 async def test_memory_forgets_what_has_passed(clock):
     throttle = Throttle(tries=3, window="15m", now=clock)
+    await throttle.setup(Authentication(App()))
     for number in range(40):
         await fail(throttle, account=f"{number}@example.com")
-    assert len(throttle._spent._times) == 81
+    assert len(throttle._spent._times) == 40 * 4 + 1
     clock.time += 900
     await fail(throttle)
-    assert len(throttle._spent._times) == 3
+    assert len(throttle._spent._times) == 5
 
 
 # -- mistakes ----------------------------------------------------------------------------------

@@ -53,11 +53,15 @@ class MemoryService(AdapterService):
         filters: Names at the top level of a query that are accepted; they select nothing here.
         update_operators: None can be opened here; the option is there as in every adapter.
         events: Names of events that the service emits beside the standard ones.
+        unique: Names of properties of which no two records have the same value, as a unique index
+            of a database holds it: the second is a `Conflict`, however many write at once. Records
+            without the property, or with None, are not compared.
 
     Raises:
+        TypeError: ``unique`` is one string in place of a list of names.
         ValueError: An option is not in order, or the key of a record is not its id.
         BadRequest: A record to begin with is not in order.
-        Conflict: Two records to begin with have the same id.
+        Conflict: Two records to begin with have the same id, or the same unique value.
     """
 
     dollar_keys: ClassVar[Mapping[str, DollarKeys]] = {
@@ -78,7 +82,10 @@ class MemoryService(AdapterService):
         filters: Mapping[str, Any] | None = None,
         update_operators: Iterable[str] = (),
         events: Iterable[str] = (),
+        unique: Iterable[str] = (),
     ) -> None:
+        if isinstance(unique, str):
+            raise TypeError(f"unique is a list of names of properties: unique=[{unique!r}]")
         if tuple(update_operators):
             raise ValueError("update_operators: records in memory know none; leave it out")
         operators = tuple(operators)
@@ -94,6 +101,7 @@ class MemoryService(AdapterService):
         )  # fmt: skip
         self._start_id = self._next_id = start_id
         self._store: dict[str, Record] = {}
+        self._owners: dict[str, dict[Any, str]] = {name: {} for name in unique}
         self._orders: dict[tuple[tuple[str, int], ...], list[Record]] = {}
         self.reset(store)
 
@@ -107,17 +115,18 @@ class MemoryService(AdapterService):
 
         Raises:
             BadRequest: A record is not in order. Nothing has changed then.
-            Conflict: Two records have the same id. Nothing has changed then.
+            Conflict: Two records have the same id or unique value. Nothing has changed then.
             ValueError: A record has another id than its key. Nothing has changed then.
         """
         records = list(self._with_keys(store) if isinstance(store, Mapping) else store or ())
         new = [self._new_record(record, Params()) for record in records]
-        before = self._store, self._next_id
+        before = self._store, self._next_id, self._owners
         self._store, self._next_id = {}, self._start_id
+        self._owners = {name: {} for name in before[2]}
         try:
             self._add(new)
         except Exception:
-            self._store, self._next_id = before
+            self._store, self._next_id, self._owners = before
             raise
 
     def _with_keys(self, store: Mapping[Any, Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
@@ -168,12 +177,15 @@ class MemoryService(AdapterService):
     ) -> list[Record]:
         changes = _copied(data)
         records = self._chosen(id, query, params)
+        if self._owners:  # all or none
+            self._refuse_taken({str(record[self.id]): {**record, **changes} for record in records})
         return [self._replace(record, {**record, **changes}) for record in records]
 
     async def _remove(self, id: Id | None, query: Query, params: Params) -> list[Record]:
         records = self._chosen(id, query, params)
         for record in records:
             del self._store[str(record[self.id])]
+            self._disown(record)
         self._orders.clear()
         return [record.copy() for record in records]
 
@@ -204,7 +216,12 @@ class MemoryService(AdapterService):
 
     def _replace(self, old: Record, new: Record) -> Record:
         """Put a record in the place of an old one, and return a copy of it."""
-        stored = self._store[str(old[self.id])] = _storable(new)
+        key = str(old[self.id])
+        if self._owners:
+            self._refuse_taken({key: new})
+            self._disown(old)
+            self._own({key: new})
+        stored = self._store[key] = _storable(new)
         self._orders.clear()
         return stored.copy()
 
@@ -225,10 +242,37 @@ class MemoryService(AdapterService):
             if key in self._store or key in added:
                 raise Conflict(f"There is a record with the {self.id} '{key}' already")
             added[key] = _storable(_copied(record))
+        self._refuse_taken(added)
         self._store.update(added)
+        self._own(added)
         self._next_id = next_id
         self._orders.clear()
         return list(added.values())
+
+    # -- unique values -------------------------------------------------------------------------
+
+    def _refuse_taken(self, records: Mapping[str, Record]) -> None:
+        """Refuse records, by their keys, whose unique values others have.
+
+        Raises:
+            Conflict: One is taken.
+        """
+        for name, owners in self._owners.items():
+            wanted: dict[Any, str] = {}
+            for key, value in _values(name, records):
+                if wanted.setdefault(value, owners.get(value, key)) != key:
+                    raise Conflict(
+                        f"There is a record with this {name} already", errors={name: "is taken"}
+                    )
+
+    def _own(self, records: Mapping[str, Record]) -> None:
+        for name, owners in self._owners.items():
+            owners.update((value, key) for key, value in _values(name, records))
+
+    def _disown(self, record: Record) -> None:
+        for name, owners in self._owners.items():
+            for _, value in _values(name, {"": record}):
+                owners.pop(value, None)
 
 
 class _Nested(Record):
@@ -236,6 +280,16 @@ class _Nested(Record):
 
     def copy(self) -> Record:
         return {name: _copied(value) for name, value in self.items()}
+
+
+def _values(name: str, records: Mapping[str, Record]) -> Iterable[tuple[str, Any]]:
+    """Return the values of a property by the keys of their records, in a form to look them up."""
+    for key, record in records.items():
+        value = record.get(name)
+        if value is not None:
+            # 1 == True, and lists cannot be looked up.
+            plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+            yield key, value if plain else (type(value).__name__, repr(value))
 
 
 def _test(query: Query, params: Params) -> Callable[[Record], bool]:

@@ -23,6 +23,7 @@ from alula.authentication.service import AuthenticationService
 from alula.authentication.sessions import Sessions
 from alula.authentication.strategy import AuthenticationStrategy
 from alula.authentication.throttle import Throttle
+from alula.authentication.usernames import fold_username
 
 __all__ = [
     "AuthenticationService",
@@ -35,6 +36,7 @@ __all__ = [
     "Sessions",
     "Throttle",
     "authenticate",
+    "fold_username",
     "hash_password",
     "password_hash",
     "protect",

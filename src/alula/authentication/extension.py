@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from alula.context import Params
+from alula.types import Id
 
 __all__ = ["Extension"]
 
@@ -23,6 +24,14 @@ class Extension:
 
     async def before_attempt(self, data: Any, params: Params) -> None:
         """Look at an attempt to sign in before any strategy sees it; ``data`` may be anything."""
+
+    async def account_found(self, id: Id, params: Params) -> None:
+        """Look at whose account an attempt is for, before its password is checked.
+
+        Args:
+            id: The id of the record that the strategy has found, None where there is none.
+            params: The params of the attempt.
+        """
 
     async def after_failure(self, data: Any, params: Params, error: Exception) -> None:
         """Take note of an attempt that failed; ``error`` is `NotAuthenticated`, or unexpected."""
@@ -46,6 +55,9 @@ class Extension:
             entity: The record that it stands for, passwords included; None where there are none.
             params: The params of the call.
         """
+
+    async def before_new_password(self, params: Params) -> None:
+        """Look at a call that sets a password, before `hash_password` or `password_hash` does."""
 
     async def after_sign_out(self, answer: Mapping[str, Any], params: Params) -> None:
         """Take note of a sign-out; ``answer`` is what the client gets."""

@@ -11,8 +11,9 @@ from typing import Any, NoReturn
 
 from alula.authentication.passwords import HashedPassword, Passwords, is_credential, usual_passwords
 from alula.authentication.strategy import CONFIRM, AuthenticationStrategy
+from alula.authentication.usernames import fold_username
 from alula.context import Params
-from alula.errors import BadRequest, NotAuthenticated, NotFound
+from alula.errors import BadRequest, NotAuthenticated, NotFound, TooManyRequests, Unavailable
 
 __all__ = ["LocalStrategy"]
 
@@ -30,8 +31,13 @@ class LocalStrategy(AuthenticationStrategy):
         entity_username_field: The name of the first in records, where that differs.
         entity_password_field: The name of the second in records, where that differs.
         error_message: The answer to everything that fails.
+        fold_username: Whether names are looked up as `fold_username` folds them: without case,
+            Unicode form and blanks around. The records have to have them in this form. Otherwise
+            they are looked up as they are sent.
         passwords: Makes and checks hashes; give one with parameters of your own.
     """
+
+    looks_up_account = True
 
     def __init__(
         self,
@@ -41,6 +47,7 @@ class LocalStrategy(AuthenticationStrategy):
         entity_username_field: str | None = None,
         entity_password_field: str | None = None,
         error_message: str = "Invalid login",
+        fold_username: bool = False,
         passwords: Passwords | None = None,
     ) -> None:
         self.username_field = username_field
@@ -49,6 +56,7 @@ class LocalStrategy(AuthenticationStrategy):
         self.entity_password_field = entity_password_field or password_field
         self.secret_fields = (self.entity_password_field,)
         self.error_message = error_message
+        self.fold_username = fold_username
         self.passwords = passwords or usual_passwords()
 
     async def setup(self) -> None:
@@ -75,7 +83,11 @@ class LocalStrategy(AuthenticationStrategy):
         password = authentication.get(self.password_field)
         record = None
         if is_credential(username) and is_credential(password):
-            record = await self._checked(username, password, params)
+            try:
+                record = await self._checked(username, password, params)
+            except (TooManyRequests, Unavailable):  # an account that is there must not show
+                await self.passwords.until_floor(started)
+                raise
         if record is None:
             await self._refuse(started)
         # Its password may be changed before there is a session that the change could end.
@@ -99,12 +111,9 @@ class LocalStrategy(AuthenticationStrategy):
 
     async def _checked(self, username: str, password: str, params: Params) -> Any:
         """Return the record of a user whose password is right, None otherwise."""
-        entities, query = self.authentication.entities, {self.entity_username_field: username}
-        try:
-            record = await entities.find_one(query, params)
-        except BadRequest as error:  # a schema says what a user name looks like, we do not
-            _log.info("%r refused a look-up: %s", entities.path, ascii(error.message))
-            record = None
+        entities = self.authentication.entities
+        record = await self._find(username, params)
+        await self.authentication.account_found(entities.id_of(record), params)
         hashed = record.get(self.entity_password_field) if isinstance(record, Mapping) else None
         if not isinstance(hashed, str):
             await self.passwords.check_nothing(password)
@@ -114,6 +123,16 @@ class LocalStrategy(AuthenticationStrategy):
         if self.passwords.is_outdated(hashed):
             await self._renew(record, hashed, password, params)
         return record
+
+    async def _find(self, username: str, params: Params) -> Any:
+        """Return the record of a user, None where there is none."""
+        entities = self.authentication.entities
+        name = fold_username(username) if self.fold_username else username
+        try:
+            return await entities.find_one({self.entity_username_field: name}, params)
+        except BadRequest as error:  # a schema says what a user name looks like, we do not
+            _log.info("%r refused a look-up: %s", entities.path, ascii(error.message))
+            return None
 
     async def _confirm(self, record: Any, password: Any, params: Params, started: float) -> None:
         """Refuse a sign-in where the password is no longer that of the user."""

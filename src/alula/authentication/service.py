@@ -24,6 +24,7 @@ from alula.authentication.throttle import Throttle
 from alula.authentication.tokens import Duration, Tokens
 from alula.context import HookContext, Params
 from alula.errors import NotAuthenticated
+from alula.types import Id
 
 __all__ = ["AuthenticationService"]
 
@@ -329,6 +330,31 @@ class AuthenticationService:
         for extension in extensions:
             await extension.after_success(data, params, result)
         return result
+
+    async def account_found(self, id: Id, params: Params) -> None:
+        """Take note of the account that an attempt is for; a strategy calls it before it checks.
+
+        Args:
+            id: The id of its record, None where there is none.
+            params: The params that the strategy got.
+
+        Raises:
+            TooManyRequests: There were too many attempts for this account.
+        """
+        for extension in self.extensions:
+            await extension.account_found(id, params)
+
+    async def new_password(self, params: Params) -> None:
+        """Take note of a call that sets a password, before it is hashed.
+
+        Args:
+            params: The params of the call.
+
+        Raises:
+            TooManyRequests: There were too many of them.
+        """
+        for extension in self.extensions:
+            await extension.before_new_password(params)
 
     async def _answer(self, result: dict[str, Any], params: Params) -> dict[str, Any]:
         """Return what a sign-in answers; every token is made here."""

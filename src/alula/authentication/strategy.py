@@ -29,6 +29,9 @@ class AuthenticationStrategy:
             ``params.user`` and of every answer.
         can_be_guessed: Whether trying again and again may lead to a proof, so that tries have to
             be limited.
+        looks_up_account: Whether `authenticate` calls ``self.authentication.account_found(id,
+            params)`` once it has looked for the account, and before it checks anything. The
+            throttle then counts by the account. Otherwise it counts by the name in `account_of`.
     """
 
     name: str = ""
@@ -36,6 +39,7 @@ class AuthenticationStrategy:
     app: Any = None
     secret_fields: tuple[str, ...] = ()
     can_be_guessed: bool = True
+    looks_up_account: bool = False
 
     def register(self, name: str, authentication: Any) -> None:
         """Take note of the service; called by its ``register``.

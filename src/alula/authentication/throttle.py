@@ -6,13 +6,18 @@ There are three budgets of tries, and each try that does not succeed costs one o
 - of one address, whatever the account: stops one password that is tried on many accounts;
 - of one account, whatever the address: stops many addresses that work together.
 
-A budget fills up again evenly: after a wait of ``window / tries`` there is another try. An address
-from which somebody has signed in to an account is *known* to it for a time, and pays for that
-account out of the small budget alone. So what strangers spend, they spend for other strangers, and
-the people whose account it is still get in from where they were before. From an address that is
+A budget fills up again evenly (GCRA): after a wait of ``window / tries`` there is another try. An
+address from which somebody has signed in to an account is *known* to it for a time, and pays for
+that account out of the small budget alone. So what strangers spend, they spend for other strangers,
+and the people whose account it is still get in from where they were before. From an address that is
 new they do not as long as strangers go on to spend the budget of the account.
 
 A try is paid for before the password is looked at: a thousand at once get no further than ten.
+
+An account is counted twice: by the name that was sent, folded (`fold_username`), before anybody
+looks for it, and by the id of the record that was found under it. What a sign-in gives back, and
+what makes an address known, goes by the id alone. So nobody gets tries for the account of another
+by signing in to one of their own whose name looks alike.
 """
 # ruff: noqa: ARG002  # the methods of extensions
 
@@ -23,20 +28,25 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from alula.authentication.extension import Extension
 from alula.authentication.private_service import milliseconds_of, private_service
 from alula.authentication.throttle_store import MemoryTimes, ServiceTimes, Times
 from alula.authentication.tokens import Duration
+from alula.authentication.usernames import fold_username
 from alula.context import Params
 from alula.errors import FrameworkError, TooManyRequests
+from alula.types import Id
 
 __all__ = ["Throttle"]
 
 CAPACITY: Final = 50_000
 """How many keys are kept in memory, some 10 MB at most."""
 
+_ATTEMPT: Final = "throttled_attempt"
+_LONGEST_NAME: Final = 4096  # characters of a name that count
+_SKEW: Final = 15_000  # milliseconds by which the clocks of processes may differ
 _SWAPS: Final = 10  # tries to write a time; whoever loses so often is one of a flood
 
 
@@ -47,12 +57,25 @@ class Budget(NamedTuple):
     interval: int
 
 
-class Price(NamedTuple):
-    """What an attempt cost: when, the key of account and address, and the keys with budgets."""
+class Attempt:
+    """One attempt to sign in: what it has cost, and whose account it is for.
 
-    now: int
-    both: str | None
-    costs: list[tuple[str, Budget]]
+    Args:
+        now: When it began, in milliseconds.
+        address: Where it comes from; None where that is not known.
+        name: The key of the name of the account, None where the strategy knows none.
+
+    Attributes:
+        account: The key of the account that was found, None as long as nobody has looked.
+        costs: The keys and budgets that have paid for it; the first is that of name and address.
+        wait: For how many milliseconds a budget that known addresses do not need is spent.
+    """
+
+    def __init__(self, now: int, address: str | None, name: str | None) -> None:
+        self.now, self.address, self.name = now, address, name
+        self.account: str | None = None
+        self.costs: list[tuple[str, Budget]] = []
+        self.wait = 0
 
 
 class Throttle(Extension):
@@ -63,6 +86,8 @@ class Throttle(Extension):
         per_address: Failures of one address within the window, whatever the account. Of an IPv6
             address the first 64 bits count.
         per_account: Failures for one account within the window, whatever the address.
+        new_passwords: Passwords that calls from one address set within the window: registrations
+            above all, since each takes the time of a hash.
         window: How long it takes until a budget that was spent is whole again: seconds, or a text
             such as ``"15m"``.
         known: How long an address stays known to an account after a sign-in.
@@ -80,6 +105,7 @@ class Throttle(Extension):
         tries: int = 10,
         per_address: int = 50,
         per_account: int = 50,
+        new_passwords: int = 50,
         window: Duration = "15m",
         known: Duration = "30d",
         service: str | None = None,
@@ -89,12 +115,14 @@ class Throttle(Extension):
         self._both = _budget("tries", tries, length)
         self._address = _budget("per_address", per_address, length)
         self._account = _budget("per_account", per_account, length)
+        self._new_passwords = _budget("new_passwords", new_passwords, length)
         self._known_for = milliseconds_of(known, "throttle: known")
         self._service = service
         self._now = now
         self._spent: Times = MemoryTimes(CAPACITY)
         self._known: Times = MemoryTimes(CAPACITY)
         self._authentication: Any = None
+        self._realm = ""
         self._sweep_at = 0
 
     async def setup(self, authentication: Any) -> None:
@@ -104,6 +132,9 @@ class Throttle(Extension):
             ValueError: There is no such service, or clients can call it.
         """
         self._authentication = authentication
+        entities = authentication.entities
+        # Authentication services for different users may share a store.
+        self._realm = "" if entities is None else entities.path
         if self._service is not None:
             handle = private_service(authentication.app, self._service, "throttle['service']")
             self._spent = self._known = ServiceTimes(handle)
@@ -125,20 +156,67 @@ class Throttle(Extension):
             return
         strategy = self._strategy_of(data)
         if strategy is not None and strategy.can_be_guessed:
-            address = params.get("ip")
-            params["throttle_price"] = await self.pay(address, strategy.account_of(data))
+            params[_ATTEMPT] = await self.pay(
+                params.get("ip"),
+                strategy.account_of(data),
+                strategy=strategy.name,
+                is_looked_up=strategy.looks_up_account,
+            )
+
+    async def account_found(self, id: Id, params: Params) -> None:
+        """Take the price from the account that was found, too.
+
+        Raises:
+            TooManyRequests: A budget is spent.
+        """
+        attempt = params.get(_ATTEMPT)
+        if attempt is not None and attempt.name is not None:
+            # An account that is not there is counted like one that is.
+            found = ("none", attempt.name) if id is None else ("id", str(id))
+            await self._pay_for(attempt, self._key(*found))
 
     async def after_failure(self, data: Any, params: Params, error: Exception) -> None:
-        """Give the price back where it was the server that failed."""
-        price = params.get("throttle_price")
-        if price is not None and not (isinstance(error, FrameworkError) and error.code < 500):
-            await self.give_back(price)
+        """Give the price back where it was the server that failed.
+
+        Raises:
+            TooManyRequests: The strategy has not said whose account it is, and a budget is spent.
+        """
+        attempt = params.get(_ATTEMPT)
+        if attempt is None:
+            return
+        if not (isinstance(error, FrameworkError) and error.code < 500):
+            await self._give_back(attempt)
+        elif attempt.wait:
+            await self._refuse(attempt)
 
     async def after_success(self, data: Any, params: Params, result: Mapping[str, Any]) -> None:
-        """Give the price back, and note that the address is known to the account."""
-        price = params.get("throttle_price")
-        if price is not None:
-            await self.reward(price)
+        """Give the price back, and note that the address is known to the account.
+
+        Raises:
+            TooManyRequests: The strategy has not said whose account it is, and a budget is spent.
+        """
+        attempt = params.get(_ATTEMPT)
+        if attempt is None:
+            return
+        if attempt.wait:
+            await self._refuse(attempt)
+        await self.reward(attempt)
+
+    async def before_new_password(self, params: Params) -> None:
+        """Count a password that a call from outside sets, before it is hashed.
+
+        Raises:
+            TooManyRequests: The budget of the address is spent.
+        """
+        address = _network(params.get("ip"))
+        if params.provider is None or address is None:
+            return
+        now = await self._begin()
+        wait = await _take(
+            self._spent, self._key("new password", address), self._new_passwords, now
+        )
+        if wait:
+            raise _refusal("Too many new passwords from this address", wait)
 
     def _strategy_of(self, data: Any) -> Any:
         name = data.get("strategy") if isinstance(data, Mapping) else None
@@ -147,67 +225,135 @@ class Throttle(Extension):
 
     # -- one attempt ---------------------------------------------------------------------------
 
-    async def pay(self, address: str | None, account: str | None) -> Price:
+    async def pay(
+        self,
+        address: str | None,
+        account: str | None,
+        *,
+        strategy: str = "",
+        is_looked_up: bool = False,
+    ) -> Attempt:
         """Take one try out of each budget that it concerns; return what it cost.
 
         Args:
             address: Where the request comes from; None where that is not known.
             account: Who wants to sign in, as the client says; None where a strategy knows none.
+            strategy: The name of the strategy.
+            is_looked_up: Whether `account_found` follows. Otherwise the name as it was sent, with
+                the strategy, stands for the account.
 
         Raises:
             TooManyRequests: A budget is spent. ``Retry-After`` says how many seconds to wait.
         """
-        now = int(self._now() * 1000)
-        await self._sweep(now)
-        price = await self._price(_network(address), account, now)
-        for at, (key, budget) in enumerate(price.costs):
-            wait = await _take(self._spent, key, budget, now)
-            if wait:
-                await self.give_back(price._replace(costs=price.costs[:at]))
-                raise _refusal(ceil(wait / 1000))
-        return price
-
-    async def give_back(self, price: Price) -> None:
-        """Take an attempt for one that never was."""
-        for key, budget in price.costs:
-            for _ in range(_SWAPS):
-                until = await self._spent.read(key)
-                if not until or await self._spent.swap(key, until, until - budget.interval):
-                    break
-
-    async def reward(self, price: Price) -> None:
-        """Take note of a sign-in: it costs nothing, and makes the address known to the account."""
-        await self.give_back(price)
-        if price.both is not None:
-            await _set(self._spent, price.both, price.now)
-            await _set(self._known, _key("known", price.both), price.now + self._known_for)
-
-    async def _price(self, address: str | None, account: str | None, now: int) -> Price:
-        costs: list[tuple[str, Budget]] = []
-        both = None
+        now = await self._begin()
+        name = None
         if account is not None:
-            account = account.strip().casefold()
-            both = _key("both", account, address or "")
-            costs.append((both, self._both))
-            if await self._known.read(_key("known", both)) > now:
-                return Price(now, both, costs)
-            costs.append((_key("account", account), self._account))
-        if address is not None:
-            costs.append((_key("address", address), self._address))
-        return Price(now, both, costs)
+            name = self._key("name", fold_username(account[:_LONGEST_NAME]))
+        attempt = Attempt(now, _network(address), name)
+        if name is not None:
+            await self._charge(attempt, self._small(attempt, name), self._both)
+        for key, budget in self._shared(attempt, name):
+            wait = await _take(self._spent, key, budget, now)
+            attempt.wait = max(attempt.wait, wait)
+            if not wait:
+                attempt.costs.append((key, budget))
+        if attempt.wait and (name is None or not await self._is_known(attempt, "")):
+            await self._refuse(attempt)
+        if account is not None and not is_looked_up:
+            await self._pay_for(attempt, self._key("as sent", strategy, account))
+        return attempt
 
-    async def _sweep(self, now: int) -> None:
-        if now >= self._sweep_at:
+    async def reward(self, attempt: Attempt) -> None:
+        """Take note of a sign-in: it costs nothing, nor do the failures before it.
+
+        Only those of this very account from this address are forgotten.
+        """
+        await self._give_back(attempt)
+        account = attempt.account
+        if account is None or attempt.name is None:
+            return
+        small = self._small(attempt, account)
+        failed = await self._spent.read(small) - attempt.now
+        if failed > 0:
+            await _add(self._spent, self._small(attempt, attempt.name), -failed)
+            await _set(self._spent, small, attempt.now)
+        for each in (account, ""):  # known to the account, and known at all
+            key = self._known_key(attempt, each)
+            await _set(self._known, key, attempt.now + self._known_for)
+
+    async def _pay_for(self, attempt: Attempt, account: str) -> None:
+        """Take one try out of the budgets of the account that was found."""
+        attempt.account = account
+        shared: list[tuple[str, Budget]] = []
+        if await self._is_known(attempt, account):
+            small, *rest = attempt.costs
+            attempt.costs, attempt.wait = [small], 0
+            for key, budget in rest:
+                await _add(self._spent, key, -budget.interval)
+        elif attempt.wait:
+            await self._refuse(attempt)
+        else:
+            shared = [(self._key("account", account), self._account)]
+        for key, budget in [(self._small(attempt, account), self._both), *shared]:
+            await self._charge(attempt, key, budget)
+
+    async def _charge(self, attempt: Attempt, key: str, budget: Budget) -> None:
+        attempt.wait = await _take(self._spent, key, budget, attempt.now)
+        if attempt.wait:
+            await self._refuse(attempt)
+        attempt.costs.append((key, budget))
+
+    async def _give_back(self, attempt: Attempt) -> None:
+        """Take an attempt for one that never was."""
+        for key, budget in attempt.costs:
+            await _add(self._spent, key, -budget.interval)
+        attempt.costs = []
+
+    async def _refuse(self, attempt: Attempt) -> NoReturn:
+        await self._give_back(attempt)
+        raise _refusal("Too many attempts to sign in", attempt.wait)
+
+    # -- keys ----------------------------------------------------------------------------------
+
+    def _key(self, *parts: str) -> str:
+        """Return a short key: what clients send may be long, and shall not stand in a database."""
+        text = "\0".join((self._realm, *parts)).encode("utf-8", "surrogatepass")
+        return blake2b(text, digest_size=16).hexdigest()
+
+    def _small(self, attempt: Attempt, account: str) -> str:
+        return self._key("both", account, attempt.address or "")
+
+    def _known_key(self, attempt: Attempt, account: str) -> str:
+        return self._key("known", account, attempt.address or "")
+
+    def _shared(self, attempt: Attempt, name: str | None) -> list[tuple[str, Budget]]:
+        """Return the budgets that known addresses do not need."""
+        shared = [] if name is None else [(self._key("account", name), self._account)]
+        if attempt.address is not None:
+            shared.append((self._key("address", attempt.address), self._address))
+        return shared
+
+    async def _is_known(self, attempt: Attempt, account: str) -> bool:
+        return await self._known.read(self._known_key(attempt, account)) > attempt.now
+
+    async def _begin(self) -> int:
+        """Return the time, and forget from time to time what has passed."""
+        now = int(self._now() * 1000)
+        # A clock that was set back must not keep the sweep away.
+        if not self._sweep_at - self._both.window <= now < self._sweep_at:
             self._sweep_at = now + self._both.window
             await self._spent.sweep(now)
             await self._known.sweep(now)
+        return now
 
 
 async def _take(times: Times, key: str, budget: Budget, now: int) -> int:
     """Take one try out of a budget; return 0, or how many milliseconds there is none."""
     for _ in range(_SWAPS):
         until = await times.read(key)  # when the budget is whole again
-        later = max(until, now) + budget.interval
+        # No budget is spent for longer than its window: then the clock was set back meanwhile.
+        was_set_back = until > now + budget.window + _SKEW
+        later = (now if was_set_back else max(until, now)) + budget.interval
         wait = later - now - budget.window
         if wait > 0:
             return wait
@@ -216,24 +362,24 @@ async def _take(times: Times, key: str, budget: Budget, now: int) -> int:
     return budget.interval
 
 
+async def _add(times: Times, key: str, change: int) -> None:
+    for _ in range(_SWAPS):
+        until = await times.read(key)
+        if not until or await times.swap(key, until, until + change):
+            return
+
+
 async def _set(times: Times, key: str, time: int) -> None:
     for _ in range(_SWAPS):
         if await times.swap(key, await times.read(key), time):
             return
 
 
-def _refusal(seconds: int) -> TooManyRequests:
-    error = TooManyRequests(
-        f"Too many attempts to sign in; try again in {seconds} second{'s' * (seconds != 1)}"
-    )
+def _refusal(what: str, wait: int) -> TooManyRequests:
+    seconds = ceil(wait / 1000)
+    error = TooManyRequests(f"{what}; try again in {seconds} second{'s' * (seconds != 1)}")
     error.headers = {"Retry-After": str(seconds)}
     return error
-
-
-def _key(*parts: str) -> str:
-    """Return a short key: what clients send may be long, and shall not stand in a database."""
-    text = "\0".join(parts).encode("utf-8", "surrogatepass")
-    return blake2b(text, digest_size=16).hexdigest()
 
 
 def _network(address: str | None) -> str | None:
