@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextvars import ContextVar
 
 import pytest
@@ -22,6 +23,7 @@ class Store:
 
     def __init__(self, *, at_once: bool = False, side_by_side: int = 1) -> None:
         self.batches: list[list[object]] = []
+        self.asked = asyncio.Event()
         self.gate = asyncio.Event()
         self.left = 0
         self.error: Exception | None = None
@@ -32,11 +34,17 @@ class Store:
     def ask(self, question: object) -> asyncio.Task[object]:
         return asyncio.ensure_future(self.line.ask(question))
 
+    async def sent(self, number: int) -> None:
+        while len(self.batches) < number:
+            self.asked.clear()
+            await self.asked.wait()
+
     def leave(self) -> None:
         self.left += 1
 
     async def carry(self, questions: list[object]) -> list[object]:
         self.batches.append(questions)
+        self.asked.set()
         await self.gate.wait()
         if self.error:
             error, self.error = self.error, None
@@ -234,6 +242,102 @@ async def test_a_query_that_hangs_holds_nobody_up_for_long(monkeypatch):
     assert await asyncio.gather(hangs, waits, comes)
     await turns()
     assert store.left == 1
+
+
+@pytest.mark.parametrize("side_by_side", [1, 2])
+async def test_who_waits_for_a_query_that_hangs_needs_nobody_else_to_come(
+    monkeypatch, side_by_side
+):
+    monkeypatch.setattr(line_module, "PATIENCE", 0.05)
+    store = Store(side_by_side=side_by_side)
+    for n in range(side_by_side):
+        store.ask(n)
+        await turns()
+    began = time.monotonic()
+    waits = [store.ask("a"), store.ask("b")]
+    await turns()
+    assert store.batches == [[n] for n in range(side_by_side)]
+    await store.sent(side_by_side + 1)
+    assert 0.04 < time.monotonic() - began < 0.5
+    assert store.batches[-1] == ["a", "b"]
+    store.gate.set()
+    assert await asyncio.gather(*waits) == ["answer to a", "answer to b"]
+
+
+async def test_every_query_may_hang(monkeypatch):
+    monkeypatch.setattr(line_module, "PATIENCE", 0.02)
+    store = Store()
+    callers = []
+    for n in range(5):
+        callers += [store.ask((n, "a")), store.ask((n, "b"))]
+        await store.sent(n + 1)
+    assert store.batches == [[(n, "a"), (n, "b")] for n in range(5)]
+    assert store.left == 0
+    store.gate.set()
+    await asyncio.gather(*callers)
+    await turns()
+    assert store.left == 1
+    assert store.line._timer is None
+
+
+async def test_all_that_wait_go_past_a_query_that_hangs(monkeypatch):
+    monkeypatch.setattr(line_module, "PATIENCE", 0.02)
+    monkeypatch.setattr(line_module, "MOST", 3)
+    store = Store()
+    store.ask("hangs")
+    await turns()
+    waits = [store.ask(n) for n in range(8)]
+    await asyncio.sleep(0.1)
+    assert store.batches == [["hangs"], [0, 1, 2], [3, 4, 5], [6, 7]]
+    later = [store.ask(n) for n in "abcd"]
+    await turns()
+    store.gate.set()
+    assert await asyncio.gather(*waits, *later)
+    assert len(store.batches) > 4
+    await turns()
+    assert store.left == 1
+
+
+async def test_of_queries_that_went_past_others_no_more_go_on_than_may(monkeypatch):
+    monkeypatch.setattr(line_module, "PATIENCE", 0.02)
+    monkeypatch.setattr(line_module, "MOST", 3)
+    store = Store()
+    store.ask("hangs")
+    await turns()
+    waits = [store.ask(n) for n in range(6)]
+    await asyncio.sleep(0.05)
+    assert store.batches == [["hangs"], [0, 1, 2], [3, 4, 5]]
+    monkeypatch.setattr(line_module, "PATIENCE", 1000)
+    waits += [store.ask(n) for n in "abcdef"]
+    await turns()
+    gate, store.gate = store.gate, asyncio.Event()
+    gate.set()
+    await turns(10)
+    assert store.batches[3:] == [["a", "b", "c"]]  # and not the others beside it
+    store.gate.set()
+    assert await asyncio.gather(*waits)
+    assert store.batches[4:] == [["d", "e", "f"]]
+    await turns()
+    assert store.left == 1
+
+
+async def test_a_turn_that_takes_long_loses_nobody(monkeypatch):
+    monkeypatch.setattr(line_module, "PATIENCE", 0.01)
+    store = Store()
+    store.ask("hangs")
+    await turns()
+    waits = [store.ask("a")]
+    await turns()
+    await asyncio.sleep(0)
+    time.sleep(0.03)  # noqa: ASYNC251  # the timer and the next caller come in one turn
+    waits += [store.ask("b")]
+    await turns()
+    time.sleep(0.03)  # noqa: ASYNC251
+    waits += [store.ask("c")]
+    await asyncio.sleep(0.1)
+    assert sorted(question for batch in store.batches[1:] for question in batch) == [*"abc"]
+    store.gate.set()
+    assert await asyncio.gather(*waits) == ["answer to a", "answer to b", "answer to c"]
 
 
 async def test_the_context_of_a_caller_stays_its_own():

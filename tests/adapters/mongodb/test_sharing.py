@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime
 
 import bson
@@ -11,7 +12,7 @@ from pymongo import AsyncMongoClient, WriteConcern, errors, monitoring
 
 from alula.adapters.mongodb import MongoDBService
 from alula.adapters.mongodb.sharing import Sharing, read_share
-from alula.errors import BadRequest, Conflict, NotFound
+from alula.errors import BadRequest, Conflict, NotFound, Unavailable
 
 CASE_BLIND = {"locale": "en", "strength": 2}
 
@@ -583,3 +584,37 @@ async def test_a_service_by_another_id_finds_it_alone(model, commands):
     found = await asyncio.gather(service.get(1), service.get(2))
     assert [record["n"] for record in found] == [1, 2]
     assert [command["filter"] for command in commands.sent] == [{"n": 1}, {"n": 2}]
+
+
+# -- the wait for a round trip ---------------------------------------------------------------------
+
+
+async def test_writes_that_a_transaction_holds_up_hold_up_nobody_else(watched, model):
+    service = MongoDBService(model)
+    async with watched.start_session() as session, await session.start_transaction():
+        await model.update_many({"_id": {"$in": [0, 1]}}, {"$set": {"n": -1}}, session=session)
+        locked = []
+        for n in (0, 1):  # as many as may be under way side by side
+            locked.append(asyncio.create_task(service.patch(n, {"n": 100})))
+            await asyncio.sleep(0.02)
+        began = time.monotonic()
+        assert (await service.patch(2, {"n": 102}))["n"] == 102  # and nobody comes behind it
+        assert time.monotonic() - began < 1
+        assert not any(task.done() for task in locked)
+        await session.abort_transaction()
+    assert [record["n"] for record in await asyncio.gather(*locked)] == [100, 100]
+
+
+async def test_where_the_server_is_gone_all_wait_equally_long():
+    url = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"
+    async with AsyncMongoClient(url) as client:
+        service = MongoDBService(client["alula_sharing"]["gone"])
+        began = time.monotonic()
+        calls = []
+        for n in range(3):
+            calls += [asyncio.create_task(service.get(n)), asyncio.create_task(service.get(n))]
+            await asyncio.sleep(0.02)
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        took = time.monotonic() - began
+    assert {type(error) for error in ended} == {Unavailable}
+    assert took < 1.7

@@ -7,6 +7,7 @@ What holds in this file:
   what was asked in that turn goes together, and nobody waits for company.
 - Who is alone asks in its own task. A query for several runs in a task and a context of its own:
   neither a cancelled caller nor the context of one caller touches what the others get.
+- Nobody waits for a query longer than `PATIENCE`: a timer sends what waits past one that hangs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,20 @@ FEW: Final = 16
 """How many questions are not worth being dealt out to several queries."""
 
 PATIENCE: Final = 0.1
-"""Seconds after which a query no longer holds up those who come behind it."""
+"""Seconds that callers wait for a query under way; then theirs is sent beside it."""
+
+
+class _Slot:
+    """The place of one query under way. One that has hung for `PATIENCE` seconds loses it.
+
+    Attributes:
+        since: When its query was sent.
+    """
+
+    __slots__ = ("since",)
+
+    def __init__(self) -> None:
+        self.since = time()
 
 
 class Line(Generic[Question]):
@@ -39,14 +53,15 @@ class Line(Generic[Question]):
     Args:
         carry: Asks the database for some questions; returns as many answers in the same order,
             of which an exception is raised for its caller. What it raises is raised for all.
-        left: Called when the last query has ended and nobody waits.
+        left: Called when the last query has ended and nobody waits; queries that hang do not
+            count.
         at_once: How many queries may be under way side by side, each with its part of those that
             wait: the database works on one while the answers of another are dealt with here.
     """
 
     __slots__ = (
         *("_at_once", "_carry", "_gathers", "_left"),
-        *("_since", "_tasks", "_under_way", "_waiting"),
+        *("_slots", "_tasks", "_timer", "_waiting"),
     )
 
     def __init__(self, carry: Carry[Question], left: Callable[[], Any], at_once: int = 1) -> None:
@@ -55,8 +70,8 @@ class Line(Generic[Question]):
         self._at_once = at_once
         self._waiting: list[tuple[Question, Future]] = []
         self._gathers = False  # somebody waits for the rest of this turn
-        self._under_way = 0
-        self._since = 0.0
+        self._slots: list[_Slot] = []  # of queries that hold up who comes behind them
+        self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None] | None] = set()  # the loop itself keeps none alive
 
     async def ask(self, question: Question) -> Any:
@@ -66,10 +81,12 @@ class Line(Generic[Question]):
             Exception: What the query raised, or what it answered for this question.
         """
         place = len(self._waiting)
-        if self._gathers or self._is_busy():
+        if self._gathers:
             return await self._queue(question, place)
-        self._under_way += 1
-        self._since = time()
+        if self._is_busy():
+            self._watch()
+            return await self._queue(question, place)
+        slot = self._take_slot()
         try:
             await self._gather()
             if not self._waiting:
@@ -77,11 +94,20 @@ class Line(Generic[Question]):
                 return _raised(answer)
             future = self._queue(question, place)
         finally:
-            self._go_on()
+            self._go_on(slot)
         return await future
 
+    def _take_slot(self) -> _Slot:
+        slot = _Slot()
+        self._slots.append(slot)
+        return slot
+
     def _is_busy(self) -> bool:
-        return self._under_way >= self._at_once and time() - self._since <= PATIENCE
+        if len(self._slots) < self._at_once:
+            return False
+        now = time()
+        self._slots = [slot for slot in self._slots if now - slot.since <= PATIENCE]
+        return len(self._slots) >= self._at_once
 
     async def _gather(self) -> None:
         """Wait for the rest of this turn of the loop."""
@@ -96,33 +122,69 @@ class Line(Generic[Question]):
         self._waiting.insert(place, (question, future))
         return future
 
-    def _go_on(self) -> None:
-        """Leave the line to those who wait by now."""
-        if self._waiting:
-            task = asyncio.get_running_loop().create_task(self._run(), context=Context())
-            self._tasks.add(task)
+    def _watch(self) -> None:
+        """See to it that those who wait do so no longer than they may."""
+        if self._timer is None and self._slots:
+            delay = min(slot.since for slot in self._slots) + PATIENCE - time()
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(delay, 0.0), self._overtake, context=Context())
+
+    def _overtake(self) -> None:
+        """Send what waits, past queries that hang."""
+        self._timer = None
+        if not self._waiting:
             return
-        self._under_way -= 1
-        if not self._under_way:
+        if self._is_busy():
+            self._watch()
+            return
+        for _ in range(0, len(self._waiting), MOST):
+            self._start(self._take_slot(), parts=1)
+
+    def _go_on(self, slot: _Slot) -> None:
+        """Leave a place to those who wait by now; it is gone where its query hung."""
+        if slot not in self._slots:
+            if self._waiting:
+                self._watch()
+            return
+        if self._waiting and len(self._slots) <= self._at_once:
+            self._start(slot, parts=len(self._slots))
+            return
+        self._slots.remove(slot)
+        if not self._slots:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             self._left()
 
-    async def _run(self) -> None:
-        parts = self._under_way  # what an idle line has gathered goes as one
+    def _start(self, slot: _Slot, parts: int) -> None:
+        task = asyncio.get_running_loop().create_task(self._run(slot, parts), context=Context())
+        self._tasks.add(task)
+
+    async def _run(self, slot: _Slot, parts: int) -> None:
+        """Send queries one after the other, as long as somebody waits.
+
+        Args:
+            slot: The place of these queries.
+            parts: Into how many queries those who wait now are dealt out.
+        """
         try:
-            while self._waiting:
+            while self._waiting and slot in self._slots:
                 size = min(MOST, max(FEW, -(-len(self._waiting) // parts)))
                 parts = self._at_once
                 batch, self._waiting = self._waiting[:size], self._waiting[size:]
-                if self._waiting and self._under_way < self._at_once:
-                    self._under_way += 1
-                    self._go_on()
+                if self._waiting and len(self._slots) < self._at_once:
+                    self._start(self._take_slot(), parts=self._at_once)
                 batch = [pair for pair in batch if not pair[1].done()]  # others were cancelled
                 if batch:
-                    self._since = time()
+                    slot.since = time()
+                    if self._waiting:
+                        self._watch()
                     await self._answer(batch)
+                if len(self._slots) > self._at_once:  # one that was sent past others
+                    break
         finally:
             self._tasks.discard(asyncio.current_task())
-            self._go_on()
+            self._go_on(slot)
 
     async def _answer(self, batch: list[tuple[Question, Future]]) -> None:
         try:
