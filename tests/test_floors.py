@@ -19,9 +19,9 @@ SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "compose", "routes", "late_start", "json_forms"], 1),
-    **dict.fromkeys(["bundle", "hook_notes", "request_ids", "listening"], 1),
+    **dict.fromkeys(["bundle", "hook_notes", "request_ids", "listening", "stacks"], 1),
     "configuration": 1,
-    **dict.fromkeys(["external", "query", "context", "logs"], 2),
+    **dict.fromkeys(["external", "query", "context", "logs", "watchdog"], 2),
     **dict.fromkeys(["http", "hooks", "events"], 3),
     "service": 4,
     **dict.fromkeys(["app", "identity"], 5),

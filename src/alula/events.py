@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar, overload
 
 from alula.compose import name_of
 from alula.context import HookContext
+from alula.stacks import describe_frames
 
 __all__ = ["EventEmitter", "HeldEvents", "emit_when_due", "loop_is_running"]
 
@@ -98,14 +99,8 @@ class EventEmitter:
                 f"the listener {name_of(listener)} is asynchronous; emit {event!r} where an event"
                 " loop is running"
             )
-
-        async def run() -> None:
-            try:
-                await awaitable
-            except Exception:  # noqa: BLE001  # as above
-                _log.exception("the listener %s for %r failed", name_of(listener), event)
-
-        self._run_beside(run(), f"the listener {name_of(listener)} for {event!r}")
+        name = f"the listener {name_of(listener)} for {event!r}"
+        self._run_beside(_finish(awaitable, listener, event), name)
 
     def _run_beside(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Begin a task that `drain` waits for."""
@@ -113,6 +108,21 @@ class EventEmitter:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
+
+
+async def _finish(awaitable: Any, listener: Callable[..., Any], event: str) -> None:
+    try:
+        await awaitable
+    except Exception:  # noqa: BLE001  # a listener must never fail the call it follows
+        _log.exception("the listener %s for %r failed", name_of(listener), event)
+
+
+def _described(names: Mapping[str, Any]) -> str:
+    return f"listener {name_of(names['listener'])} for {names['event']!r}"
+
+
+describe_frames(EventEmitter.emit, _described)
+describe_frames(_finish, _described)
 
 
 class HeldEvents:

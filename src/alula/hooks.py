@@ -13,10 +13,11 @@ import inspect
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
-from alula.compose import Layer, Next, compose, name_of
+from alula.compose import Layer, Next, compose, enter, name_of
 from alula.context import HookContext
 from alula.errors import MethodNotAllowed
 from alula.hook_notes import notes_on
+from alula.stacks import describe_frames
 from alula.types import UNSET
 
 __all__ = ["HOOK_TYPES", "HookTable", "Hookable", "check_hook", "disallow"]
@@ -288,6 +289,20 @@ async def _run_hooks(kind: str, hooks: Sequence[Hook], context: HookContext) -> 
                 )
     finally:
         context.type = "around"
+
+
+def _describe_around(names: Mapping[str, Any]) -> str:
+    context = names["args"][0]
+    service = getattr(context, "service", None)
+    what = f"{context.method} hook" if service is None else "around hook"
+    return f"{what} {name_of(names['layer'])} of {context.app if service is None else service!r}"
+
+
+describe_frames(enter, _describe_around)
+describe_frames(
+    _run_hooks,
+    lambda names: f"{names['kind']} hook {name_of(names['hook'])} of {names['context'].service!r}",
+)
 
 
 def _by_kind(hooks: Any, kinds: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from alula.errors import MethodNotAllowed
 from alula.events import EventEmitter, emit_when_due, loop_is_running
 from alula.hooks import Hookable, HookTable
 from alula.late_start import LateStart
+from alula.stacks import describe_frames
 from alula.types import EVENT_OF_METHOD, ID_METHODS, STANDARD_METHODS, UNSET, Id
 
 __all__ = ["ServiceHandle", "check_service"]
@@ -333,7 +334,12 @@ def _caller(service: Any, name: str) -> Run:
             raise _unset(context)
         context.result = result
 
-    return call
+    return describe_frames(call, _described)
+
+
+def _described(names: Mapping[str, Any]) -> str:
+    context = names["context"]
+    return f"`{context.method}` of {context.service!r}"
 
 
 def _unset(context: HookContext) -> RuntimeError:

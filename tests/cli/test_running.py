@@ -47,6 +47,7 @@ def test_serve_with_options(asked, tmp_path):
         *("serve", "shop:app", "--host", "0.0.0.0", "-p", "80", "-w", "4", "--uds", "/run/s"),
         *("--graceful-timeout", "7.5", "--drain", "3", "--no-access-log", "--proxy-headers"),
         *("--forwarded-allow-ips", "10.0.0.5", "--ssl-certfile", "c.pem", "--ssl-keyfile", "k.pem"),
+        *("--watch-loop", "0.5"),
     )
     assert settings == WorkerSettings(
         "shop:app",
@@ -54,6 +55,7 @@ def test_serve_with_options(asked, tmp_path):
         graceful_timeout=7.5,
         drain=3,
         access_log=False,
+        watch_loop=0.5,
         proxy_headers=True,
         forwarded_allow_ips="10.0.0.5",
         ssl_certfile="c.pem",
@@ -76,6 +78,7 @@ def test_dev(asked, tmp_path):
     assert result.exit_code == 6
     assert (settings.development, settings.announce, settings.access_log) == (True, True, True)
     assert settings.linger == 0  # nobody waits for a restart
+    assert settings.watch_loop == 0.2
     assert (host, port, watched) == ("127.0.0.1", 0, [Path("more")])
 
 
@@ -88,6 +91,7 @@ def test_dev(asked, tmp_path):
         ("serve", "--ssl-certfile", "nowhere.pem"),
         ("dev", "--watch", "nowhere"),
         ("dev", "--workers", "2"),
+        ("dev", "--watch-loop", "-1"),
     ],
 )
 def test_what_can_not_be_is_a_mistake_of_whoever_typed_it(asked, arguments):

@@ -111,6 +111,7 @@ def test_a_word_is_not_found_in_another():
 PUBLIC_MODULES = [
     *("alula", "alula.configuration", "alula.errors", "alula.types", "alula.adapters.base"),
     *("alula.adapters.memory", "alula.adapters.mongodb", "alula.adapters.mongodb.local"),
+    "alula.watchdog",
 ]
 PUBLIC_PACKAGES = [
     f"alula.{path.parent.name}"

@@ -163,6 +163,30 @@ def test_stacks_are_indented_so_that_they_make_no_line_of_their_own():
     assert line_of(record(exc_info=(None, None, None))) == first
 
 
+def test_a_stack_shows_the_frames_of_the_user_first(tmp_path):
+    def code(name, text, **names):
+        exec(compile(text, str(tmp_path / name), "exec"), names)
+        return names["run"]
+
+    deep = code("site-packages/driver.py", "def run(): raise LookupError('no')")
+    user = code("app.py", "def run(): deep()", deep=deep)
+    frame = code("site-packages/web.py", "def run(): user()", user=user)
+    try:
+        frame()
+    except LookupError as error:
+        found = error.with_traceback(error.__traceback__.tb_next)  # without this function
+    lines = line_of(record(exc_info=(LookupError, found, found.__traceback__))).splitlines()
+    assert [line.strip() for line in lines[1:]] == [
+        "Traceback (most recent call last):",
+        f'File "{tmp_path}/app.py", line 1, in run',
+        f'File "{tmp_path}/site-packages/driver.py", line 1, in run',
+        "LookupError: no",
+        "(left out: 1 frames of packages)",
+    ]
+    stack = as_json(record(exc_info=(LookupError, found, found.__traceback__)))["exception"]
+    assert "web.py" in stack["stack"]  # programs get all of it
+
+
 @pytest.mark.parametrize(
     ("level", "shown"),
     [

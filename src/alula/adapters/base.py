@@ -69,6 +69,10 @@ class AdapterService(ABC):
     }
     """Which data may have keys that begin with ``$``, by method."""
 
+    process_local: ClassVar[bool] = False
+    """Whether the records are in this process alone; `alula serve` with several workers warns of
+    it. A service that derives from nothing says the same by an attribute of this name."""
+
     selects: ClassVar[bool] = False
     """Whether the store itself reduces records to the fields of ``query.select`` and the id."""
 

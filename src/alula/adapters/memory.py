@@ -64,6 +64,8 @@ class MemoryService(AdapterService):
         Conflict: Two records to begin with have the same id, or the same unique value.
     """
 
+    process_local: ClassVar[bool] = True
+
     dollar_keys: ClassVar[Mapping[str, DollarKeys]] = {
         "create": "plain",
         "update": "never",

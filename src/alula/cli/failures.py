@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
-from typing import Final
+
+from alula.stacks import is_user_code, keep_user_frames
 
 __all__ = ["Missing", "report"]
-
-_OURS: Final = Path(__file__).parents[1]
-_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 
 
 class Missing(LookupError):
@@ -26,25 +24,6 @@ def report(error: BaseException, folder: Path | None = None) -> str:
         folder: Where the code of the user is, None for the current folder.
     """
     told = traceback.TracebackException.from_exception(error)
-    _keep_own(told, (folder or Path.cwd()).resolve())
+    own = (folder or Path.cwd()).resolve()
+    keep_user_frames(told, lambda name: Path(name).is_relative_to(own) and is_user_code(name))
     return "".join(told.format()).rstrip()
-
-
-def _keep_own(told: traceback.TracebackException, folder: Path) -> None:
-    """Take foreign frames out of an error, of those that led to it, and of those in it."""
-    own = [frame for frame in told.stack if _is_own(frame.filename, folder)]
-    if own or _is_own(getattr(told, "filename", None) or "", folder):  # the latter: a syntax error
-        told.stack[:] = own
-    inside: list[traceback.TracebackException] = list(getattr(told, "exceptions", None) or ())
-    for each in (told.__cause__, told.__context__, *inside):
-        if each is not None:
-            _keep_own(each, folder)
-
-
-def _is_own(name: str, folder: Path) -> bool:
-    path = Path(name)
-    return (
-        path.is_relative_to(folder)
-        and not path.is_relative_to(_OURS)
-        and _INSTALLED.isdisjoint(path.parts)
-    )

@@ -9,7 +9,14 @@ from alula.compose import name_of
 from alula.service import ServiceHandle
 from alula.types import STANDARD_METHODS
 
-__all__ = ["DOCS_SETTING", "HookListing", "MethodListing", "ServiceListing", "services_of"]
+__all__ = [
+    "DOCS_SETTING",
+    "HookListing",
+    "MethodListing",
+    "ServiceListing",
+    "process_local_services",
+    "services_of",
+]
 
 DOCS_SETTING: Final = "openapi docs"
 """The setting where `alula.openapi` keeps the address of its page."""
@@ -79,6 +86,21 @@ def services_of(app: Any) -> list[ServiceListing]:
         ServiceListing(path, [_method(handle, name) for name in _names(handle)])
         for path, handle in app.services.items()
     ]
+
+
+def process_local_services(app: Any) -> list[str]:
+    """Return the paths of the services that say of themselves that they are `process_local`.
+
+    Those of an application behind this one count too; one without services has none.
+    """
+    handles: dict[str, ServiceHandle] = getattr(app, "services", {})
+    return [path for path, handle in handles.items() if _is_process_local(handle)]
+
+
+def _is_process_local(service: Any) -> bool:
+    while isinstance(service, ServiceHandle):
+        service = service.service
+    return getattr(service, "process_local", False) is True
 
 
 def _names(handle: ServiceHandle) -> list[str]:

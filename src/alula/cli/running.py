@@ -71,6 +71,14 @@ PrivateKey = Annotated[
         help="Its private key, where it is in a file of its own.",
     ),
 ]
+WatchLoop = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        metavar="SECONDS",
+        help="Log what holds the event loop for longer, with its name; 0 for never.",
+    ),
+]
 Watched = Annotated[
     list[Path] | None,
     typer.Option(
@@ -85,12 +93,18 @@ def dev(
     port: Port = 3030,
     watch: Watched = None,
     access_log: AccessLog = True,
+    watch_loop: WatchLoop = 0.2,
 ) -> None:
     """Run an application while you write it: starts anew when a file changes, shows errors."""
     from alula.cli.serving.running import develop  # noqa: PLC0415  # the server is slow to load
 
     settings = WorkerSettings(
-        application, access_log=access_log, development=True, announce=True, graceful_timeout=2
+        application,
+        access_log=access_log,
+        watch_loop=watch_loop,
+        development=True,
+        announce=True,
+        graceful_timeout=2,
     )
     with told():
         raise typer.Exit(develop(settings, host, port, watch or []))
@@ -105,6 +119,7 @@ def serve(
     graceful_timeout: GracefulTimeout = 30,
     drain: Drain = 0,
     access_log: AccessLog = True,
+    watch_loop: WatchLoop = 0,
     proxy_headers: ProxyHeaders = False,
     forwarded_allow_ips: AllowedProxies = "127.0.0.1",
     ssl_certfile: Certificate = None,
@@ -121,6 +136,7 @@ def serve(
         drain=drain,
         graceful_timeout=graceful_timeout,
         access_log=access_log,
+        watch_loop=watch_loop,
         proxy_headers=proxy_headers,
         forwarded_allow_ips=forwarded_allow_ips,
         linger=1,

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from alula.compose import Layer, name_of
 from alula.errors import GeneralError
+from alula.stacks import describe_frames
 
 __all__ = ["GO_ON", "Next", "Out", "Step", "run_steps"]
 
@@ -131,6 +132,12 @@ async def run_steps(
             return
         error = following.error if result is following else _not_awaited(function, following)
     await out(error)
+
+
+describe_frames(
+    run_steps,
+    lambda names: f"middleware {name_of(names['function'])} ({names['req'].method})",
+)
 
 
 def _note_end(function: Layer, req: Any, res: Any) -> None:

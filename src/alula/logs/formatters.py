@@ -9,10 +9,12 @@ import json
 import logging
 from datetime import UTC, datetime
 from functools import lru_cache
+from traceback import TracebackException
 from typing import Any, Final
 
 from alula.logs.fields import extras_of, stamp
 from alula.logs.text import one_line
+from alula.stacks import keep_user_frames
 
 __all__ = ["ConsoleFormatter", "JsonFormatter"]
 
@@ -57,7 +59,8 @@ class JsonFormatter(logging.Formatter):
 class ConsoleFormatter(logging.Formatter):
     """A line for people: time, level, logger, message, and as ``name=value`` what else there is.
 
-    What the message says already is not said again. Stacks follow on lines that are indented.
+    What the message says already is not said again. Stacks follow on lines that are indented, from
+    the user's first frame on; frames of packages between those of the user are left out.
 
     Args:
         colours: Whether levels have colours, for terminals.
@@ -85,6 +88,14 @@ class ConsoleFormatter(logging.Formatter):
         if record.stack_info:
             lines += self.formatStack(record.stack_info).splitlines()
         return "\n    ".join([lines[0], *map(one_line, lines[1:])])
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # the name of logging
+        """Return an error with the frames of the user first."""
+        error = ei[1]
+        shown = TracebackException.from_exception(error)
+        removed = keep_user_frames(shown, inner=True)
+        text = "".join(shown.format())
+        return f"{text}(left out: {removed} frames of packages)" if removed else text
 
     def _level(self, name: str) -> str:
         colour = _COLOURS.get(name) if self._colours else None

@@ -52,6 +52,27 @@ def serving(folder, *options):
         yield command
 
 
+def test_records_in_memory_are_told_once_where_there_are_several_workers(folder):
+    with (folder / "app.py").open("a") as file:
+        file.write("from alula.adapters.memory import MemoryService\n")
+        file.write("app.use('kept', MemoryService())\n")
+    with serving(folder, "--workers", "2") as command:
+        command.wait_for("Each worker")
+        assert_answers(command.port())
+        assert command.end(signal.SIGTERM) == 0
+        told = [each for each in command.records() if each["level"] == "WARNING"]
+        assert [each["message"].partition(".")[0] for each in told] == [
+            "2 workers serve services whose records are in the memory of one process: kept"
+        ]
+
+
+def assert_answers(port):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", "/notes/0")
+        assert connection.getresponse().status == 200
+
+
 @contextlib.asynccontextmanager
 async def loaded(command, path="/notes/0.002", **options):
     """Yield clients that keep the two workers of a command busy."""

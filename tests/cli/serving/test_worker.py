@@ -131,6 +131,86 @@ def test_it_serves_until_the_one_that_looks_after_it_has_ended():
     assert sys.modules["shop"].events == ["setup", "teardown"]
 
 
+HELD = f"""
+{CODE}
+import time
+
+class Slow:
+    async def get(self, id, params):
+        time.sleep(0.5)
+        return {{}}
+
+app.use("slow", Slow())
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.2, 0])
+def test_what_holds_the_loop_is_told_where_that_is_wanted(caplog, seconds):
+    Path("held.py").write_text(HELD)
+
+    def ask(parent):
+        assert parent.ask("/slow/1")[0] == 200
+        time.sleep(0.3)
+
+    run(ask, WorkerSettings("held:app", watch_loop=seconds))
+    held = [each.getMessage() for each in caplog.records if each.name == "alula.watchdog"]
+    assert ["by `get` of service 'slow', at " in line for line in held] == [True] * bool(seconds)
+
+
+IN_MEMORY = f"""
+{CODE}
+from alula.adapters.memory import MemoryService
+from alula.schema import with_schema
+from pydantic import BaseModel
+
+class Note(BaseModel):
+    text: str
+
+class Own:
+    process_local = True
+
+    async def get(self, id, params):
+        return {{}}
+
+class Shared(MemoryService):
+    process_local = False  # another process keeps it in step
+
+inner = App()
+inner.use("deep", MemoryService())
+app.use("plain", MemoryService())
+app.use("checked", with_schema(MemoryService(), Note))
+app.use("own", Own())
+app.use("shared", Shared())
+app.use("inner", inner)
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_told"),
+    [
+        ({"workers": 2, "early": True}, True),
+        ({"workers": 2}, False),  # the first worker has said it
+        ({"workers": 1, "early": True}, False),
+    ],
+)
+def test_services_in_memory_are_told_where_there_are_several_workers(caplog, changes, is_told):
+    Path("kept.py").write_text(IN_MEMORY)
+    run(lambda parent: parent.ask(), WorkerSettings("kept:app", **changes))
+    said = [each.getMessage() for each in caplog.records if each.name == "alula.serve"]
+    assert said == is_told * [
+        "2 workers serve services whose records are in the memory of one process: plain, checked,"
+        " own, inner/deep. Each worker has records of its own; keep them in a database, or use"
+        " --workers 1"
+    ]
+
+
+def test_other_services_are_not_told(caplog):
+    run(lambda parent: parent.ask(), workers=2, early=True)
+    Path("plain.py").write_text("from alula.express import express\nweb = express()")
+    run(lambda parent: parent.ask("/"), WorkerSettings("plain:web", workers=2, early=True))
+    assert [each for each in caplog.records if each.name == "alula.serve"] == []
+
+
 def test_it_serves_applications_without_services():
     code = "from alula.express import express\nweb = express().get('/', lambda q, s: s.send('hi'))"
     Path("plain.py").write_text(code)

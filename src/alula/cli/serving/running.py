@@ -56,7 +56,7 @@ def produce(settings: WorkerSettings, count: int, *, host: str, port: int, path:
 
     async def run() -> int:
         def start(alone: bool) -> Awaitable[WorkerProcess]:
-            return WorkerProcess.start(settings.changed(early=alone), sock)
+            return WorkerProcess.start(settings.changed(early=alone, workers=count), sock)
 
         supervisor = Supervisor(start, count, patience, partial(_close, sock))
         supervisor.listen_to_signals()

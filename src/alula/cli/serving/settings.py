@@ -31,6 +31,8 @@ class WorkerSettings:
         ssl_keyfile: Its private key, None where both are in one file.
         development: Whether to show errors in answers, and to live on when the start fails.
         announce: Whether to print what there is, once it has started.
+        workers: How many workers serve the application.
+        watch_loop: Seconds from which on it is logged what holds the event loop, 0 for never.
     """
 
     target: str
@@ -47,6 +49,8 @@ class WorkerSettings:
     ssl_keyfile: str | None = None
     development: bool = False
     announce: bool = False
+    workers: int = 1
+    watch_loop: float = 0
 
     def to_text(self) -> str:
         """Return the settings as text."""

@@ -15,6 +15,7 @@ import typer
 
 from alula.cli.application import load_application
 from alula.cli.failures import Missing, report
+from alula.cli.listing import process_local_services
 from alula.cli.serving.announcing import announce
 from alula.cli.serving.certificates import check_certificate
 from alula.cli.serving.failing import failing
@@ -25,8 +26,11 @@ from alula.express.running import quickest_loop
 from alula.express.server import Server
 from alula.listening import adopt
 from alula.logs import configure_logging
+from alula.watchdog import LoopWatchdog
 
 __all__ = ["main", "work"]
+
+_log = logging.getLogger("alula.serve")
 
 
 def main() -> None:
@@ -73,6 +77,14 @@ def web_application(settings: WorkerSettings) -> WebApplication:
         )
     if settings.access_log:
         app.begin_with(request_id(), access_log())
+    # Of several workers, the one says it that takes requests before all others.
+    if settings.workers > 1 and settings.early and (names := process_local_services(app)):
+        _log.warning(
+            "%d workers serve services whose records are in the memory of one process: %s. Each"
+            " worker has records of its own; keep them in a database, or use --workers 1",
+            settings.workers,
+            ", ".join(names),
+        )
     return app
 
 
@@ -123,7 +135,9 @@ class _Life:
             self._control.send(READY)
             if self._settings.announce:
                 announce(self._app, server)
-            await _unless(leaving, server.wait_closed())
+            # From here on: what the first start loads takes its time, and keeps nobody waiting.
+            with self._watch_loop():
+                await _unless(leaving, server.wait_closed())
             await self._drain()
             await server.close()
         except Exception as error:  # noqa: BLE001  # of the set-up or the teardown
@@ -133,6 +147,10 @@ class _Life:
             loop.remove_reader(self._control)
             leaving.cancel()
         return 0
+
+    def _watch_loop(self) -> contextlib.AbstractContextManager[Any]:
+        seconds = self._settings.watch_loop
+        return LoopWatchdog(seconds) if seconds else contextlib.nullcontext()
 
     def _stop(self) -> None:
         """End with all the others: let those know that send requests here."""

@@ -1,0 +1,207 @@
+"""Tells of code that holds the event loop, by a look at its stack while it does.
+
+asyncio's debug mode times every callback, which slows all of them down, and names the task alone.
+Here the loop notes the time some forty times a second, and a thread looks whether it still does.
+Where it does not, the thread looks at the stack of the loop's thread; a call costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from types import FrameType
+from typing import Any, Final, Self
+from weakref import WeakSet
+
+from alula.compose import name_of
+from alula.stacks import Place, callback_frames, place_of
+
+__all__ = ["LoopWatchdog", "watch_loop"]
+
+_log = logging.getLogger("alula.watchdog")
+
+HELD_SECONDS: Final = 0.2
+"""From how long on a hold of the event loop is told, unless given."""
+
+_LONG_SECONDS: Final = 5.0
+"""After so long it is told, too, that something still holds the loop: it may never end."""
+
+_BEATS: Final = 8
+"""How often the loop notes the time within the seconds that are told of; the error is an eighth."""
+
+_LOOKS: Final = 3
+"""How often the thread looks within them: at least once while something holds the loop."""
+
+_watched: Final[WeakSet[Any]] = WeakSet()  # loops, so that two watchdogs do not tell of one hold
+
+
+class LoopWatchdog:
+    """Logs what holds an event loop for long: ``with LoopWatchdog():`` where the loop runs.
+
+    The logger is ``alula.watchdog``, the level ``WARNING``. Time in which the whole process was
+    stopped does not count, nor time in which the loop itself did not run.
+
+    Args:
+        seconds: What is longer is told.
+
+    Raises:
+        ValueError: ``seconds`` is not above zero.
+    """
+
+    def __init__(self, seconds: float = HELD_SECONDS) -> None:
+        if not seconds > 0:
+            raise ValueError(f"LoopWatchdog({seconds!r}): give seconds above zero, such as 0.2")
+        self._seconds = seconds
+        self._interval = seconds / _BEATS
+        self._tick = seconds / _LOOKS
+        self._late: deque[tuple[float, float]] = deque()
+        self._pauses: list[tuple[float, float]] = []
+        self._places: Counter[Place] = Counter()
+        self._callback: FrameType | None = None
+        self._is_one = True
+        self._has_told = False
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to watch the loop that runs here, unless it is watched already.
+
+        Raises:
+            RuntimeError: No event loop is running.
+        """
+        self._loop = asyncio.get_running_loop()
+        if self._loop in _watched:
+            return
+        _watched.add(self._loop)
+        self._stopped.clear()
+        self._last = time.monotonic()
+        self._beat()
+        self._thread = threading.Thread(target=self._watch, name="alula watchdog", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        if self._thread is None:
+            return
+        _watched.discard(self._loop)
+        self._stopped.set()
+        self._timer.cancel()
+        self._thread.join()
+        self._thread = None
+
+    def _beat(self) -> None:
+        """Note that the loop goes on; what it could not note in time is for the thread to judge."""
+        now = time.monotonic()
+        if now - self._last > self._seconds:
+            self._late.append((self._last, now))
+        self._last = now
+        self._loop_thread = threading.get_ident()
+        self._timer = self._loop.call_later(self._interval, self._beat)
+
+    def _watch(self) -> None:
+        at, cpu = time.monotonic(), time.process_time()
+        while not self._stopped.wait(self._tick):
+            now, cpu_now = time.monotonic(), time.process_time()
+            late = now - at - self._tick
+            # This thread, too, could not run: the process was stopped, or something held Python's
+            # lock. The latter takes time of the processor, even where that is short of it.
+            is_stopped = late > self._tick and cpu_now - cpu < late / 10
+            if is_stopped or not self._loop.is_running():
+                self._pauses.append((at, now))
+            self._look(now)
+            at, cpu = now, cpu_now
+
+    def _look(self, now: float) -> None:
+        while self._late:
+            self._judge(*self._late.popleft())
+        if now - self._last < self._seconds / 2:
+            self._forget()
+        else:
+            frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  # the one way to the stack of another thread
+            frames = callback_frames(frame)
+            if frames:
+                # It is held here, so that no other frame can get its address.
+                self._is_one = self._is_one and self._callback in {None, frames[-1]}
+                self._callback = frames[-1]
+            self._places[place_of(frames)] += 1
+            held = self._without_pauses(self._last, now)
+            if held >= _LONG_SECONDS and not self._has_told:
+                self._has_told = True
+                self._tell("the event loop has been held for %.1f s so far by %s, at %s", held)
+
+    def _judge(self, begin: float, end: float) -> None:
+        """Tell of a hold that is over, where it was one."""
+        held = self._without_pauses(begin, end) - self._interval  # it may have begun so much later
+        if held >= self._seconds:
+            self._tell("the event loop was held for %.2f s by %s, at %s", held)
+        self._forget()
+
+    def _without_pauses(self, begin: float, end: float) -> float:
+        paused = sum(max(0, min(end, until) - max(begin, since)) for since, until in self._pauses)
+        return end - begin - paused
+
+    def _forget(self) -> None:
+        self._places.clear()
+        self._pauses.clear()
+        self._callback, self._is_one = None, True
+        self._has_told = False
+
+    def _tell(self, message: str, held: float) -> None:
+        unseen = Place("code that was not seen", "an unknown place")
+        ((place, _),) = self._places.most_common(1) or [(unseen, 0)]
+        what, where = place
+        by = what if self._is_one else f"many callbacks in a row, among them {what}"
+        extra = {"held_seconds": round(held, 3), "held_by": what}
+        _log.warning(message, held, by, where, extra=extra)
+
+
+def watch_loop(seconds: float = HELD_SECONDS) -> Callable[[Any], None]:
+    """Return the plugin that logs what holds the event loop: ``app.configure(watch_loop())``.
+
+    It watches from the set-up of the application to its teardown, whatever serves it. Hooks,
+    services and middleware are named, with the place in the user's code and for how long.
+
+    Args:
+        seconds: What is longer is told.
+
+    Raises:
+        ValueError: ``seconds`` is not above zero.
+        TypeError: By the plugin: the application has no `setup` hooks, as one without services.
+    """
+    watchdog = LoopWatchdog(seconds)
+
+    async def start(_context: Any, next: Callable[[], Awaitable[Any]]) -> None:
+        watchdog.start()
+        try:
+            await next()
+        except BaseException:
+            watchdog.stop()
+            raise
+
+    async def stop(_context: Any, next: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            await next()
+        finally:
+            watchdog.stop()
+
+    def configure(app: Any) -> None:
+        if not callable(getattr(app, "hooks", None)):
+            raise TypeError(
+                f"watch_loop() configures an application with services, not {app!r};"
+                f" for others, run `with {name_of(LoopWatchdog)}():` around what serves them"
+            )
+        app.hooks(setup=[start], teardown=[stop])
+
+    return configure

@@ -1,0 +1,181 @@
+"""What a stack tells: whose frames they are, and what runs in them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+import alula.hooks
+from alula.stacks import (
+    callback_frames,
+    describe_frames,
+    is_user_code,
+    keep_user_frames,
+    place_of,
+)
+
+
+def frames_here():
+    return callback_frames(sys._getframe(1))
+
+
+class TestWhoseCode:
+    @pytest.mark.parametrize(
+        "filename", [__file__, "/srv/shop/app.py", "relative.py", "/srv/alula/app.py"]
+    )
+    def test_of_the_user(self, filename):
+        assert is_user_code(filename)
+
+    @pytest.mark.parametrize(
+        "filename",
+        [
+            *(asyncio.__file__, json.__file__, pytest.__file__, alula.hooks.__file__),
+            *("<frozen importlib._bootstrap>", "<string>"),
+            "/srv/shop/.venv/lib/python3.13/site-packages/shop/app.py",
+            "/usr/lib/python3/dist-packages/shop.py",
+        ],
+    )
+    def test_of_others(self, filename):
+        assert not is_user_code(filename)
+
+
+def run_it(function, label):
+    return function()
+
+
+describe_frames(run_it, lambda names: f"hook {names['label']}")
+
+
+class TestPlace:
+    def test_what_was_described_and_the_innermost_frame_of_the_user(self):
+        place = run_it(lambda: place_of(frames_here()), "outer")
+        assert place.what == "hook outer"
+        line = sys._getframe().f_lineno - 2
+        assert place.where == f"{__file__}, line {line}, in <lambda>"
+
+    def test_the_innermost_description_counts(self):
+        assert run_it(lambda: run_it(lambda: place_of(frames_here()), "inner"), "outer").what == (
+            "hook inner"
+        )
+
+    def test_frames_of_others_within_are_passed_over(self):
+        class Encoder(json.JSONEncoder):
+            def default(self, o):
+                places.append(place_of(callback_frames(sys._getframe(1))))  # that of json
+
+        places = []
+        json.dumps({"a": object()}, cls=Encoder)
+        assert places[0].where.startswith(f"{__file__}, line ")
+        name = "TestPlace.test_frames_of_others_within_are_passed_over"
+        assert places[0].what == f"{__name__}.{name}"
+
+    def test_a_name_that_is_not_there_yet(self):
+        def early():
+            place = place_of(frames_here())
+            late = 1
+            return place, late
+
+        describe_frames(early, lambda names: names["late"])
+        place, _ = early()
+        assert place.what.endswith("test_a_name_that_is_not_there_yet.<locals>.early")
+
+    def test_without_frames_of_the_user_the_innermost_is_told(self):
+        frames = [frame for frame in frames_here() if not is_user_code(frame.f_code.co_filename)]
+        assert place_of(frames).where.startswith(frames[0].f_code.co_filename)
+
+    def test_without_frames(self):
+        assert callback_frames(None) == []
+        assert place_of([]) == ("a callback of the event loop", "an unknown place")
+
+
+class TestCallback:
+    def test_frames_below_the_loop_are_not_part_of_it(self):
+        async def inner():
+            return frames_here()
+
+        async def outer():
+            return await inner()
+
+        frames = asyncio.run(outer())
+        assert [frame.f_code.co_name for frame in frames] == ["inner", "outer"]
+
+    def test_nor_are_those_below_a_callback(self):
+        async def run():
+            done = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_soon(lambda: done.set_result(frames_here()))
+            return await done
+
+        assert [frame.f_code.co_name for frame in asyncio.run(run())] == ["<lambda>"]
+
+
+def module(folder, name, code, **names):
+    """Run code as that of a file."""
+    path = Path(folder) / name
+    exec(compile(code, str(path), "exec"), names)
+    return names
+
+
+def failed(folder, *, inner, by=ValueError):
+    """Return what is left of the stack of user code which calls a package, called by another."""
+    package = f"{folder}/site-packages"
+    deep = module(package, "deep.py", "def fail():\n    raise by('no')\n", by=by)
+    own = module(folder, "app.py", "def handle():\n    fail()\n", fail=deep["fail"])
+    between = module(package, "frame.py", "def go():\n    handle()\n", handle=own["handle"])
+    start = module(folder, "main.py", "def start():\n    go()\n", go=between["go"])
+    try:
+        start["start"]()
+    except by as error:
+        shown = traceback.TracebackException.from_exception(
+            error.with_traceback(error.__traceback__.tb_next)
+        )
+    removed = keep_user_frames(shown, inner=inner)
+    return [Path(frame.filename).name for frame in shown.stack], removed
+
+
+class TestFramesOfTheUser:
+    def test_frames_of_others_are_left_out(self, tmp_path):
+        assert failed(tmp_path, inner=False) == (["main.py", "app.py"], 2)
+
+    def test_except_what_the_user_has_called_where_that_is_wanted(self, tmp_path):
+        assert failed(tmp_path, inner=True) == (["main.py", "app.py", "deep.py"], 1)
+
+    def test_of_what_led_to_an_error_too(self, tmp_path):
+        deep = module(f"{tmp_path}/site-packages", "deep.py", "def fail():\n    1 / 0\n")
+        try:
+            try:
+                deep["fail"]()
+            except ZeroDivisionError as error:
+                raise LookupError("no") from error
+        except LookupError as error:
+            shown = traceback.TracebackException.from_exception(error)
+        assert keep_user_frames(shown) == 1
+        assert "deep.py" not in "".join(shown.format())
+
+    def test_of_those_in_a_group_too(self, tmp_path):
+        deep = module(f"{tmp_path}/site-packages", "deep.py", "def fail():\n    1 / 0\n")
+        try:
+            try:
+                deep["fail"]()
+            except ZeroDivisionError as error:
+                inside = error
+            raise ExceptionGroup("several", [inside])
+        except ExceptionGroup as error:
+            shown = traceback.TracebackException.from_exception(error)
+        assert keep_user_frames(shown) >= 1
+        assert "deep.py" not in "".join(shown.format())
+
+    def test_a_stack_without_any_stays_whole(self, tmp_path):
+        deep = module(f"{tmp_path}/site-packages", "deep.py", "def fail():\n    1 / 0\n")
+        try:
+            deep["fail"]()
+        except ZeroDivisionError as error:
+            shown = traceback.TracebackException.from_exception(
+                error.with_traceback(error.__traceback__.tb_next)
+            )
+        assert keep_user_frames(shown) == 0
+        assert len(shown.stack) == 1
