@@ -24,7 +24,8 @@ def note(hook: Hook, **what: Any) -> Hook:
         what: ``query``, what checks the query; ``data``, a function from a method to what checks
             its data, or to None; ``strategies``, the names of those by which callers prove who
             they are; ``kinds``, the types of hooks that it can be, where it could be called as
-            another one and do nothing.
+            another one and do nothing; ``around``, of an after hook, an around hook that belongs
+            to it: it runs outside all others of its level.
     """
     _NOTES[hook] = what
     return hook

@@ -78,7 +78,8 @@ class HookTable:
         wrapped = _with_before_and_after(call, before, after) if before or after else call
         if error:
             wrapped = _with_error(wrapped, error)
-        around = self.of("around", method)
+        guards = (notes_on(hook).get("around") for hook in after)
+        around = [*filter(None, guards), *self.of("around", method)]
         return compose(around, wrapped, _HookNext) if around else wrapped
 
 

@@ -136,31 +136,73 @@ class TestProtect:
 
 
 class TestQueriesByWhatIsProtected:
-    @pytest.fixture(autouse=True)
-    def _hook(self, app):
-        app.service("users").hooks(around=[protect("password")])
+    @pytest.fixture(autouse=True, params=["around", "after"])
+    def _hook(self, request, app):
+        app.service("users").hooks({request.param: [protect("password")]})
 
     @pytest.mark.parametrize(
         "query",
         [
             {"$sort": {"password": "1"}},
             {"$sort": {"email": "1", "password.x": "1"}},
+            {"$sort": "-password"},
+            {"$sort": ["email", "password"]},
+            {"$sort": [["password", -1]]},
+            {"password": "x"},
+            {"password": ["x"]},
+            {"password": None},
+            {"password": {}},
+            {"password.0": "x"},
+            {"password.x.y": "x"},
             {"password": {"$gt": "$2b$"}},
             {"password": {"$lte": "$2b$"}},
-            {"password": {"$ne": "x", "$lt": "$3"}},
+            {"password": {"$ne": "x"}},
+            {"password": {"$in": ["x"]}},
+            {"password": {"$in": ["x", "y"]}},
+            {"password": {"$in": {"0": "x", "1": "y"}}},
+            {"password": {"$nin": ["x", "y"]}},
             {"password": {"$regex": "^.2b"}},
+            {"password": {"$exists": True}},
             {"password": {"x": "y"}},
             {"password.x": {"$gt": "a"}},
             {"$or": [{"email": "x"}, {"password": {"$gte": "$2b$"}}]},
+            {"$or": [{"email": "x"}, {"password": "y"}]},
+            {"$or": ({"password": "y"},)},
             {"$or": {"0": {"password": {"$gte": "$2b$"}}}},
+            {"$or": {"password": "x"}},
             {"$and": [{"$or": [{"password": {"$gt": "a"}}]}]},
+            {"$and": {"0": {"$or": {"0": {"password": "x"}}}}},
             {"$nor": [{"password": {"$gt": "a"}}]},
-            {"$not": {"x": {"password": {"$gt": "a"}}}},
+            {"$not": {"password": "a"}},
+            {"$not": {"$x": {"password": {"$gt": "a"}}}},
+            {"email": {"$gt": "a"}, "password": "x"},
         ],
     )
-    async def test_that_would_find_it_out(self, app, query):
-        with pytest.raises(BadRequest, match="can not be asked for in this way"):
-            await app.service("users").find(query=query, provider="rest")
+    async def test_are_refused(self, app, query):
+        for method, arguments in (("find", ()), ("get", (1,)), ("patch", (1, {"role": "x"}))):
+            with pytest.raises(BadRequest, match="cannot be asked for, since it is hidden"):
+                await app.service("users").call(
+                    method, *arguments, params={"query": query, "provider": "rest"}
+                )
+
+    @pytest.mark.parametrize("name", ["password", "password.x"])
+    async def test_are_refused_before_anything_is_changed(self, app, name):
+        service = app.service("users")
+        with pytest.raises(BadRequest):
+            await service.patch(1, {"role": "x"}, query={name: {"$gt": ""}}, provider="rest")
+        assert (await service.get(1))["role"] == "admin"
+
+    async def test_are_refused_whether_they_would_find_something_or_not(self, app):
+        for value in ("", "~"):
+            with pytest.raises(BadRequest):
+                await app.service("users").get(
+                    1, query={"password": {"$gt": value}}, provider="rest"
+                )
+
+    async def test_cannot_be_copied_by_an_operator_of_data(self, app):
+        for renamed in ({"password": "note"}, {"password.x": "note"}):
+            with pytest.raises(BadRequest, match="password"):
+                await app.service("users").patch(1, {"$rename": renamed}, provider="rest")
 
     @pytest.mark.parametrize(
         "query",
@@ -168,21 +210,35 @@ class TestQueriesByWhatIsProtected:
             {},
             {"$sort": {"email": "1"}},
             {"$limit": "1", "$select": ["password", "email"]},
+            {"$select": ["email", "password.x"]},
+            {"$limit": "1", "$select": {"0": "password"}},
             {"email": {"$gt": "a"}},
-            {"password": "x"},
-            {"password": {"$in": ["x"]}},
-            {"$or": [{"email": "ada@example.com"}, {"password": {"$ne": "x"}}]},
+            {"email": "password"},
+            {"email": {"$in": ["password", "ada@example.com"]}},
+            {"passwords": {"$ne": "x"}},
+            {"account.password": {"$ne": "x"}},
+            {"account": {"password": {"$ne": "x"}}},
         ],
     )
-    async def test_that_would_not(self, app, query):
+    async def test_about_other_fields_are_answered(self, app, query):
         for each in await app.service("users").find(query=query, provider="rest"):
             assert "password" not in each
 
-    @pytest.mark.parametrize("query", [{"$sort": "password"}, {"$or": "x"}, {"$or": ["x"]}])
+    @pytest.mark.parametrize("query", [{"$sort": "email"}, {"$or": "x"}, {"$or": ["x"]}])
     async def test_that_are_none_are_left_to_the_service(self, app, query):
         with pytest.raises(BadRequest) as caught:
             await app.service("users").find(query=query, provider="rest")
-        assert "in this way" not in caught.value.message
+        assert "hidden" not in caught.value.message
+
+    async def test_of_hooks_inside_are_theirs(self, app):
+        hash_ = (await app.service("users").get(1))["password"]
+
+        def own(context):
+            context.params.query["password"] = hash_
+
+        app.service("users").hooks(before=[own])
+        found = await app.service("users").find(provider="rest")
+        assert [each["id"] for each in found] == [1]
 
     async def test_of_internal_calls(self, app):
         found = await app.service("users").find(query={"password": {"$gt": "$"}})
@@ -191,6 +247,13 @@ class TestQueriesByWhatIsProtected:
     async def test_of_other_methods(self, app):
         with pytest.raises(BadRequest):
             await app.service("users").remove(1, query={"password": {"$gt": "$"}}, provider="rest")
+
+
+async def test_queries_are_refused_by_an_after_hook_of_which_nobody_knows_what_it_is(app):
+    app.service("users").hooks(after=[partial(protect("password"))])
+    for value in ("", "~"):
+        with pytest.raises(BadRequest, match="password"):
+            await app.service("users").find(query={"password": {"$gt": value}}, provider="rest")
 
 
 def test_protect_needs_fields():

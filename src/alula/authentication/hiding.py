@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any
+from weakref import WeakSet
 
 from alula.authentication.entity import check_property, without
 from alula.context import HookContext
@@ -14,16 +15,17 @@ from alula.types import UNSET
 
 __all__ = ["protect"]
 
-_WHOLE: Final = frozenset({"$in", "$nin", "$ne"})  # operators that compare whole values
-
 
 def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
     """Return a hook that keeps fields of a service's records from leaving.
 
-    As an around hook it also refuses queries from outside that would find a value out step by step:
-    that sort by such a field, or compare it other than as a whole. Internal calls get whole
-    records. These are bound to what may leave of them, so that nothing
-    hidden leaves with what they become a part of.
+    Nobody outside can find their values out, either: a query from outside that mentions such a
+    field is a 400, whatever it asks of it, at any depth of ``$or`` and the like. ``$select`` may
+    name it; the record comes without. Internal calls get whole records. These are bound to what
+    may leave of them, so that nothing hidden leaves with what they become a part of.
+
+    A hook that itself adds such a field to the query, to keep callers to their own records, is a
+    before hook, or an around hook that is registered after this one.
 
     Args:
         fields: Names of properties.
@@ -34,20 +36,24 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
         BadRequest: By the hook, for such a query.
         RuntimeError: By the hook, where it is neither an after nor an around hook.
     """
-    hidden = frozenset(fields)
-    if not hidden:
-        raise TypeError("protect() needs the names of the fields to hide: protect('password')")
-    for field in fields:
-        check_property(field, f"protect({field!r})")
+    hidden = _names_of(fields)
+
+    checked: WeakSet[HookContext] = WeakSet()
+
+    async def check(context: HookContext, next: Any) -> None:
+        if context.params.get("provider") is not None:
+            _check_asked(context, hidden)
+            checked.add(context)
+        await next()
 
     async def hide(context: HookContext, next: Any = None) -> None:
         external = context.params.get("provider") is not None
-        if next is not None:
-            if external:
-                _check_query(context.params["query"], hidden)
-            await next()
-        elif context.type != "after":
+        if next is None and context.type != "after":
             raise RuntimeError("protect(...) is an after or an around hook")
+        if external and context not in checked:  # as an after hook it was, unless it is wrapped
+            _check_asked(context, hidden)
+        if next is not None:
+            await next()
         result = context.result
         visible = result if context.dispatch is UNSET else context.dispatch
         context.dispatch = map_records(visible, context.method, shown, shown)
@@ -64,29 +70,57 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
             return record
         return GuardedRecord(record, shown(record), getattr(record, "by", None))
 
-    return note(hide, kinds=("after", "around"))
+    return note(hide, kinds=("after", "around"), around=check)
 
 
-def _check_query(query: Mapping[str, Any], hidden: frozenset[str]) -> None:
-    """Refuse a query whose answers show a hidden field by and by."""
-    for name, value in query.items():
-        if name == "$sort":
-            asked = set(map(_field, value)) if isinstance(value, Mapping) else set()
-        elif name[:1] == "$":  # $or, $and: criteria within it
-            for part in value if isinstance(value, list) else _values(value):
-                if isinstance(part, Mapping):
-                    _check_query(part, hidden)
-            continue
-        else:
-            asked = {_field(name)} if _values(value) and not value.keys() <= _WHOLE else set()
-        if asked & hidden:
-            raise BadRequest(f"Invalid query: {name} can not be asked for in this way")
+def _names_of(fields: tuple[str, ...]) -> frozenset[str]:
+    if not fields:
+        raise TypeError("protect() needs the names of the fields to hide: protect('password')")
+    for field in fields:
+        check_property(field, f"protect({field!r})")
+    return frozenset(fields)
 
 
-def _field(name: str) -> str:
-    return name.split(".", 1)[0]
+def _check_asked(context: HookContext, hidden: frozenset[str]) -> None:
+    """Refuse a call whose answers would show a hidden field by and by.
+
+    Raises:
+        BadRequest: Its query mentions one, or its data copies one with an operator.
+    """
+    query, data = context.params["query"], context.data
+    name = _mention_in(query, hidden)
+    if name is None and isinstance(data, Mapping) and isinstance(data.get("$rename"), Mapping):
+        name = _mention_in(data["$rename"], hidden)
+    if name is not None:
+        raise BadRequest(
+            f"Invalid query: {name} cannot be asked for, since it is hidden; remove it from the"
+            " query"
+        )
 
 
-def _values(value: Any) -> list[Any]:
-    """Return the values of a mapping, nothing for anything else."""
-    return list(value.values()) if isinstance(value, Mapping) else []
+def _mention_in(query: Any, hidden: frozenset[str], *, names: bool = False) -> str | None:
+    """Return the first name of a hidden field in a query, None where there is none.
+
+    Args:
+        query: A query, or what stands in it below a name that begins with ``$``.
+        hidden: The fields.
+        names: Whether texts are names of fields here, too.
+    """
+    waiting = [(query, names)]  # a loop and no recursion: the depth is what somebody sent
+    while waiting:
+        value, names = waiting.pop()
+        if isinstance(value, Mapping):
+            for name, inner in value.items():
+                text = str(name)
+                if text.partition(".")[0] in hidden:
+                    return text
+                if text[:1] == "$":
+                    if text != "$select":
+                        waiting.append((inner, text == "$sort"))
+                elif names or text.isdecimal():  # an object with index keys stands for a list
+                    waiting.append((inner, names))
+        elif isinstance(value, list | tuple | set | frozenset):
+            waiting += ((each, names) for each in value)
+        elif names and isinstance(value, str) and value.lstrip("+-").partition(".")[0] in hidden:
+            return value
+    return None
