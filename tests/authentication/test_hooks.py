@@ -271,7 +271,7 @@ class TestPasswordHash:
         class Context:
             pass
 
-        Context.app = app
+        Context.app, Context.params = app, Params()
         return await password_hash("local", **options)(value, {}, Context)
 
     async def test_resolves_to_a_hash(self, app):

@@ -351,7 +351,7 @@ class TestUsersWithASchema:
         passwords = app.service("authentication").service.strategy("local").passwords
         seen = []
 
-        async def check_nothing(password):
+        async def check_nothing(password, **options):
             seen.append(password)
 
         monkeypatch.setattr(passwords, "check_nothing", check_nothing)

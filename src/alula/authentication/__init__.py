@@ -15,7 +15,7 @@ except ImportError as error:
 
 from alula.authentication.extension import Extension
 from alula.authentication.hiding import protect
-from alula.authentication.hooks import authenticate, hash_password, password_hash
+from alula.authentication.hooks import authenticate, hash_password, hide_taken, password_hash
 from alula.authentication.jwt import JWTStrategy
 from alula.authentication.local import LocalStrategy
 from alula.authentication.passwords import HashedPassword, Passwords
@@ -38,6 +38,7 @@ __all__ = [
     "authenticate",
     "fold_username",
     "hash_password",
+    "hide_taken",
     "password_hash",
     "protect",
 ]

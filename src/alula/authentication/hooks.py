@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 from alula.authentication.entity import check_property
 from alula.authentication.passwords import HashedPassword
 from alula.context import HookContext, Params
-from alula.errors import BadRequest, MethodNotAllowed
+from alula.errors import BadRequest, Conflict, MethodNotAllowed
 from alula.hook_notes import note
 from alula.identity import authentication_at, identify, strategies_of
 from alula.types import UNSET
 
-__all__ = ["authenticate", "hash_password", "password_hash"]
+__all__ = ["authenticate", "hash_password", "hide_taken", "password_hash"]
 
 Hook: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
@@ -59,9 +59,13 @@ def hash_password(field: str, *, service: str | None = None, strategy: str = "lo
         service: The path of the authentication service; None for the default one.
         strategy: The name of the `LocalStrategy` that hashes.
 
+    It belongs behind the hooks that check the data, since a hash takes time.
+
     Raises:
         ValueError: The field lies inside another property.
         BadRequest: By the hook, for what can be no password.
+        TooManyRequests: By the hook, where an address sets too many passwords.
+        Unavailable: By the hook, where too many wait to be hashed.
         MethodNotAllowed: By the hook, for a list where the service takes none.
     """
     check_property(field, f"hash_password({field!r})")
@@ -121,6 +125,8 @@ def password_hash(
 
     Raises:
         BadRequest: By the resolver, for what can be no password.
+        TooManyRequests: By the resolver, where an address sets too many passwords.
+        Unavailable: By the resolver, where too many wait to be hashed.
     """
 
     async def resolve(value: Any, _: Any, context: HookContext) -> Any:
@@ -128,7 +134,50 @@ def password_hash(
             return value
         if not isinstance(value, HashedPassword):
             local: Any = authentication_at(context.app, service).strategy(strategy)
-            value = await local.hash_password(value)
+            value = await local.hash_password(value, context.params)
         return str(value)
 
     return resolve
+
+
+def hide_taken(*fields: str) -> Hook:
+    """Return an around hook for `create` of users, with which nobody learns who is registered.
+
+    A registration from outside that meets a unique value which is taken (a `Conflict`) is answered
+    like one that succeeds: by the fields named here, as they were sent, and nothing else. Hooks and
+    listeners of the application see what was stored; where a value was taken, nothing is, and there
+    is no event. It takes one record at a time.
+
+    Args:
+        fields: Properties of the data that the answer has. None of them may be a secret.
+
+    Raises:
+        TypeError: No field is named.
+        BadRequest: By the hook, for data that is no object.
+
+    Example:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> app = App()
+        >>> app.use("users", MemoryService(unique=["email"]))
+        >>> hooks = app.service("users").hooks(around={"create": [hide_taken("email")]})
+    """
+    if not fields:
+        raise TypeError("hide_taken() needs the names of the fields to answer: hide_taken('email')")
+
+    async def hide(context: HookContext, next: Any) -> None:
+        if context.params.provider is None or context.method != "create":
+            await next()
+            return
+        sent = context.data
+        if not isinstance(sent, Mapping):
+            raise BadRequest("Register one user at a time")
+        answer = {name: sent[name] for name in fields if name in sent}
+        try:
+            await next()
+        except Conflict:
+            context.result, context.event = dict(answer), None
+        context.http.clear()
+        context.dispatch = answer
+
+    return note(hide, kinds=("around",))

@@ -99,15 +99,24 @@ class LocalStrategy(AuthenticationStrategy):
         username = authentication.get(self.username_field)
         return username if is_credential(username) else None
 
-    async def hash_password(self, password: Any) -> HashedPassword:
+    async def hash_password(self, password: Any, params: Params | None = None) -> HashedPassword:
         """Return the hash of a new password.
+
+        Args:
+            password: The password.
+            params: The params of the call that sets it. Calls from outside are counted, and
+                refused where too many wait.
 
         Raises:
             BadRequest: It can be none: no text, empty, or too long.
+            TooManyRequests: Too many new passwords come from this address.
+            Unavailable: Too many wait to be hashed.
         """
         if not is_credential(password):
             raise BadRequest("A password has to be a text, not empty and not over 4096 bytes long")
-        return await self.passwords.hash(password)
+        if params is not None:
+            await self.authentication.new_password(params)
+        return await self.passwords.hash(password, limited=_is_limited(params))
 
     async def _checked(self, username: str, password: str, params: Params) -> Any:
         """Return the record of a user whose password is right, None otherwise."""
@@ -115,10 +124,11 @@ class LocalStrategy(AuthenticationStrategy):
         record = await self._find(username, params)
         await self.authentication.account_found(entities.id_of(record), params)
         hashed = record.get(self.entity_password_field) if isinstance(record, Mapping) else None
+        limited = _is_limited(params)
         if not isinstance(hashed, str):
-            await self.passwords.check_nothing(password)
+            await self.passwords.check_nothing(password, limited=limited)
             return None
-        if not await self.passwords.check(password, hashed):
+        if not await self.passwords.check(password, hashed, limited=limited):
             return None
         if self.passwords.is_outdated(hashed):
             await self._renew(record, hashed, password, params)
@@ -150,7 +160,7 @@ class LocalStrategy(AuthenticationStrategy):
 
     async def _renew(self, record: Any, hashed: str, password: str, params: Params) -> None:
         entities, field = self.authentication.entities, self.entity_password_field
-        record_id, data = entities.id_of(record), {field: await self.passwords.hash(password)}
+        record_id, data = entities.id_of(record), {field: await self.passwords.renewed(password)}
         try:
             try:
                 # Not over a password that was changed meanwhile.
@@ -162,3 +172,7 @@ class LocalStrategy(AuthenticationStrategy):
             return
         except Exception:  # noqa: BLE001  # whatever the service says, the password was right
             _log.exception("the hash of a password could not be renewed in %r", entities.path)
+
+
+def _is_limited(params: Params | None) -> bool:
+    return params is not None and params.provider is not None

@@ -1,27 +1,37 @@
 """Passwords: Argon2id for new ones, bcrypt as other applications have stored it.
 
 What holds in this file: hashes are made and checked in threads, of which there are few, since each
-takes memory; and what fails takes as long as everything else that fails.
+takes memory; sign-ins do not wait behind registrations, and few of either wait at all; what fails
+takes as long as everything else that fails.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
 
 import bcrypt
 from argon2 import PasswordHasher
 from argon2.exceptions import VerificationError
 
-__all__ = ["HashedPassword", "Passwords", "is_credential", "usual_passwords"]
+from alula.errors import Unavailable
+
+__all__ = ["MAX_WAITING", "HashedPassword", "Passwords", "is_credential", "usual_passwords"]
 
 T = TypeVar("T")
+
+MAX_WAITING: Final = 32
+"""How many passwords of calls from outside may wait to be checked, and as many to be hashed.
+
+Each takes some hundredths of a second of a core. The next one gets a 503.
+"""
 
 LONGEST: Final = 4096  # bytes of a password or user name
 _BCRYPT_BYTES: Final = 72  # bcrypt looks at no more of a password
@@ -66,21 +76,42 @@ class Passwords:
         self._peak = 0.0  # the longest that a failure took lately, before it was padded
         self._peak_at = 0.0
 
-    async def hash(self, password: str) -> HashedPassword:
-        """Return the Argon2id hash of a password."""
-        return HashedPassword(await _in_thread(self._argon2.hash, password))
+    async def hash(self, password: str, *, limited: bool = False) -> HashedPassword:
+        """Return the Argon2id hash of a new password.
 
-    async def check(self, password: str, hashed: object) -> bool:
-        """Tell whether a password has this hash; what is no hash fits none."""
+        Args:
+            password: The password.
+            limited: Whether it is refused where `MAX_WAITING` others wait.
+
+        Raises:
+            Unavailable: Too many wait.
+        """
+        return HashedPassword(await _queues().new.run(self._argon2.hash, password, limited=limited))
+
+    async def renewed(self, password: str) -> HashedPassword:
+        """Return another hash of a password that was checked, without waiting behind new ones."""
+        return HashedPassword(await _queues().checks.run(self._argon2.hash, password))
+
+    async def check(self, password: str, hashed: object, *, limited: bool = False) -> bool:
+        """Tell whether a password has this hash; what is no hash fits none.
+
+        Args:
+            password: The password.
+            hashed: The hash.
+            limited: Whether the check is refused where `MAX_WAITING` others wait.
+
+        Raises:
+            Unavailable: Too many wait.
+        """
         if not isinstance(hashed, str) or not hashed.startswith((*_BCRYPT, "$argon2")):
             return False
         check = self._check_bcrypt if hashed.startswith(_BCRYPT) else self._check_argon2
-        return await self._measured(_kind_of(hashed), check, password, hashed)
+        return await self._measured(_kind_of(hashed), check, password, hashed, limited=limited)
 
-    async def check_nothing(self, password: str) -> None:
+    async def check_nothing(self, password: str, *, limited: bool = False) -> None:
         """Take the time of a check where there is no hash, so that nobody can tell."""
         await self.prepare()
-        await self.check(password, self._decoy)
+        await self.check(password, self._decoy, limited=limited)
 
     def is_outdated(self, hashed: str) -> bool:
         """Tell whether a hash that fits should be made anew."""
@@ -108,15 +139,17 @@ class Passwords:
     async def prepare(self) -> None:
         """Make the hash of a password that nobody knows, and measure how long checks take."""
         if not self._decoy:
-            self._decoy = await self.hash(os.urandom(16).hex())
+            self._decoy = await self.renewed(os.urandom(16).hex())
             await self.check("", self._decoy)
 
-    async def _measured(self, kind: str, check: Callable[..., T], *args: Any) -> T:
+    async def _measured(
+        self, kind: str, check: Callable[..., T], *args: Any, limited: bool = False
+    ) -> T:
         def timed() -> tuple[T, float]:
             started = time.perf_counter()
             return check(*args), time.perf_counter() - started
 
-        result, seconds = await _in_thread(timed)
+        result, seconds = await _queues().checks.run(timed, limited=limited)
         # The shortest, so that a busy machine does not raise the floor for good.
         self._costs[kind] = min(seconds, self._costs.get(kind, seconds))
         return result
@@ -152,10 +185,50 @@ def _kind_of(hashed: str) -> str:
     return "$".join(hashed.split("$")[:-2]) if hashed.startswith("$argon2") else hashed[:6]
 
 
+class _Queue:
+    """Threads of their own, and what waits for them.
+
+    Args:
+        name: What the threads are called.
+        threads: How many there are.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"alula-{name}")
+        self._most = threads + MAX_WAITING
+        self._begun = 0  # and not done
+        self._lock = threading.Lock()  # event loops of several threads share it
+
+    async def run(self, function: Callable[..., T], *args: Any, limited: bool = False) -> T:
+        """Return what a function returns.
+
+        Raises:
+            Unavailable: It is limited, and too many wait.
+        """
+        with self._lock:
+            if limited and self._begun >= self._most:
+                error = Unavailable("Too many passwords wait to be hashed; try again in a moment")
+                error.headers = {"Retry-After": "2"}
+                raise error
+            self._begun += 1
+        future = self._executor.submit(function, *args)
+        future.add_done_callback(self._done)
+        return await asyncio.wrap_future(future)
+
+    def _done(self, _: Future[Any]) -> None:
+        with self._lock:
+            self._begun -= 1
+
+
+class _Queues(NamedTuple):
+    checks: _Queue
+    new: _Queue
+
+
 @cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(2, os.cpu_count() or 1), thread_name_prefix="alula-passwords")
-
-
-async def _in_thread(function: Callable[..., T], *args: Any) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_threads(), function, *args)
+def _queues() -> _Queues:
+    cores = os.cpu_count() or 1
+    # New passwords leave cores to sign-ins, which people wait for more often.
+    return _Queues(
+        _Queue("passwords-checks", max(2, cores)), _Queue("passwords-new", max(1, cores // 2))
+    )

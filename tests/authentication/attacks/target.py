@@ -40,12 +40,14 @@ class Target:
         said: Every answer as text, and every event.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, users: Any = None, **options: Any) -> None:
         self.said: list[str] = []
         app = self.app = express(App(debug=True))  # with as much told as ever
         app.use(json_body(), urlencoded())
         app.configure(rest())
-        app.use("users", MemoryService(start_id=1, paginate={"default": 10, "max": 50}))
+        if users is None:
+            users = MemoryService(start_id=1, paginate={"default": 10, "max": 50})
+        app.use("users", users)
         app.use("secrets", Secrets())
         add_authentication(app.app, **options)
         reading = [authenticate("jwt")]

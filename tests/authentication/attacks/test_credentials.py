@@ -110,7 +110,7 @@ async def test_a_megabyte_of_text_is_refused_without_being_hashed(target, name, 
     local = target.app.service("authentication").service.strategy("local")
     hashed = []
 
-    async def check(password, stored):
+    async def check(password, stored, **options):
         hashed.append(len(password))
         return False
 

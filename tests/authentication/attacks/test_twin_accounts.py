@@ -31,9 +31,9 @@ class Counting(LocalStrategy):
         self.passwords.check = self.counted(self.passwords.check)
 
     def counted(self, check):
-        async def counted(password, hashed):
+        async def counted(password, hashed, **options):
             Counting.looked_at += password.startswith("guess")
-            return await check(password, hashed)
+            return await check(password, hashed, **options)
 
         return counted
 
