@@ -6,8 +6,10 @@ import logging
 
 import pytest
 
-from alula import App, events
+from alula import App, Params, events
 from alula.events import EventEmitter, HeldEvents, loop_is_running
+
+Params.declare("held_by")
 
 
 @pytest.fixture
@@ -318,13 +320,13 @@ class TestHeldBack:
 
     @staticmethod
     def of(name):
-        return HeldEvents(lambda context: getattr(context.params, "of", None) == name)
+        return HeldEvents(lambda context: getattr(context.params, "held_by", None) == name)
 
     async def test_events_wait_until_they_are_released(self, shop, heard):
         with self.of("a") as held:
-            await shop.create({"n": 1}, of="a")
-            await shop.patch(None, {"n": 2}, of="a")
-            await asyncio.gather(shop.create({"n": 3}, of="a"))
+            await shop.create({"n": 1}, held_by="a")
+            await shop.patch(None, {"n": 2}, held_by="a")
+            await asyncio.gather(shop.create({"n": 3}, held_by="a"))
             assert heard == []
         assert heard == []
         held.release()
@@ -335,27 +337,27 @@ class TestHeldBack:
     async def test_those_of_other_calls_go_out_at_once(self, shop, heard):
         with self.of("a"):
             await shop.create({"n": 1})
-            await shop.create({"n": 2}, of="b")
-        await shop.create({"n": 3}, of="a")
+            await shop.create({"n": 2}, held_by="b")
+        await shop.create({"n": 3}, held_by="a")
         assert heard == [1, 2, 3]
 
     async def test_what_is_dropped_or_never_released_is_not_heard(self, shop, heard):
         with self.of("a") as held:
-            await shop.create({"n": 1}, of="a")
+            await shop.create({"n": 1}, held_by="a")
             held.drop()
-            await shop.create({"n": 2}, of="a")
+            await shop.create({"n": 2}, held_by="a")
         held.release()
         with pytest.raises(ValueError, match="no"), self.of("a"):
-            await shop.create({"n": 3}, of="a")
+            await shop.create({"n": 3}, held_by="a")
             raise ValueError("no")
         assert heard == [2]
 
     async def test_one_within_another_leaves_it_its_own(self, shop, heard):
         with self.of("a") as outer:
             with self.of("b") as inner:
-                await shop.create({"n": 1}, of="a")
-                await shop.create({"n": 2}, of="b")
-                await shop.create({"n": 3}, of="c")
+                await shop.create({"n": 1}, held_by="a")
+                await shop.create({"n": 2}, held_by="b")
+                await shop.create({"n": 3}, held_by="c")
             inner.release()
             assert heard == [3, 2]
         outer.release()
@@ -366,7 +368,7 @@ class TestHeldBack:
 
         async def later():
             await ended.wait()
-            await shop.create({"n": 1}, of="a")
+            await shop.create({"n": 1}, held_by="a")
 
         with self.of("a"):
             beside = asyncio.create_task(later())

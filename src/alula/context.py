@@ -4,22 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from alula.types import EVENT_OF_METHOD, UNSET, Id
 
-__all__ = ["HookContext", "Params", "RequestParams"]
+__all__ = ["GivenParams", "HookContext", "Params", "RequestParams"]
+
+
+class GivenParams(TypedDict, total=False):
+    """The params that a call takes by keyword beside ``query``, for type checkers.
+
+    See `Params` for what each of them means. Params that an application declares itself
+    (`Params.declare`) are given in a mapping or in `Params`, where checkers do not look.
+    """
+
+    provider: str | None
+    headers: Mapping[str, str]
+    ip: str | None
+    route: Mapping[str, Any]
+    paginate: Mapping[str, Any] | bool | None
+    adapter: Mapping[str, Any] | None
+    pipeline: list[Any] | None
+    docdb: Mapping[str, Any] | None
+    collation: Mapping[str, Any] | None
+    authentication: Mapping[str, Any] | None
+    authenticated: bool
+    user: Any
+    connection: Mapping[str, Any]
+
+
+class _AttributeName(str):
+    """The name of an attribute of params, as their keys have it.
+
+    A mapping that is made from params, such as ``{**params, "query": {}}``, is a plain dict. Its
+    names still tell which of them were attributes of params, and these need no declaration.
+    """
+
+    __slots__ = ()
 
 
 class Params:
     """The parameters of one call beside id and data.
 
     Of all of them only ``query`` comes from a client; the others are set by the server, its hooks
-    and its middleware. Further attributes may be added at will: ``params.tenant = "acme"``.
-    Items work like attributes: ``params["tenant"]``.
+    and its middleware. Items work like attributes: ``params["tenant"]``.
+
+    Hooks and middleware add attributes at will: ``params.tenant = "acme"``. In a mapping or as a
+    keyword, a name is given by hand, and may be a slip: ``find({"done": True})`` would select
+    everything. So calls refuse names that nobody has declared. Those that your hooks and services
+    read are declared once, where they are written::
+
+        Params.declare("tenant")
 
     Args:
-        params: Params or a mapping to begin with; it stays as it is.
+        params: Params or a mapping to begin with; it stays as it is. A mapping that is made from
+            params (``{**params, "query": {}}``) may have whatever attributes they had.
         values: Attributes by name, in place of those in ``params``.
 
     Attributes:
@@ -38,9 +77,13 @@ class Params:
         user: Who is signed in.
 
     Raises:
-        TypeError: ``params`` or the query is no mapping.
+        TypeError: ``params`` or the query is not a mapping.
     """
 
+    # The names that were given by hand and are not declared; calls refuse them.
+    __slots__ = ("__dict__", "__weakref__", "_undeclared")
+
+    _undeclared: tuple[str, ...]
     query: dict[str, Any]
     provider: str | None = None
     headers: Mapping[str, str]
@@ -59,16 +102,72 @@ class Params:
             self.query = {}
             return
         own = self.__dict__
-        if params is not None:
-            own.update(_attributes(params))
+        if isinstance(params, Params):
+            own.update(params.__dict__)
+            self._undeclared = params._undeclared  # noqa: SLF001  # its own kind
+        else:
+            self._undeclared = ()
+            if params is not None:
+                self._take(_attributes(params))
         if values:
-            own.update(values)
+            self._take(values)
+        # A copy: hooks may change the query of a call, never the caller's own mapping.
         query = own.get("query")
-        try:
-            # A copy: hooks may change the query of a call, never the caller's own mapping.
-            own["query"] = {} if query is None else dict(query)
-        except (TypeError, ValueError):
-            raise TypeError(f"params.query has to be a mapping, not {query!r}") from None
+        if type(query) is dict:
+            own["query"] = query.copy()
+        elif query is None:
+            own["query"] = {}
+        else:
+            own["query"] = _read_query(query)
+
+    def _take(self, values: Mapping[str, Any]) -> None:
+        """Set attributes that were given by hand, and note those that nobody has declared."""
+        own = self.__dict__
+        if values.keys() <= _DECLARED:
+            own.update(values)
+            return
+        self._undeclared += tuple(
+            str(name)
+            for name in values
+            if name not in _DECLARED and name not in own and type(name) is not _AttributeName
+        )
+        own.update((str(name), value) for name, value in values.items())
+
+    @classmethod
+    def declare(cls, *names: str) -> None:
+        """Declare params that hooks, plugins or services of yours read, by their names.
+
+        Calls take them in mappings and as keywords from then on. What hooks and middleware set as
+        attributes needs no declaration. It counts for the whole process, and twice does no harm.
+
+        Args:
+            names: Such as ``"tenant"``.
+
+        Raises:
+            TypeError: A name is not a string.
+            ValueError: A name is empty or begins with ``$``, as those of a query do.
+        """
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(
+                    f'Params.declare takes names, not {name!r}: Params.declare("tenant")'
+                )
+            if not name or name.startswith("$"):
+                raise ValueError(f"{name!r} cannot be the name of a param; it belongs in the query")
+        _DECLARED.update(names)
+
+    def check_names(self, call: str, elsewhere: Mapping[str, str] | None = None) -> None:
+        """Refuse names that were given by hand and that nobody has declared.
+
+        Args:
+            call: What they were given to, such as ``"messages.find(...)"``.
+            elsewhere: How names are spelled that belong in another param.
+
+        Raises:
+            TypeError: There are some. The message shows what to write.
+        """
+        if self._undeclared:
+            raise TypeError(_explain(self._undeclared, call, elsewhere or {}))
 
     @classmethod
     def adopt(cls, values: dict[str, Any]) -> Params:
@@ -83,6 +182,8 @@ class Params:
         return params
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_undeclared":  # those that a transport made; nobody gave them by hand
+            return ()
         if name in {"headers", "route"}:  # made when read, since hooks may write into it
             empty = self.__dict__[name] = {}
             return empty
@@ -110,7 +211,7 @@ class Params:
         return name in self.__dict__
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.__dict__)
+        return self.keys()
 
     def __eq__(self, other: object) -> bool:
         return self.__dict__ == other.__dict__ if isinstance(other, Params) else NotImplemented
@@ -127,7 +228,11 @@ class Params:
 
     def keys(self) -> Iterator[str]:
         """Return the names that were set, so that ``{**params}`` works."""
-        return iter(self.__dict__)
+        undeclared = self._undeclared  # a mapping of the same does not launder them
+        return (
+            name if name in _DECLARED or name in undeclared else _AttributeName(name)
+            for name in self.__dict__
+        )
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return an attribute, or ``default`` where it is None or was never set."""
@@ -168,7 +273,48 @@ class RequestParams(Params):
         self.ip = ip
 
 
-_WELL_KNOWN = frozenset(Params.__annotations__)
+_WELL_KNOWN: Final = frozenset(Params.__annotations__) - {"_undeclared"}
+
+_DECLARED: Final[set[str]] = {*_WELL_KNOWN, "authenticated"}
+"""Names that a call takes by hand: those of `Params`, and what was declared beside them."""
+
+
+def _read_query(query: Any) -> dict[str, Any]:
+    try:
+        if isinstance(query, str | bytes):  # an empty one would become an empty dict
+            raise TypeError
+        return dict(query)
+    except (TypeError, ValueError):
+        raise TypeError(f"params.query has to be a mapping, not {query!r}") from None
+
+
+_QUERY_WORDS: Final = frozenset({"where", "filter", "filters", "criteria", "conditions"})
+_QUERY_NAMES: Final = frozenset({"limit", "skip", "sort", "select", "or", "and"})
+
+
+def _explain(names: tuple[str, ...], call: str, elsewhere: Mapping[str, str]) -> str:
+    """Return what to write in place of params that nobody has declared."""
+    from difflib import get_close_matches  # noqa: PLC0415  # only a slip pays its import
+
+    near = get_close_matches(names[0], sorted(_DECLARED), 1, 0.7)
+    fields = ", ".join(f"{('$' + name if name in _QUERY_NAMES else name)!r}: ..." for name in names)
+    if names[0] in elsewhere:
+        hint = f"write {elsewhere[names[0]]}"
+    elif near:
+        hint = (
+            f"did you mean {near[0]}={{...}}?" if near == ["query"] else f"did you mean {near[0]}?"
+        )
+    elif names[0] in _QUERY_WORDS:
+        hint = "what selects records is called query: query={...}"
+    else:
+        hint = f"to select records, give a query as query={{...}}, here query={{{fields}}}"
+        if not any(name.startswith("$") or name in _QUERY_NAMES for name in names):
+            declared = ", ".join(map(repr, names))
+            hint += (
+                f"; if a hook or a service reads it, declare it once: Params.declare({declared})"
+            )
+    listed = ", ".join(map(repr, names))
+    return f"{call} was given {listed}, which no param is called; {hint}"
 
 
 def _attributes(params: Params | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -226,7 +372,8 @@ class HookContext:
         """The `Params` of the call.
 
         Raises:
-            TypeError: When it is set: the value is neither `Params` nor a mapping.
+            TypeError: When it is set: the value is neither `Params` nor a mapping, or a mapping
+            without a query that has names which nobody has declared (`Params.declare`).
         """
         return self._params
 
@@ -234,9 +381,18 @@ class HookContext:
     def params(self, value: Params | Mapping[str, Any]) -> None:
         if not isinstance(value, Params):  # such as {**context.params, "user": ann}
             query = _attributes(value).get("query")
-            value = Params(value)
+            made = Params(value)
+            if "query" not in value and made._undeclared:  # noqa: SLF001  # one room
+                name = made._undeclared[0]  # noqa: SLF001
+                raise TypeError(
+                    f"context.params was given {name!r} without a query, so it would select"
+                    " everything; set what is to be selected as context.params.query = {...}, and"
+                    f" what hooks add as an attribute: context.params.{name} = ..."
+                )
             if isinstance(query, dict):
-                value.query = copy(query)  # one that a schema has checked stays one
+                made.query = copy(query)  # one that a schema has checked stays one
+            value = made
+        value._undeclared = ()  # noqa: SLF001  # what a hook adds is an attribute
         self._params = value
 
     def __repr__(self) -> str:

@@ -13,10 +13,10 @@ from collections.abc import (
     Sequence,
     Set,
 )
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, Unpack
 
 from alula.bundle import ServiceBundle
-from alula.context import HookContext, Params
+from alula.context import GivenParams, HookContext, Params
 from alula.errors import MethodNotAllowed
 from alula.events import EventEmitter, emit_when_due, loop_is_running
 from alula.hooks import Hookable, HookTable
@@ -24,9 +24,10 @@ from alula.late_start import LateStart
 from alula.stacks import describe_frames
 from alula.types import EVENT_OF_METHOD, ID_METHODS, STANDARD_METHODS, UNSET, Id
 
-__all__ = ["ServiceHandle", "check_service"]
+__all__ = ["Given", "RawQuery", "ServiceHandle", "check_service"]
 
 Given: TypeAlias = Params | Mapping[str, Any] | None
+RawQuery: TypeAlias = Mapping[str, Any] | None
 Run: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
 
 # Names that no custom method can have, beside those of the handle's own methods.
@@ -92,6 +93,9 @@ class ServiceHandle(EventEmitter, Hookable):
         record_schema: What its records are, where it was registered with a schema.
     """
 
+    _elsewhere: ClassVar[Mapping[str, str]] = {}
+    """How names are spelled that callers take for params, where they belong in another param."""
+
     def __init__(
         self,
         app: Any,
@@ -138,32 +142,68 @@ class ServiceHandle(EventEmitter, Hookable):
             " The object itself is at `.service`"
         )
 
-    async def find(self, params: Given = None, **given: Any) -> Any:
+    async def find(
+        self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+    ) -> Any:
         """Return the records that the query selects: a list, or a page."""
-        return await self._call("find", None, None, params, given)
+        return await self._call("find", None, None, params, query, given)
 
-    async def get(self, id: Id, params: Given = None, **given: Any) -> Any:
+    async def get(
+        self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+    ) -> Any:
         """Return one record. Raises `NotFound` where there is none."""
-        return await self._call("get", id, None, params, given)
+        return await self._call("get", id, None, params, query, given)
 
-    async def create(self, data: Any, params: Given = None, **given: Any) -> Any:
+    async def create(
+        self,
+        data: Any,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
+    ) -> Any:
         """Create one record from a mapping, or several from a list of them; return them."""
-        return await self._call("create", None, data, params, given)
+        return await self._call("create", None, data, params, query, given)
 
-    async def update(self, id: Id, data: Any, params: Given = None, **given: Any) -> Any:
+    async def update(
+        self,
+        id: Id,
+        data: Any,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
+    ) -> Any:
         """Replace a record by ``data``; return it."""
-        return await self._call("update", id, data, params, given)
+        return await self._call("update", id, data, params, query, given)
 
-    async def patch(self, id: Id, data: Any, params: Given = None, **given: Any) -> Any:
+    async def patch(
+        self,
+        id: Id,
+        data: Any,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
+    ) -> Any:
         """Merge ``data`` into a record, or with id None into all that the query selects."""
-        return await self._call("patch", id, data, params, given)
+        return await self._call("patch", id, data, params, query, given)
 
-    async def remove(self, id: Id, params: Given = None, **given: Any) -> Any:
+    async def remove(
+        self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+    ) -> Any:
         """Remove a record, or with id None all that the query selects; return what was removed."""
-        return await self._call("remove", id, None, params, given)
+        return await self._call("remove", id, None, params, query, given)
 
     async def call(
-        self, method: str, id: Id = None, data: Any = None, params: Given = None, **given: Any
+        self,
+        method: str,
+        id: Id = None,
+        data: Any = None,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
     ) -> Any:
         """Call any method by its name, a custom one too, and return its result.
 
@@ -171,7 +211,7 @@ class ServiceHandle(EventEmitter, Hookable):
             MethodNotAllowed: The service has no such method.
             Exception: Whatever hooks and the service raise.
         """
-        return await self._call(method, id, data, params, given)
+        return await self._call(method, id, data, params, query, given)
 
     def run(self, context: HookContext) -> Awaitable[None]:
         """Run a call whose context is made: hooks, method, event. ``context.result`` is set then.
@@ -258,17 +298,38 @@ class ServiceHandle(EventEmitter, Hookable):
                 self._quick[name] = call
 
     async def _call(
-        self, method: str, id: Id, data: Any, params: Given, given: dict[str, Any]
+        self,
+        method: str,
+        id: Id,
+        data: Any,
+        params: Given,
+        query: RawQuery,
+        given: Mapping[str, Any],
     ) -> Any:
-        if type(params) is dict and any(str(name).startswith("$") for name in params):
-            raise TypeError(f"the params of {self!r} are {params!r}; give a query as query={{...}}")
-        context = HookContext(self.app, self, method, Params(params, **given), id, data)
+        if params is None and not given:  # as in most calls from inside
+            made = Params()
+            if type(query) is dict:
+                made.query = query.copy()
+            elif query is not None:
+                made = Params(query=query)
+        else:
+            made = (
+                Params(params, **given) if query is None else Params(params, query=query, **given)
+            )
+            made.check_names(f"{self.path}.{method}(...)", self._elsewhere)
+        context = HookContext(self.app, self, method, made, id, data)
         await self.run(context)
         return context.result
 
     def _custom_method(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-        async def method(data: Any = None, params: Given = None, **given: Any) -> Any:
-            return await self._call(name, None, data, params, given)
+        async def method(
+            data: Any = None,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any:
+            return await self._call(name, None, data, params, query, given)
 
         method.__name__, method.__qualname__ = name, f"ServiceHandle.{name}"
         method.__doc__ = f"Call the custom method `{name}` with ``(data, params)``."

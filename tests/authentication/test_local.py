@@ -18,6 +18,8 @@ from alula import Params
 from alula.authentication import LocalStrategy, hash_password
 from alula.errors import BadRequest, GeneralError, NotAuthenticated
 
+Params.declare("tenant")
+
 
 @pytest.fixture
 async def app():

@@ -31,6 +31,8 @@ from alula.authentication import (
 from alula.authentication.tokens import Tokens
 from alula.errors import Conflict, MethodNotAllowed, NotAuthenticated, NotFound
 
+Params.declare("tenant")
+
 
 @pytest.fixture
 async def app():

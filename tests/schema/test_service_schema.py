@@ -27,7 +27,7 @@ from pydantic import (
 )
 from pymongo import AsyncMongoClient
 
-from alula import App
+from alula import App, Params
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, ObjectIdSchema
 from alula.bundle import ServiceBundle
@@ -38,6 +38,8 @@ from alula.query import ValidatedQuery
 from alula.schema import SchemaError, resolve, virtual, with_schema
 from alula.schema.dates import DATE_SCHEMA, keyword_date
 from alula.types import UNSET
+
+Params.declare("own")
 
 
 class Unknown:

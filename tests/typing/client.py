@@ -61,6 +61,9 @@ async def call_services() -> None:
     async for message in messages.iterate({"$sort": {"id": 1}}, page_size=50):
         assert_type(message, Message)
     assert_type(await messages.archive({"id": 1}), Any)
+    await plain.find(done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await messages.find(qurey={"a": 1})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await messages.get(1, timeout=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     (await messages.get(1))["name"]  # type: ignore[typeddict-item]  # pyright: ignore[reportGeneralTypeIssues]
     await messages.create(5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     async with create_client() as closing:
@@ -76,6 +79,8 @@ assert_type(sync.service("plain").find(), Any)
 letters = sync.service("messages", Message)
 assert_type(letters, TypedSyncService[Message])
 assert_type(letters.get(1), Message)
+letters.find(done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+sync.service("plain").find(done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 assert_type(letters.create({"text": "hello"}), Message)
 assert_type(letters.create([{"text": "hello"}]), list[Message])
 assert_type(letters.patch(None, {}), list[Message])

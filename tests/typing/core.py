@@ -153,12 +153,20 @@ app.off("ready")
 # -- calls ----------------------------------------------------------------------------------------
 
 
-async def call_services() -> None:
+async def call_services(context_of_a_hook: HookContext) -> None:
     assert_type(await app.setup(), App)
     assert_type(await MyApp().teardown(), MyApp)
     assert_type(await app.unuse("messages"), Any)
     assert_type(await messages.find(), Any)
-    await messages.find(query={"$limit": 1}, tenant="acme")
+    await messages.find(query={"$limit": 1}, provider="rest", user={"id": 1}, paginate=False)
+    await messages.find({"query": {"$limit": 1}, "tenant": "acme"})
+    await messages.find(context_of_a_hook.params, query={"done": True})
+    await messages.find(qurey={"done": True})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await messages.find(done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await messages.find(query="done")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await messages.patch(None, {}, done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await messages.remove(None, done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await messages.call("archive", done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await messages.find({"query": {}})
     await messages.get(1, Params(query={}))
     await messages.create({"text": "hello"}, {"user": 1})

@@ -163,7 +163,7 @@ class AdapterService(ABC):
         Raises:
             BadRequest: The query is not in order.
         """
-        params = _read_params(params)
+        params = read_params(params)
         if params.adapter and (own := self._set_up_for(params)) is not None:
             return await AdapterService.find(own, params)
         query = self._grammar.read(params.query)
@@ -191,7 +191,7 @@ class AdapterService(ABC):
             NotFound: No record has the id and meets the query.
         """
         if not isinstance(params, Params):
-            params = Params(params)
+            params = read_params(params)
         if params.adapter and (own := self._set_up_for(params)) is not None:
             return await AdapterService.get(own, id, params)
         query = self._read(params) if params.query else EMPTY_QUERY
@@ -213,7 +213,7 @@ class AdapterService(ABC):
             Conflict: There is a record with this id already.
             MethodNotAllowed: The data is a list, and ``multi`` does not allow that.
         """
-        params = _read_params(params)
+        params = read_params(params)
         if params.adapter and (own := self._set_up_for(params)) is not None:
             return await AdapterService.create(own, data, params)
         several = isinstance(data, list | tuple)
@@ -233,7 +233,7 @@ class AdapterService(ABC):
             BadRequest: The id is None, or data or query are not in order.
             NotFound: No record has the id and meets the query.
         """
-        params = _read_params(params)
+        params = read_params(params)
         if params.adapter and (own := self._set_up_for(params)) is not None:
             return await AdapterService.update(own, id, data, params)
         query = self._read(params)
@@ -256,7 +256,7 @@ class AdapterService(ABC):
             MethodNotAllowed: The id is None, and ``multi`` does not allow that.
             NotFound: No record has the id and meets the query.
         """
-        params = _read_params(params)
+        params = read_params(params)
         if params.adapter and (own := self._set_up_for(params)) is not None:
             return await AdapterService.patch(own, id, data, params)
         query = self._read(params)
@@ -275,7 +275,7 @@ class AdapterService(ABC):
             MethodNotAllowed: The id is None, and ``multi`` does not allow that.
             NotFound: No record has the id and meets the query.
         """
-        params = _read_params(params)
+        params = read_params(params)
         if params.adapter and (own := self._set_up_for(params)) is not None:
             return await AdapterService.remove(own, id, params)
         query = self._read(params)
@@ -380,8 +380,17 @@ class AdapterService(ABC):
         return records if id is None else records[0]
 
 
-def _read_params(params: Given) -> Params:
-    return params if isinstance(params, Params) else Params(params)
+def read_params(params: Given, values: Mapping[str, Any] | None = None) -> Params:
+    """Return the params of a call that goes to the adapter itself, not through a handle.
+
+    Raises:
+        TypeError: They are neither `Params` nor a mapping, or have names that nobody declared.
+    """
+    if isinstance(params, Params) and not values:
+        return params
+    read = Params(params, **(values or {}))
+    read.check_names("the adapter")
+    return read
 
 
 def _with_range(query: Query, limit: int | None, skip: int) -> Query:

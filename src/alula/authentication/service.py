@@ -92,6 +92,7 @@ class AuthenticationService:
             raise TypeError("strategies and parse_strategies are lists of names, not one string")
         self.app = app
         self.entity = entity
+        Params.declare("payload", *(() if entity is None else (entity,)))
         self.entities = None if entity is None else Entities(app, service, entity, entity_id)
         self.strategies = tuple(strategies)
         parsing = self.strategies if parse_strategies is None else parse_strategies

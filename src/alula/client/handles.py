@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any, Generic, TypeAlias, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
 
 from alula.client.service import RestService
 from alula.context import Params
 from alula.errors import BadRequest
-from alula.service import ServiceHandle, check_service
+from alula.service import Given, RawQuery, ServiceHandle, check_service
 
-__all__ = ["ClientService", "Given", "PageOf", "Progress"]
+__all__ = ["ClientService", "Given", "PageOf", "Progress", "RawQuery"]
 
 T = TypeVar("T", bound=Mapping[str, Any])
-Given: TypeAlias = Params | Mapping[str, Any] | None
 Progress: TypeAlias = Callable[[int, int | None], Any]
+
+
+Params.declare("connection")
 
 
 class PageOf(TypedDict, Generic[T]):
@@ -32,6 +34,11 @@ class ClientService(ServiceHandle):
     Of the params of a call, ``query``, ``headers`` and ``route`` make the request; ``connection``
     holds what is for the library that sends it: ``timeout``, ``signal``, further ``headers``.
     """
+
+    _elsewhere: ClassVar[Mapping[str, str]] = {
+        "timeout": "connection={'timeout': ...}",
+        "signal": "connection={'signal': ...}",
+    }
 
     def declare(self, methods: Iterable[str]) -> None:
         """Add custom methods; those that are there already stay as they are.
@@ -82,6 +89,7 @@ class ClientService(ServiceHandle):
         if page_size is not None and (type(page_size) is not int or page_size < 1):
             raise ValueError(f"page_size is a whole number from 1, not {page_size!r}")
         given = Params(params)
+        given.check_names(f"{self.path}.iterate(...)", self._elsewhere)
         selected = {**given.query, **(query or {})}
         skip = _whole_number("$skip", selected.pop("$skip", None)) or 0
         left = _whole_number("$limit", selected.pop("$limit", None))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from alula.client.driving import finish
-from alula.client.handles import ClientService, Given, Progress
+from alula.client.handles import ClientService, Given, Progress, RawQuery
+from alula.context import GivenParams
 from alula.types import Id
 
 __all__ = ["SyncService"]
@@ -34,35 +35,71 @@ class SyncService:
             return self._custom_method(name)
         return getattr(self.handle, name)  # hooks, events, and the message for what is not there
 
-    def find(self, params: Given = None, **given: Any) -> Any:
+    def find(
+        self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+    ) -> Any:
         """Return the records that the query selects: a list, or a page."""
-        return finish(self.handle.find(params, **given))
+        return finish(self.handle.find(params, query=query, **given))
 
-    def get(self, id: Id, params: Given = None, **given: Any) -> Any:
+    def get(
+        self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+    ) -> Any:
         """Return one record. Raises `NotFound` where there is none."""
-        return finish(self.handle.get(id, params, **given))
+        return finish(self.handle.get(id, params, query=query, **given))
 
-    def create(self, data: Any, params: Given = None, **given: Any) -> Any:
+    def create(
+        self,
+        data: Any,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
+    ) -> Any:
         """Create one record from a mapping, or several from a list of them; return them."""
-        return finish(self.handle.create(data, params, **given))
+        return finish(self.handle.create(data, params, query=query, **given))
 
-    def update(self, id: Id, data: Any, params: Given = None, **given: Any) -> Any:
+    def update(
+        self,
+        id: Id,
+        data: Any,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
+    ) -> Any:
         """Replace a record by ``data``; return it."""
-        return finish(self.handle.update(id, data, params, **given))
+        return finish(self.handle.update(id, data, params, query=query, **given))
 
-    def patch(self, id: Id, data: Any, params: Given = None, **given: Any) -> Any:
+    def patch(
+        self,
+        id: Id,
+        data: Any,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
+    ) -> Any:
         """Merge ``data`` into a record, or with id None into all that the query selects."""
-        return finish(self.handle.patch(id, data, params, **given))
+        return finish(self.handle.patch(id, data, params, query=query, **given))
 
-    def remove(self, id: Id, params: Given = None, **given: Any) -> Any:
+    def remove(
+        self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+    ) -> Any:
         """Remove a record, or with id None all that the query selects; return what was removed."""
-        return finish(self.handle.remove(id, params, **given))
+        return finish(self.handle.remove(id, params, query=query, **given))
 
     def call(
-        self, method: str, id: Id = None, data: Any = None, params: Given = None, **given: Any
+        self,
+        method: str,
+        id: Id = None,
+        data: Any = None,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
     ) -> Any:
         """Call any method by its name and return its result."""
-        return finish(self.handle.call(method, id, data, params, **given))
+        return finish(self.handle.call(method, id, data, params, query=query, **given))
 
     def iterate(
         self,
@@ -82,8 +119,14 @@ class SyncService:
             yield record
 
     def _custom_method(self, name: str) -> Callable[..., Any]:
-        def method(data: Any = None, params: Given = None, **given: Any) -> Any:
-            return self.call(name, None, data, params, **given)
+        def method(
+            data: Any = None,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any:
+            return self.call(name, None, data, params, query=query, **given)
 
         method.__name__, method.__qualname__ = name, f"SyncService.{name}"
         method.__doc__ = f"Call the custom method `{name}` with ``(data, params)``."

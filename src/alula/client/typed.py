@@ -7,10 +7,11 @@ At run time they are as all others, and records are dicts as always.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, overload
 
-from alula.client.handles import ClientService, Given, PageOf, Progress
+from alula.client.handles import ClientService, Given, PageOf, Progress, RawQuery
 from alula.client.sync_service import SyncService
+from alula.context import GivenParams
 
 __all__ = ["TypedService", "TypedSyncService"]
 
@@ -23,41 +24,112 @@ class TypedService(ClientService, Generic[T]):
 
     if TYPE_CHECKING:
 
-        async def find(self, params: Given = None, **given: Any) -> PageOf[T] | list[T]: ...
+        async def find(
+            self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+        ) -> PageOf[T] | list[T]: ...
 
-        async def get(self, id: ScalarId, params: Given = None, **given: Any) -> T: ...
+        async def get(
+            self,
+            id: ScalarId,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
 
         @overload
         async def create(
-            self, data: Mapping[str, Any], params: Given = None, **given: Any
+            self,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
         ) -> T: ...
         @overload
         async def create(
-            self, data: Sequence[Mapping[str, Any]], params: Given = None, **given: Any
+            self,
+            data: Sequence[Mapping[str, Any]],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
         ) -> list[T]: ...
-        async def create(self, data: Any, params: Given = None, **given: Any) -> Any: ...
+        async def create(
+            self,
+            data: Any,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any: ...
 
         async def update(
-            self, id: ScalarId, data: Mapping[str, Any], params: Given = None, **given: Any
+            self,
+            id: ScalarId,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
         ) -> T: ...
 
         @overload
         async def patch(
-            self, id: None, data: Mapping[str, Any], params: Given = None, **given: Any
+            self,
+            id: None,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
         ) -> list[T]: ...
         @overload
         async def patch(
-            self, id: ScalarId, data: Mapping[str, Any], params: Given = None, **given: Any
+            self,
+            id: ScalarId,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
         ) -> T: ...
         async def patch(
-            self, id: Any, data: Mapping[str, Any], params: Given = None, **given: Any
+            self,
+            id: Any,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
         ) -> Any: ...
 
         @overload
-        async def remove(self, id: None, params: Given = None, **given: Any) -> list[T]: ...
+        async def remove(
+            self,
+            id: None,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> list[T]: ...
         @overload
-        async def remove(self, id: ScalarId, params: Given = None, **given: Any) -> T: ...
-        async def remove(self, id: Any, params: Given = None, **given: Any) -> Any: ...
+        async def remove(
+            self,
+            id: ScalarId,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+        async def remove(
+            self,
+            id: Any,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any: ...
 
         def iterate(
             self,
@@ -74,39 +146,112 @@ class TypedSyncService(SyncService, Generic[T]):
 
     if TYPE_CHECKING:
 
-        def find(self, params: Given = None, **given: Any) -> PageOf[T] | list[T]: ...
+        def find(
+            self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+        ) -> PageOf[T] | list[T]: ...
 
-        def get(self, id: ScalarId, params: Given = None, **given: Any) -> T: ...
+        def get(
+            self,
+            id: ScalarId,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
 
-        @overload
-        def create(self, data: Mapping[str, Any], params: Given = None, **given: Any) -> T: ...
         @overload
         def create(
-            self, data: Sequence[Mapping[str, Any]], params: Given = None, **given: Any
+            self,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+        @overload
+        def create(
+            self,
+            data: Sequence[Mapping[str, Any]],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
         ) -> list[T]: ...
-        def create(self, data: Any, params: Given = None, **given: Any) -> Any: ...
+        def create(
+            self,
+            data: Any,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any: ...
 
         def update(
-            self, id: ScalarId, data: Mapping[str, Any], params: Given = None, **given: Any
+            self,
+            id: ScalarId,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
         ) -> T: ...
 
         @overload
         def patch(
-            self, id: None, data: Mapping[str, Any], params: Given = None, **given: Any
+            self,
+            id: None,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
         ) -> list[T]: ...
         @overload
         def patch(
-            self, id: ScalarId, data: Mapping[str, Any], params: Given = None, **given: Any
+            self,
+            id: ScalarId,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
         ) -> T: ...
         def patch(
-            self, id: Any, data: Mapping[str, Any], params: Given = None, **given: Any
+            self,
+            id: Any,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
         ) -> Any: ...
 
         @overload
-        def remove(self, id: None, params: Given = None, **given: Any) -> list[T]: ...
+        def remove(
+            self,
+            id: None,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> list[T]: ...
         @overload
-        def remove(self, id: ScalarId, params: Given = None, **given: Any) -> T: ...
-        def remove(self, id: Any, params: Given = None, **given: Any) -> Any: ...
+        def remove(
+            self,
+            id: ScalarId,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+        def remove(
+            self,
+            id: Any,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any: ...
 
         def iterate(
             self,

@@ -103,7 +103,7 @@ async def call_service(
     params: Params = RequestParams({**query} if query else {}, "rest", req.headers, route, req.ip)
     by_middleware = req._framework  # noqa: SLF001  # the property would make one for every call
     if by_middleware is not None:
-        params = Params(params, **by_middleware.__dict__)
+        params = Params(Params.adopt({**params.__dict__, **by_middleware.__dict__}))
     context = HookContext(handle.app, handle, method, params, target, data)
     res.hook = context
     await handle.run(context)

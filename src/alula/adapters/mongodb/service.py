@@ -21,7 +21,7 @@ from pymongo import ReturnDocument
 from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from pymongo.asynchronous.cursor import AsyncCursor
 
-from alula.adapters.base import AdapterService, Given, Pagination
+from alula.adapters.base import AdapterService, Given, Pagination, read_params
 from alula.adapters.mongodb.documents import (
     are_operators,
     check_outside,
@@ -181,7 +181,7 @@ class MongoDBService(AdapterService):
         Raises:
             BadRequest: The query is not in order.
         """
-        params = Params(params, **values)
+        params = read_params(params, values)
         if (own := self._set_up_for(params)) is not None:
             return MongoDBService.make_framework_pipeline(own, params)
         return self._terms.stages(self._whole_query(params), params)
@@ -194,7 +194,7 @@ class MongoDBService(AdapterService):
         Raises:
             BadRequest: The query is not in order.
         """
-        params = Params(params, **values)
+        params = read_params(params, values)
         if (own := self._set_up_for(params)) is not None:
             return await MongoDBService.aggregate_raw(own, params)
         query, seconds = self._whole_query(params), self.seconds_for(params)
@@ -208,7 +208,7 @@ class MongoDBService(AdapterService):
         Raises:
             BadRequest: The query is not in order.
         """
-        params = Params(params, **values)
+        params = read_params(params, values)
         if (own := self._set_up_for(params)) is not None:
             return await MongoDBService.find_raw(own, params)
         arguments = self._terms.find_arguments(self._whole_query(params), params)

@@ -56,7 +56,8 @@ class SafetyRules(Rules):
         """`Params` stay as they were, too."""
         people = await seeded(make)
         id = (await people.all())[0][people.id]
-        params = Params(query={"name": "Ada", "$limit": 1}, adapter={"multi": True}, mine=[1])
+        params = Params(query={"name": "Ada", "$limit": 1}, adapter={"multi": True})
+        params.mine = [1]
         before = deepcopy(params)
         data = [{"name": "Eve"}] if method in {"create", "update", "patch"} else []
         await people.bare(method, *([] if method in {"find", "create"} else [id]), *data, params)
