@@ -27,7 +27,7 @@ def test_a_port_that_is_free():
 def test_a_port_in_use_says_so():
     with listen_at_port("127.0.0.1", 0) as taken:
         host, port = taken.getsockname()
-        said = f"can not listen on {host}:{port}: .*; choose another port"
+        said = f"cannot listen on {host}:{port}: .*; choose another port"
         with pytest.raises(OSError, match=said) as raised:
             listen_at_port(host, port)
     assert raised.value.errno == errno.EADDRINUSE
@@ -42,7 +42,7 @@ def test_a_path(path):
 
 
 def test_a_path_in_use_says_so(path):
-    said = f"can not listen on {path}: Address already in use; choose another path"
+    said = f"cannot listen on {path}: Address already in use; choose another path"
     with listen_at_path(path), pytest.raises(OSError, match=said):
         listen_at_path(path)
 

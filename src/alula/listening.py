@@ -10,13 +10,17 @@ import stat
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["adopt", "listen_at_path", "listen_at_port", "remove_path", "url_of"]
+__all__ = ["CannotListen", "adopt", "listen_at_path", "listen_at_port", "remove_path", "url_of"]
 
 BACKLOG: Final = 2048
 """How many connections may wait to be accepted; systems lower it to their own limit."""
 
 _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # every address -> one
 _MODE: Final = 0o666  # the proxy in front runs as somebody else
+
+
+class CannotListen(OSError):
+    """A port or a path is not free, or not for this user; its text says what to do."""
 
 
 def listen_at_port(host: str, port: int) -> socket.socket:
@@ -27,11 +31,11 @@ def listen_at_port(host: str, port: int) -> socket.socket:
         port: TCP port, 0 for any that is free.
 
     Raises:
-        OSError: The port can not be had; the message says which.
+        CannotListen: The port cannot be had; the message says which.
         ValueError: ``port`` is no port.
     """
     if not isinstance(port, int) or not 0 <= port <= 65535:
-        raise ValueError(f"can not listen on the port {port!r}; a port is a number up to 65535")
+        raise ValueError(f"cannot listen on the port {port!r}; a port is a number up to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With its protocol named, asyncio sends each part at once; otherwise the second part of an
     # answer waits some 40 ms for the first to be acknowledged.
@@ -42,8 +46,8 @@ def listen_at_port(host: str, port: int) -> socket.socket:
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
-        raise OSError(
-            error.errno, f"can not listen on {host}:{port}: {error.strerror}; choose another port"
+        raise CannotListen(
+            error.errno, f"cannot listen on {host}:{port}: {error.strerror}; choose another port"
         ) from None
     sock.setblocking(False)
     return sock
@@ -53,7 +57,7 @@ def listen_at_path(path: str) -> socket.socket:
     """Return a Unix socket that listens; a path that a dead server has left behind is taken over.
 
     Raises:
-        OSError: The path can not be had; the message says why.
+        CannotListen: The path cannot be had; the message says why.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -64,8 +68,8 @@ def listen_at_path(path: str) -> socket.socket:
     except OSError as error:
         sock.close()
         said = error.strerror or error
-        raise OSError(
-            error.errno, f"can not listen on {path}: {said}; choose another path"
+        raise CannotListen(
+            error.errno, f"cannot listen on {path}: {said}; choose another path"
         ) from None
     sock.setblocking(False)
     return sock

@@ -102,10 +102,10 @@ def test_what_can_not_be_is_a_mistake_of_whoever_typed_it(asked, arguments):
 @pytest.mark.parametrize("command", ["serve", "dev"])
 def test_a_port_in_use_is_told(monkeypatch, command):
     def fail(*_, **__):
-        raise Missing("can not listen on here:80: Address already in use; choose another port")
+        raise Missing("cannot listen on here:80: Address already in use; choose another port")
 
     monkeypatch.setattr(running_module, "produce", fail)
     monkeypatch.setattr(running_module, "develop", fail)
     result = CliRunner().invoke(main, [command])
     assert result.exit_code == 2
-    assert "alula: can not listen on here:80: Address already in use" in result.stderr
+    assert "alula: cannot listen on here:80: Address already in use" in result.stderr

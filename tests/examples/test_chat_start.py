@@ -89,7 +89,7 @@ def test_a_port_that_is_taken_is_told_in_a_line(taken_port):
     status, errors = failure("--memory", "--port", str(taken_port))
     assert status == 1
     assert errors == [
-        f"can not listen on 127.0.0.1:{taken_port}: Address already in use; choose another port:"
+        f"cannot listen on 127.0.0.1:{taken_port}: Address already in use; choose another port:"
         " make demo PORT=3031, or python -m examples.chat --port 3031"
     ]
 
@@ -109,7 +109,7 @@ def test_the_environment_may_name_the_port(taken_port):
 def test_a_number_that_is_no_port_is_told_in_a_line(port):
     status, errors = failure("--memory", f"--port={port}")
     assert status == 1
-    assert errors == [f"can not listen on the port {port}; a port is a number up to 65535"]
+    assert errors == [f"cannot listen on the port {port}; a port is a number up to 65535"]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_word_that_is_no_port_is_told_with_the_usage(arguments, variables):
 def test_a_host_that_is_not_here_is_told_in_a_line():
     status, (line,) = failure("--port", "0", "--host", "192.0.2.1")
     assert status == 1
-    assert line.startswith("can not listen on 192.0.2.1:0: ")
+    assert line.startswith("cannot listen on 192.0.2.1:0: ")
 
 
 # -- where it keeps what is said ------------------------------------------------------------------

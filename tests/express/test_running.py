@@ -254,3 +254,24 @@ async def _fail(context, next):
 async def test_run_where_a_loop_is_running_says_what_to_write(app):
     with pytest.raises(RuntimeError, match=r"await app\.listen"):
         app.run(0)
+
+
+def test_a_port_that_is_taken_ends_a_script_with_a_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SystemExit) as end:
+            express(App()).run(port)
+    assert end.value.code == (
+        f"cannot listen on 127.0.0.1:{port}: Address already in use; choose another port"
+    )
+
+
+def test_other_failures_of_the_system_are_no_taken_port():
+    app = App()
+
+    async def fail(context, next):
+        raise ConnectionRefusedError("no database")
+
+    app.hooks(setup=[fail])
+    with pytest.raises(ConnectionRefusedError):
+        express(app).run(0)

@@ -151,7 +151,7 @@ async def test_a_given_port_is_taken(app):
 async def test_a_port_in_use_is_a_clear_error(app, slow):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        message = f"can not listen on 127.0.0.1:{port}: .*; choose another port"
+        message = f"cannot listen on 127.0.0.1:{port}: .*; choose another port"
         with pytest.raises(OSError, match=message) as raised:
             await app.listen(port)
     assert raised.value.errno == errno.EADDRINUSE
@@ -162,12 +162,12 @@ async def test_a_port_in_use_is_a_clear_error(app, slow):
 
 @pytest.mark.parametrize("port", ["3030", -1, 65536, None, 80.5])
 async def test_what_is_no_port_is_a_clear_error(app, port):
-    with pytest.raises(ValueError, match=r"can not listen on the port .*; a port is a number"):
+    with pytest.raises(ValueError, match=r"cannot listen on the port .*; a port is a number"):
         await app.listen(port)
 
 
 async def test_an_address_that_is_not_there_is_a_clear_error(app):
-    with pytest.raises(OSError, match=r"can not listen on 192\.0\.2\.1:0"):
+    with pytest.raises(OSError, match=r"cannot listen on 192\.0\.2\.1:0"):
         await app.listen(0, "192.0.2.1")
 
 
@@ -194,7 +194,7 @@ async def test_an_address_of_ip_version_6(app):
     try:
         server = await app.listen(0, "::1")
     except OSError as error:  # a machine without it
-        assert "can not listen on ::1:0" in str(error)  # noqa: PT017  # its text is the point
+        assert "cannot listen on ::1:0" in str(error)  # noqa: PT017  # its text is the point
         return
     async with server, client_of(server) as client:
         assert (await client.get("/slow/5")).status_code == 200

@@ -12,6 +12,7 @@ import uvicorn
 
 from alula.events import loop_is_running
 from alula.express.server import Server
+from alula.listening import CannotListen
 
 __all__ = ["quickest_loop", "run_until_signal"]
 
@@ -24,6 +25,7 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
 
     Raises:
         RuntimeError: An event loop is running here already.
+        SystemExit: The port is not free; a line on the standard error says which.
         KeyboardInterrupt: A second Ctrl+C did not wait for the requests under way.
         Exception: Whatever ``listen`` raises, or the teardown.
     """
@@ -36,8 +38,11 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
 
     if loop_is_running():
         raise RuntimeError("run() is for scripts; in a running loop write `await app.listen(port)`")
-    with asyncio.Runner(loop_factory=quickest_loop()) as runner:
-        runner.run(serve())
+    try:
+        with asyncio.Runner(loop_factory=quickest_loop()) as runner:
+            runner.run(serve())
+    except CannotListen as error:  # a stack would say nothing more to the author of a script
+        raise SystemExit(error.strerror) from None
 
 
 def quickest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

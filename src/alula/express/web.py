@@ -11,12 +11,13 @@ from typing import Any, Self, overload
 
 from alula.app import App
 from alula.compose import name_of
-from alula.errors import NotFound, Unavailable
+from alula.errors import Unavailable
 from alula.express.body_reader import parse_size
 from alula.express.chain import Out, run_steps
 from alula.express.head_limits import MAX_HEADERS, head_too_large
 from alula.express.life import Gate, Life
 from alula.express.middleware.error_pages import error_handler
+from alula.express.middleware.missing_page import nothing_here
 from alula.express.mounting import Existing, asgi_step
 from alula.express.request import Request
 from alula.express.response import Response
@@ -186,7 +187,9 @@ class WebApplication(Router):
             if self._existing is not None:
                 res.delegate(self._existing.routing)
                 return
-            error = NotFound("Page not found", {"url": req.url})
+            error = nothing_here(req, res)
+            if error is None:
+                return
         await _answer_error(error, req, res, None)
 
     async def _report_silence(self, req: Request, res: Response, end: Out) -> None:
@@ -321,6 +324,7 @@ class WebApplication(Router):
         of `listen`.
 
         Raises:
+            SystemExit: The port is not free; a line on the standard error says which.
             KeyboardInterrupt: For a second Ctrl+C.
             Exception: As `listen`.
         """

@@ -276,6 +276,15 @@ async def test_the_built_in_page_shows_what_happened_and_runs_nothing():
     assert "418 &lt;b&gt;" in answer.text
 
 
+async def test_the_built_in_page_keeps_the_lines_of_a_message():
+    stack = 'Traceback:\n  File "app.py", line 1\n    <b>1 / 0</b>'
+    answer = await get(raising(NotFound(stack)), HTML)
+    assert (
+        "<pre>Traceback:\n  File &quot;app.py&quot;, line 1\n    &lt;b&gt;1 / 0&lt;/b&gt;</pre>"
+        in answer.text
+    )
+
+
 async def test_the_built_in_page_takes_any_text():
     answer = await get(raising(NotFound("a\ud800b")), HTML)
     assert (answer.status, "a?b" in answer.text) == (404, True)

@@ -29,11 +29,20 @@ _BUILT_IN: Final = """<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>{code} {name}</title>
 <style>
-body {{ font: 1.1rem/1.5 system-ui, sans-serif; margin: 15vh auto; max-width: 34rem }}
+:root {{ color-scheme: light dark }}
+body {{
+  font: 1.1rem/1.5 system-ui, sans-serif; margin: 12vh auto; max-width: 46rem; padding: 0 1rem;
+}}
 h1 {{ font-size: 4rem; margin: 0 }}
+p {{ overflow-wrap: anywhere }}
+pre {{
+  font: .9rem/1.5 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere;
+  padding: 1rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent);
+  border-radius: .5rem;
+}}
 </style>
 <h1>{code}</h1>
-<p>{message}</p>
+{message}
 </html>
 """
 
@@ -157,9 +166,11 @@ async def _page_text(page: Path | None, error: FrameworkError) -> bytes:
             return await anyio.to_thread.run_sync(page.read_bytes)
         except OSError:
             log.exception("the error page %s can not be read; the built-in one was sent", page)
+    message = html_text.escape(error.message)
+    has_lines = "\n" in message  # such as the stack of an application that does not start
     text = _BUILT_IN.format(
         code=error.code,
         name=html_text.escape(error.name),
-        message=html_text.escape(error.message),
+        message=f"<pre>{message}</pre>" if has_lines else f"<p>{message}</p>",
     )
     return text.encode("utf-8", "replace")

@@ -1,0 +1,167 @@
+"""What debug mode says where nothing answers: a page at ``/``, and hints in 404s."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from tests.express.asgi_client import call
+
+from alula import App
+from alula.adapters.memory import MemoryService
+from alula.express import error_handler, express, health, not_found, rest
+from alula.openapi import openapi
+
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8", "host": "localhost:3031"}
+
+
+class Greeter:
+    async def get(self, id, params):
+        return {"id": id}
+
+    async def greet(self, data, params):
+        return data
+
+
+def app_with(*, debug=True, ends=True, **options):
+    app = express(App(debug=debug))
+    app.configure(health())
+    app.configure(rest())
+    app.configure(openapi(title="Chat & more", **options))
+    app.use("messages", MemoryService())
+    app.use("teams/:team/rooms", Greeter(), methods=["get", "greet"])
+    app.use("closed", MemoryService(), methods=[])
+    if ends:
+        app.use(not_found(), error_handler(logger=False))
+    return app
+
+
+class TestTheRoot:
+    @pytest.mark.parametrize("ends", [True, False])
+    async def test_it_lists_what_there_is(self, ends):
+        answer = await call(app_with(ends=ends), url="/", headers=BROWSER)
+        assert (answer.status, answer.get("content-type")) == (200, "text/html; charset=utf-8")
+        assert "<title>Chat &amp; more</title>" in answer.text
+        links = set(re.findall(r'href="(/[^"]*)"', answer.text))
+        assert links == {"/messages", "/docs", "/health/live", "/health/ready"}
+        assert "find, get, create, update, patch, remove" in answer.text
+        assert "<code>/teams/:team/rooms</code>" in answer.text
+        assert "get, greet" in answer.text
+        assert "closed" not in answer.text
+        assert "curl http://localhost:3031/messages" in answer.text
+
+    async def test_it_loads_nothing_and_runs_nothing(self):
+        answer = await call(app_with(), url="/", headers=BROWSER)
+        assert answer.get("content-security-policy").startswith("default-src 'none';")
+        assert answer.get("cache-control") == "no-store"
+        assert not re.search(r"<script|https?://(?!localhost:3031)|@import|url\(", answer.text)
+
+    async def test_what_a_client_sends_is_text(self):
+        headers = {**BROWSER, "host": "<script>alert(1)</script>"}
+        answer = await call(app_with(), url="/", headers=headers)
+        assert "<script" not in answer.text
+
+    async def test_without_services_it_says_how_to_begin(self):
+        app = express(App(debug=True))
+        answer = await call(app, url="/", headers=BROWSER)
+        assert answer.status == 200
+        assert "<title>Alula</title>" in answer.text
+        assert 'app.use("messages", MemoryService())' in answer.text
+        assert "/docs" not in answer.text
+
+    async def test_a_service_without_find_is_an_example_too(self):
+        app = express(App(debug=True))
+        app.use("greeter", Greeter())
+        answer = await call(app, url="/", headers=BROWSER)
+        assert "curl http://localhost:3031/greeter" in answer.text
+        assert 'href="/greeter"' not in answer.text
+
+    @pytest.mark.parametrize("debug", [True, False])
+    async def test_what_the_application_answers_comes_first(self, debug):
+        app = express(App(debug=debug))
+        app.get("/", lambda req, res: res.send("mine"))
+        assert (await call(app, url="/", headers=BROWSER)).text == "mine"
+
+    async def test_outside_of_debug_mode_it_is_a_404(self):
+        answer = await call(app_with(debug=False), url="/", headers=BROWSER)
+        assert answer.status == 404
+        assert "messages" not in answer.text
+
+    async def test_programs_get_a_404_that_names_what_there_is(self):
+        answer = await call(app_with(), url="/", headers={"accept": "application/json"})
+        assert answer.status == 404
+        assert answer.json["message"] == (
+            "Page not found; there are /messages, /teams/:team/rooms, /docs, /health/live,"
+            " /health/ready"
+        )
+        nothing = await call(express(App(debug=True)), url="/", headers={"accept": "text/json"})
+        assert nothing.json["message"] == "Page not found"
+
+    @pytest.mark.parametrize("method", ["POST", "DELETE"])
+    async def test_other_methods_are_a_404(self, method):
+        assert (await call(app_with(), method, "/", headers=BROWSER)).status == 404
+
+    async def test_it_has_a_head(self):
+        answer = await call(app_with(), "HEAD", "/", headers=BROWSER)
+        assert (answer.status, answer.body) == (200, b"")
+
+    async def test_the_root_of_a_mounted_application_is_none(self):
+        app, inner = express(App(debug=True)), express(App(debug=True))
+        app.use("/inner", inner)
+        answer = await call(app, url="/inner/", headers=BROWSER)
+        assert answer.status == 404
+
+
+class TestHints:
+    @pytest.mark.parametrize(
+        ("url", "meant"),
+        [
+            ("/message", "/messages"),
+            ("/message/5", "/messages/5"),
+            ("/Messages", "/messages"),
+            ("/mesages/5?x=1", "/messages/5"),
+            ("/team/red/rooms", "/teams/red/rooms"),
+            ("/teams/red/room/7", "/teams/red/rooms/7"),
+            ("/api/messages/5", "/messages/5"),
+            ("/doc", "/docs"),
+            ("/health/redy", "/health/ready"),
+        ],
+    )
+    async def test_a_near_miss(self, url, meant):
+        answer = await call(app_with(), url=url)
+        assert answer.status == 404
+        assert answer.json["message"] == f"Page not found; did you mean {meant}?"
+
+    @pytest.mark.parametrize(
+        "url", ["/nothing/like/it", "/x", "/messages/5/6", "/favicon.ico", "//", "/a//b"]
+    )
+    async def test_what_is_like_nothing(self, url):
+        answer = await call(app_with(), url=url)
+        assert answer.json["message"] == "Page not found"
+
+    async def test_outside_of_debug_mode_nothing_is_told(self):
+        answer = await call(app_with(debug=False), url="/message")
+        assert answer.json["message"] == "Page not found"
+
+    async def test_closed_services_are_not_named(self):
+        answer = await call(app_with(), url="/close")
+        assert answer.json["message"] == "Page not found"
+
+    async def test_with_the_url_too(self):
+        app = express(App(debug=True))
+        app.use("messages", MemoryService())
+        app.use(not_found(verbose=True), error_handler(logger=False))
+        answer = await call(app, url="/message")
+        assert answer.json["message"] == "Page not found: /message; did you mean /messages?"
+
+    async def test_a_long_path_is_compared_with_nothing(self):
+        begun = time.monotonic()
+        answer = await call(app_with(), url=f"/{'message/' * 5000}")
+        assert answer.json["message"] == "Page not found"
+        assert time.monotonic() - begun < 5
+
+    async def test_a_page_has_it_as_text(self):
+        answer = await call(app_with(), url="/message/%3Cb%3E", headers=BROWSER)
+        assert "did you mean /messages/" in answer.text
+        assert "<b>" not in answer.text
