@@ -39,6 +39,7 @@ class HookTable:
 
     def __init__(self) -> None:
         self._hooks: dict[str, dict[str, list[Hook]]] = {kind: {} for kind in HOOK_TYPES}
+        self._innermost: dict[str, list[Hook]] = {}
 
     def add(self, hooks: HookMap, methods: Collection[str], where: str) -> None:
         """Check and register hooks.
@@ -67,6 +68,15 @@ class HookTable:
         for kind, method, hook in found:
             self._hooks[kind].setdefault(method, []).append(hook)
 
+    def add_innermost(self, hook: Hook, methods: Collection[str]) -> None:
+        """Register an around hook directly around the method itself.
+
+        It runs behind all before hooks and in front of all after hooks, whenever these are
+        registered: what must happen with a change does not depend on what else fails.
+        """
+        for method in methods:
+            self._innermost.setdefault(method, []).append(hook)
+
     def of(self, kind: str, method: str) -> list[Hook]:
         """Return the hooks of a type for a method, those for every method first."""
         by_method = self._hooks[kind]
@@ -74,6 +84,8 @@ class HookTable:
 
     def wrap(self, method: str, call: Call) -> Call:
         """Return ``call`` with the hooks of this level around it, itself where there are none."""
+        if method in self._innermost:
+            call = compose(self._innermost[method], call, _HookNext)
         before, after, error = (self.of(kind, method) for kind in HOOK_TYPES[1:])
         wrapped = _with_before_and_after(call, before, after) if before or after else call
         if error:

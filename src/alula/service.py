@@ -284,6 +284,11 @@ class ServiceHandle(EventEmitter, Hookable):
         """Return the methods that hooks may be registered for."""
         return self._callable
 
+    def add_innermost(self, hook: Callable[..., Any], methods: Collection[str]) -> None:
+        """Register an around hook directly around methods; see `HookTable.add_innermost`."""
+        self.hook_table.add_innermost(hook, methods)
+        self._hooks_changed()
+
     def app_hooks_changed(self) -> None:
         """Compose again after the application's hooks changed."""
         self._hooks_changed()

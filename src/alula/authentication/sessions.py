@@ -243,18 +243,30 @@ class Sessions(Extension):
         )
 
     def _end_with(self, users: ServiceHandle, authentication: Any) -> None:
-        """From now on end all sessions of users who get another password, or are removed."""
+        """From now on end all sessions of users who get another password, or are removed.
+
+        They end before the change and once more after it, so that whatever fails, no session of
+        an old password goes on behind a new one: the worst is that a user has to sign in again.
+        """
         name = authentication.entities.id_name
 
-        async def end_sessions(context: HookContext) -> None:
-            if context.params.get("renews_password"):  # only its hash is another
+        async def end_sessions(context: HookContext, next: Any) -> None:
+            of_password = context.method != "patch" or _brings(
+                context.data, authentication.secret_fields
+            )
+            if not of_password or context.params.get("renews_password"):  # only the hash is another
+                await next()
                 return
-            if context.method != "patch" or _brings(context.data, authentication.secret_fields):
-                for user_id in _ids(context, name):
-                    await self.end_all(user_id)
+            for user_id in await _ids_before(context, name):
+                await self.end_all(user_id)
+            await next()
+            for user_id in _ids(context, name):  # begun meanwhile
+                await self.end_all(user_id)
 
+        while isinstance(users.service, ServiceHandle):  # that of another application
+            users = users.service
         methods = {"update", "patch", "remove"}.intersection(users.hook_methods())
-        users.hooks(after={method: [end_sessions] for method in methods})
+        users.add_innermost(end_sessions, methods)
 
     async def _running(self, session_id: str) -> dict[str, Any]:
         try:
@@ -312,8 +324,28 @@ def _brings(data: Any, fields: Collection[str]) -> bool:
     return any(isinstance(name, str) and name.split(".")[0] in fields for name in names)
 
 
+async def _ids_before(context: HookContext, name: str) -> list[Any]:
+    """Return the ids of the users that a call is going to change.
+
+    Whom its query leaves out it does not change, so nobody can sign others out by trying to.
+    """
+    service, params = context.service.service, context.params.copy(paginate=False)
+    for option in ("$limit", "$skip", "$sort", "$select"):
+        params.query.pop(option, None)
+    try:
+        one = context.id is not None
+        found = service.get(context.id, params) if one else service.find(params)
+        if hasattr(found, "__await__"):
+            found = await found
+    except NotFound:
+        return []
+    if not one and isinstance(found, Mapping):
+        found = found["data"]
+    return [record[name] for record in ([found] if one else found) if name in record]
+
+
 def _ids(context: HookContext, name: str) -> list[Any]:
-    """Return the ids of the users that a call was about.
+    """Return the ids of the users that a call has changed.
 
     Those of its records, since the id of a call can be spelled in other ways (ObjectIds in
     capitals), and stands in for records that show none.
