@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 __all__ = ["ServiceBundle"]
+
+ByMethod: TypeAlias = Mapping[str, Sequence[Callable[..., Any]]]
+
+_NONE: Final[ByMethod] = MappingProxyType({})
 
 
 class ServiceBundle:
@@ -18,14 +23,30 @@ class ServiceBundle:
         service: The service.
         hooks: As ``hooks`` of a service's handle takes them, as one mapping.
         schema: The JSON Schema of its records, for descriptions of the API.
+        first: Before hooks by method that run in front of all other before hooks of the service,
+            whenever these are registered, except that ``authenticate`` and what is registered in
+            front of it comes earlier: these hooks may depend on who is calling.
+        last: Before hooks by method that run behind all others, directly in front of the method.
 
     Attributes:
         service: As given.
         hooks: As given.
         schema: As given.
+        first: As given.
+        last: As given.
     """
 
-    def __init__(self, service: Any, hooks: Mapping[str, Any], schema: Any = None) -> None:
+    def __init__(
+        self,
+        service: Any,
+        hooks: Mapping[str, Any],
+        schema: Any = None,
+        *,
+        first: ByMethod = _NONE,
+        last: ByMethod = _NONE,
+    ) -> None:
         self.service = service
         self.hooks = hooks
         self.schema = schema
+        self.first = first
+        self.last = last

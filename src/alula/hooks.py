@@ -40,6 +40,20 @@ class HookTable:
     def __init__(self) -> None:
         self._hooks: dict[str, dict[str, list[Hook]]] = {kind: {} for kind in HOOK_TYPES}
         self._innermost: dict[str, list[Hook]] = {}
+        self._first: Mapping[str, Sequence[Hook]] = {}
+        self._last: Mapping[str, Sequence[Hook]] = {}
+
+    def enclose(
+        self, first: Mapping[str, Sequence[Hook]], last: Mapping[str, Sequence[Hook]]
+    ) -> None:
+        """Set before hooks whose place does not depend on the order of registration.
+
+        Args:
+            first: By method, those in front of all before hooks. They may depend on who is
+                calling, so that ``authenticate`` and what is registered in front of it precede.
+            last: By method, those behind all before hooks, directly in front of the method.
+        """
+        self._first, self._last = first, last
 
     def add(self, hooks: HookMap, methods: Collection[str], where: str) -> None:
         """Check and register hooks.
@@ -80,7 +94,13 @@ class HookTable:
     def of(self, kind: str, method: str) -> list[Hook]:
         """Return the hooks of a type for a method, those for every method first."""
         by_method = self._hooks[kind]
-        return [*by_method.get(EVERY_METHOD, ()), *by_method.get(method, ())]
+        hooks = [*by_method.get(EVERY_METHOD, ()), *by_method.get(method, ())]
+        if kind == "before":
+            # `authenticate` notes its strategies: behind it the caller is known.
+            place = max((n for n, hook in enumerate(hooks, 1) if _identifies(hook)), default=0)
+            hooks[place:place] = self._first.get(method, ())
+            hooks += self._last.get(method, ())
+        return hooks
 
     def wrap(self, method: str, call: Call) -> Call:
         """Return ``call`` with the hooks of this level around it, itself where there are none."""
@@ -213,6 +233,10 @@ def _check_provider(name: str) -> None:
     near = isinstance(name, str) and difflib.get_close_matches(name, _PROVIDERS, 1, 0.75)
     if near and name not in _PROVIDERS:
         raise ValueError(f"disallow({name!r}): did you mean {near[0]!r}?")
+
+
+def _identifies(hook: Hook) -> bool:
+    return "strategies" in notes_on(hook)
 
 
 def check_hook(kind: str, hook: Any, where: str) -> None:

@@ -128,6 +128,7 @@ class ServiceHandle(EventEmitter, Hookable):
         for name in self._callable:
             if name not in STANDARD_METHODS:
                 setattr(self, name, self._custom_method(name))
+        self.hook_table.enclose(bundle.first, bundle.last)
         self._add_hooks(dict(bundle.hooks))
 
     def __repr__(self) -> str:

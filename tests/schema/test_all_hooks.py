@@ -6,7 +6,7 @@ import pytest
 
 from alula import App
 from alula.adapters.memory import MemoryService
-from alula.schema import resolve, resolve_all, virtual
+from alula.schema import hidden, resolve, resolve_all, virtual
 from alula.types import UNSET
 
 NAMED = resolve({"name": lambda name: name if name is UNSET else name.title()})
@@ -54,12 +54,25 @@ async def test_one_resolver_stands_for_all_methods_with_data():
     assert (await people_.patch(1, {"name": "bob"}))["name"] == "Bob"
 
 
+async def test_takes_every_resolver_by_method():
+    people_, seen = people(
+        query={"find": resolve({"name": lambda name: name.title()})},
+        result={"get": resolve({"size": virtual(lambda record: len(record["name"]))})},
+        external={"find": resolve({"id": hidden})},
+    )
+    await people_.create({"name": "Ada"})
+    assert await people_.get(1, query={"name": "Ada"}) == {"id": 1, "name": "Ada", "size": 3}
+    assert await people_.find(query={"name": "ada"}) == [{"id": 1, "name": "Ada"}]
+    assert seen[2] == [{"name": "Ada"}]
+    assert seen[:2] == [UNSET, UNSET]
+
+
 def test_says_what_is_not_in_order():
     with pytest.raises(TypeError, match="resolve_all needs at least one of query, data"):
         resolve_all()
-    with pytest.raises(ValueError, match="data has 'find'; it may have create, update, patch"):
+    with pytest.raises(ValueError, match="resolve_data: find has no data; use create, update or"):
         resolve_all(data={"find": NAMED})
-    with pytest.raises(TypeError, match=r"resolve_all takes what resolve\("):
+    with pytest.raises(TypeError, match=r"resolve_data takes what resolve\("):
         resolve_all(data={"create": {"name": 1}})
     with pytest.raises(TypeError, match=r"resolve_external takes what resolve\("):
         resolve_all(external={"name": 1})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import inspect
 
 import pytest
 
-from alula.schema.properties import call_of, virtual
+from alula.schema.properties import call_of, hidden, takes_value, virtual
+from alula.types import UNSET
 
 RECORD = {"name": "Ada"}
 
@@ -16,10 +15,6 @@ RECORD = {"name": "Ada"}
 class Method:
     def resolve(self, value, record):
         return "method", value, record
-
-    async def wait(self, value):
-        await asyncio.sleep(0)
-        return "waited", value
 
 
 async def star(*given):
@@ -84,42 +79,18 @@ def test_takes_methods():
     assert call_of("name", Method().resolve)(1, RECORD, None) == ("method", 1, RECORD)
 
 
-def test_runs_at_once_what_never_waits():
-    async def initials(value, record, context):
-        return "".join(each[0] for each in value.split())
-
-    assert call_of("initials", initials)("Ada Lovelace", RECORD, None) == "AL"
-
-
-def test_runs_at_once_and_raises():
-    async def refuse(value):
-        raise ValueError(value)
-
-    with pytest.raises(ValueError, match="no"):
-        call_of("name", refuse)("no", RECORD, None)
+@pytest.mark.parametrize("form", FORMS)
+def test_knows_by_the_signature_what_is_given_the_value(form):
+    function, count = FORMS[form]
+    assert takes_value(function) == (count > 0)
 
 
-async def test_returns_what_waits_as_it_is():
-    async def slowly(value, record, context):
-        await asyncio.sleep(0)
-        return value + 1
-
-    async def with_manager(value):
-        async with asyncio.Lock():
-            return value + 2
-
-    async def loop(value):
-        return [each async for each in numbers(value)]
-
-    async def numbers(up_to):
-        for number in range(up_to):
-            yield number
-
-    for function, expected in ((slowly, 3), (with_manager, 4), (loop, [0, 1])):
-        waiting = call_of("n", function)(2, RECORD, None)
-        assert inspect.iscoroutine(waiting)
-        assert await waiting == expected
-    assert await call_of("n", Method().wait)(2, RECORD, None) == ("waited", 2)
+def test_is_given_no_value_where_it_is_computed_or_hidden():
+    assert not takes_value(virtual(lambda record: record))
+    assert not takes_value(hidden)
+    assert takes_value(int)
+    assert takes_value(Method().resolve)
+    assert hidden() is UNSET
 
 
 async def test_what_is_decorated_is_called_as_it_was():

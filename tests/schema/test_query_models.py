@@ -302,10 +302,19 @@ def test_can_be_described_as_json_schema():
     assert {"$limit", "$or", "age", "address.zip", "$text"} <= schema["properties"].keys()
 
 
-@pytest.mark.parametrize("model", [int, type("Empty", (BaseModel,), {}), object(), "Message"])
-def test_tells_what_has_no_fields(model):
-    with pytest.raises(SchemaError, match="has no fields; give a model of a record"):
+@pytest.mark.parametrize("model", [int, list[Message], object(), "Message"])
+def test_tells_what_is_no_model(model):
+    with pytest.raises(SchemaError, match="is not the model of a record; give a Pydantic model"):
         query_syntax(model)
+
+
+def test_a_model_without_fields_allows_only_filters():
+    validator = get_validator(query_syntax(type("Empty", (BaseModel,), {})))
+    query = {"$limit": "5", "$sort": {}, "$select": []}
+    assert validator.validate(query) == {"$limit": 5, "$sort": {}, "$select": []}
+    for query in ({"a": 1}, {"$sort": {"a": 1}}, {"$select": ["a"]}, {"$or": [{"a": 1}]}):
+        with pytest.raises(BadRequest):
+            validator.validate(query)
 
 
 def test_tells_extensions_that_make_no_sense():

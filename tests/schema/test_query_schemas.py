@@ -188,6 +188,15 @@ def test_the_properties_alone_will_do():
     assert query_syntax(plain) == query_syntax({"type": "object", "properties": plain})
 
 
+@pytest.mark.parametrize("properties", [{}, {"type": "object", "properties": {}}])
+def test_a_record_without_properties_allows_only_filters(properties):
+    validator = Validator(query_syntax(properties), coerce=True)
+    query = {"$limit": "5", "$sort": {}, "$select": []}
+    assert validator.validate(query) == {"$limit": 5, "$sort": {}, "$select": []}
+    for query in ({"a": 1}, {"$sort": {"a": 1}}, {"$select": ["a"]}, {"$or": [{"a": 1}]}):
+        assert not validator.is_valid(query)
+
+
 def test_a_property_may_be_called_type():
     validator = Validator(query_syntax({"type": {"type": "string"}, "properties": True}))
     assert validator.is_valid({"type": "a", "properties": 5})
@@ -196,7 +205,6 @@ def test_a_property_may_be_called_type():
 @pytest.mark.parametrize(
     ("properties", "extensions", "text"),
     [
-        ({}, {}, "there are no properties"),
         ({"type": "object"}, {}, "there are no properties"),
         ({"a": "string"}, {}, "the property 'a' is 'string' and no schema"),
         ({"$a": {}}, {}, "a property can not be called '\\$a'"),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from alula.errors import BadRequest, Forbidden, NotFound
-from alula.schema.properties import virtual
+from alula.schema.properties import hidden, virtual
 from alula.schema.resolver import Resolver, resolve
 from alula.types import UNSET
 
@@ -214,16 +216,20 @@ def test_says_what_is_no_mapping(properties):
 
 
 def test_says_what_is_no_name_and_no_function():
-    with pytest.raises(TypeError, match="3 is no name of a property"):
+    with pytest.raises(TypeError, match="3 is not the name of a property"):
         resolve({3: lambda: 1})
     with pytest.raises(TypeError, match="the resolver of 'a' is 'text'"):
         resolve({"a": "text"})
+    with pytest.raises(TypeError, match="'create' is a resolver; resolvers by method go to the"):
+        resolve({"create": resolve({"a": lambda: 1})})
 
 
 def test_knows_its_names():
-    resolver = resolve({"a": lambda: 1, "b": virtual(lambda: 1)})
-    assert resolver.names == ("a", "b")
+    resolver = resolve({"a": lambda: UNSET, "b": virtual(lambda: 1), "c": hidden, "d": str})
+    assert resolver.names == ("a", "b", "c", "d")
     assert resolver.virtual_names == {"b"}
+    assert resolver.made_names == {"a", "b", "c"}
+    assert resolver.hidden_names == {"c"}
 
 
 def test_finds_a_name_that_can_not_be():
@@ -235,96 +241,127 @@ def test_finds_a_name_that_can_not_be():
     assert Resolver({"id": lambda: 1, "size": virtual(lambda: 1)}, ["id"]).names == ("id", "size")
 
 
-class Makes:
-    def __call__(self, value):
+async def test_what_never_waits_takes_no_task():
+    tasks = set()
+
+    async def plain(value):
+        tasks.add(asyncio.current_task())
+        return value + 1
+
+    @functools.wraps(plain)
+    async def decorated(*given):
+        return await plain(*given)
+
+    class Callable:
+        async def __call__(self, value):
+            return await plain(value)
+
+        async def method(self, value):
+            return await plain(value)
+
+    partial = functools.partial(lambda more, value: plain(value), 5)
+    functions = {"a": plain, "b": decorated, "c": Callable(), "d": Callable().method, "e": partial}
+    records = [dict.fromkeys(functions, number) for number in range(20)]
+    assert await resolve(functions).resolve_many(records) == [
+        dict.fromkeys(functions, number + 1) for number in range(20)
+    ]
+    assert tasks == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize("again", [1, 2])
+async def test_what_waits_runs_in_one_task_to_its_end(again):
+    """Time limits and context variables belong to the task that has set them."""
+    variable = contextvars.ContextVar("variable", default="none")
+
+    async def waits(value):
+        token = variable.set(value)
+        async with asyncio.timeout(0.01 if value == 1 else 5):
+            task = asyncio.current_task()
+            try:
+                await asyncio.sleep(60 if value == 1 else 0.02)
+            except asyncio.CancelledError:
+                assert asyncio.current_task() is task
+                raise
+            assert asyncio.current_task() is task
+        variable.reset(token)
         return value
 
-    def reads(self, value):
+    async def caught(value):
+        try:
+            return await waits(value)
+        except TimeoutError:
+            return "late"
+
+    resolver = resolve({"a": caught, "b": caught})
+    for _ in range(again):
+        assert await resolver.resolve_many([{"a": 0, "b": 1}, {"a": 1, "b": 2}]) == [
+            {"a": 0, "b": "late"},
+            {"a": "late", "b": 2},
+        ]
+
+
+async def test_what_never_waits_takes_no_task_beside_what_does():
+    tasks = []
+
+    async def never(value):
+        tasks.append(asyncio.current_task())
         return value
 
-    def ignores(self, value, record):
-        return record
+    resolver = resolve({"a": later, "b": never})
+    records = [{"a": number, "b": number} for number in range(3)]
+    for _ in range(2):
+        assert await resolver.resolve_many(records) == records
+    assert tasks[-3:] == [asyncio.current_task()] * 3
 
 
-def reads_inside(value):
-    return lambda: value
+async def test_awaits_all_that_can_be_awaited():
+    class Waits:
+        def __await__(self):
+            yield from asyncio.sleep(0).__await__()
+            return "waited"
+
+    async def future(value):
+        made = asyncio.get_running_loop().create_future()
+        made.set_result(value)
+        return await made
+
+    async def fails(value):
+        await asyncio.sleep(0)
+        raise BadRequest("no")
+
+    assert await resolve({"a": Waits, "b": future}).resolve({"b": 1}) == {"a": "waited", "b": 1}
+    with pytest.raises(BadRequest, match="Error resolving data"):
+        await resolve({"a": fails}).resolve({"a": 1})
 
 
-def reads_two(value, record):
-    return value + record
+class TestWhatIsRequired:
+    async def test_has_to_be_there_in_the_end(self):
+        resolver = resolve({"a": lambda: 1, "b": lambda b: b, "c": lambda c: c.upper()})
+        records = [{"b": 2, "c": "x"}, {"b": 2}, {}]
+        with pytest.raises(BadRequest, match="validation failed") as caught:
+            await resolver.resolve_many(records, required=["a", "b", "c"])
+        assert [each["params"]["missingProperty"] for each in caught.value.data] == ["c", "b", "c"]
+        assert isinstance(caught.value.__cause__, AttributeError)
+        assert await resolver.resolve_many(records[:1], required=["a", "b", "c"]) == [
+            {"a": 1, "b": 2, "c": "X"}
+        ]
 
+    async def test_late_as_well(self):
+        async def late(value):
+            await asyncio.sleep(0)
+            return value.upper()
 
-async def waits(_value, _record, context):
-    return await later(context)
+        with pytest.raises(BadRequest) as caught:
+            await resolve({"a": late, "b": late}).resolve({"b": "x"}, required=["a", "b"])
+        assert [each["params"]["missingProperty"] for each in caught.value.data] == ["a"]
 
+    async def test_errors_of_the_program_are_raised(self):
+        async def program(value, record, context):
+            return context["user"]
 
-def sets(value):
-    value = 5
-    return [value]
-
-
-def takes_all(*values):
-    return values
-
-
-@pytest.mark.parametrize(
-    ("function", "needs"),
-    [
-        (lambda: 5, False),
-        (lambda _value, record: record, False),
-        (waits, False),
-        (virtual(lambda record: record), False),
-        (virtual(len), False),
-        (Makes().ignores, False),
-        (lambda *, value=1: value, False),
-        (lambda value, record: record["value"], False),
-        (lambda real, record: record.real, False),
-        (lambda value: value, True),
-        (lambda value, record, context: context or value, True),
-        (reads_inside, True),
-        (reads_two, True),
-        (later, True),
-        (sets, True),
-        (takes_all, True),
-        (Makes().reads, True),
-        (Makes(), True),
-        (int, True),
-    ],
-)
-def test_knows_which_functions_need_a_value(function, needs):
-    assert resolve({"a": function}).made_names == (set() if needs else {"a"})
-
-
-def unset_or(value):
-    return value or UNSET
-
-
-async def unset_late():
-    return UNSET
-
-
-def shadowed():
-    nothing = UNSET
-    return nothing or UNSET
-
-
-OTHER = None
-
-
-@pytest.mark.parametrize(
-    ("function", "hides"),
-    [
-        (lambda: UNSET, True),
-        (lambda _value, _record, _context: UNSET, True),
-        (Makes().__call__, False),
-        (lambda: OTHER, False),
-        (lambda: None, False),
-        (unset_or, False),
-        (unset_late, False),
-        (shadowed, False),
-        (virtual(lambda: UNSET), False),
-        (int, False),
-    ],
-)
-def test_knows_which_functions_hide_in_any_case(function, hides):
-    assert resolve({"a": function}).hidden_names == ({"a"} if hides else set())
+        for record in ({"a": 1}, {}):
+            resolver = resolve({"a": program, "b": lambda: {}["x"]})
+            with pytest.raises((TypeError, KeyError)):
+                await resolver.resolve(record, None, required=["a"])
+        with pytest.raises(ZeroDivisionError):
+            await resolve({"a": lambda a: 1 / 0}).resolve({}, None, required=["a"])

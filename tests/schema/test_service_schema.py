@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -34,8 +35,9 @@ from alula.bundle import ServiceBundle
 from alula.errors import BadRequest
 from alula.express.encoding import dumps
 from alula.external import outside_of
+from alula.hook_notes import notes_on
 from alula.query import ValidatedQuery
-from alula.schema import SchemaError, resolve, virtual, with_schema
+from alula.schema import SchemaError, hidden, resolve, virtual, with_schema
 from alula.schema.dates import DATE_SCHEMA, keyword_date
 from alula.types import UNSET
 
@@ -234,6 +236,63 @@ class TestDataThatResolversMake:
             service = messages(model, data=resolve({"text": make}))
             assert (await service.create({}, own="own"))["text"] == "own"
 
+    @pytest.mark.parametrize("form", ["plain", "async", "decorated", "partial", "method", "object"])
+    async def test_a_function_of_any_form_may_make_it(self, model, form):
+        ran = []
+
+        def make(value, record, context):
+            ran.append((value, "text" in record))
+            return "made"
+
+        async def wait(value, record, context):
+            return make(value, record, context)
+
+        class Maker:
+            def __call__(self, value, record, context):
+                return make(value, record, context)
+
+        @functools.wraps(make)
+        def decorated(*given):
+            return make(*given)
+
+        function = {
+            "plain": make,
+            "async": wait,
+            "decorated": decorated,
+            "partial": functools.partial(make),
+            "method": Maker().__call__,
+            "object": Maker(),
+        }[form]
+        service = messages(model, data={"create": resolve({"text": function})})
+        assert (await service.create({"likes": 4}))["text"] == "made"
+        assert ran == [(UNSET, False)]
+
+    async def test_what_it_removes_has_not_been_sent(self, model):
+        service = messages(model, data=resolve({"text": lambda text: UNSET}))
+        with pytest.raises(BadRequest) as caught:
+            await service.create({"text": "a"})
+        assert places(caught) == {("", "required")}
+
+    async def test_a_function_that_falls_over_what_is_missing_is_a_400(self, model):
+        service = messages(
+            model, MemoryService(multi=True), data=resolve({"text": lambda text: text.strip()})
+        )
+        for data in ({"likes": 4}, [{"text": " a "}, {"likes": 4}]):
+            with pytest.raises(BadRequest) as caught:
+                await service.create(data)
+            assert places(caught) == {("", "required")}
+        assert await service.find() == []
+
+    async def test_a_description_names_what_has_to_be_sent(self, model):
+        service = messages(model, data=resolve({"text": lambda text: text, "likes": lambda: 1}))
+        (noted,) = [
+            notes_on(hook)["data"]("create")
+            for hook in service.hook_table.of("before", "create")
+            if "data" in notes_on(hook)
+        ]
+        schema = noted.json_schema() if model is Message else noted.schema
+        assert schema["required"] == ["text"]
+
 
 class Account(BaseModel):
     email: str
@@ -251,9 +310,14 @@ ACCOUNT = {
     "required": ["email", "password"],
 }
 HIDING = {
-    "a resolver": {"external": resolve({"password": lambda _value, _record: UNSET})},
+    "a resolver": {"external": resolve({"password": hidden})},
+    "a resolver of a method": {"external": {"find": resolve({"password": hidden})}},
     "names": {"hidden": ["password"]},
-    "both": {"external": resolve({"email": lambda email: email}), "hidden": {"password"}},
+    "both": {
+        "external": resolve({"email": lambda email: email, "password": lambda: UNSET}),
+        "hidden": {"password"},
+        "queryable": ["email"],
+    },
 }
 ASKED = [
     {"password": "x"},
@@ -286,7 +350,7 @@ class TestHidden:
                     await getattr(service, method)(*ids, query=query, provider="rest")
         assert len(await service.find(query={"email": {"$gt": "a"}}, provider="rest")) == 1
 
-    @pytest.mark.parametrize("how", HIDING)
+    @pytest.mark.parametrize("how", sorted(HIDING.keys() - {"a resolver of a method"}))
     async def test_stays_inside(self, model, how):
         service = self.accounts(model, HIDING[how])
         created = await service.create(self.ADA)
@@ -310,6 +374,13 @@ class TestHidden:
             with_schema(MemoryService(), model, hidden=["pasword"])
         with pytest.raises(TypeError, match="hidden takes the names of properties in a list"):
             with_schema(MemoryService(), model, hidden="password")
+        with pytest.raises(ValueError, match=r"'pasword'.*did you mean 'password'\?"):
+            with_schema(MemoryService(), model, queryable=["pasword"])
+        with pytest.raises(TypeError, match="queryable takes the names of properties in a list"):
+            with_schema(MemoryService(), model, queryable="password")
+        for hiding in ({"hidden": ["email"]}, {"external": resolve({"email": hidden})}):
+            with pytest.raises(ValueError, match="'email' is both hidden and queryable"):
+                with_schema(MemoryService(), model, queryable=["email"], **hiding)
 
 
 class Kind(Enum):

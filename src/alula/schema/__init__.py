@@ -13,7 +13,7 @@ from alula.schema.all_hooks import resolve_all
 from alula.schema.checking import validate_data, validate_query
 from alula.schema.dates import DATE_SCHEMA, keyword_date
 from alula.schema.failures import SchemaError
-from alula.schema.properties import virtual
+from alula.schema.properties import hidden, virtual
 from alula.schema.resolver import Resolver, resolve
 from alula.schema.resolver_hooks import resolve_data, resolve_query
 from alula.schema.result_hooks import resolve_external, resolve_result
@@ -28,6 +28,7 @@ __all__ = [
     "SchemaError",
     "Validator",
     "get_validator",
+    "hidden",
     "keyword_date",
     "query_syntax",
     "resolve",

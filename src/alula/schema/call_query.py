@@ -8,7 +8,7 @@ from typing import Any
 from alula.context import HookContext
 from alula.query import Grammar, ValidatedQuery
 
-__all__ = ["query_like", "query_of", "selected_by", "set_query", "without_select"]
+__all__ = ["query_like", "query_of", "selected_by", "set_query", "with_select", "without_select"]
 
 _GRAMMAR = Grammar()
 
@@ -33,6 +33,11 @@ def query_like(query: Mapping[str, Any], changed: dict[str, Any]) -> dict[str, A
 def without_select(query: Mapping[str, Any]) -> dict[str, Any]:
     """Return a query for whole records."""
     return query_like(query, {name: query[name] for name in query if name != "$select"})
+
+
+def with_select(query: Mapping[str, Any], select: Any) -> dict[str, Any]:
+    """Return a query with a ``$select``."""
+    return query_like(query, {**query, "$select": select})
 
 
 def selected_by(context: HookContext) -> Collection[str] | None:

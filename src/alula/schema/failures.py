@@ -21,6 +21,7 @@ __all__ = [
     "accept",
     "failure",
     "in_sequence",
+    "missing",
     "passes",
     "refusal",
 ]
@@ -51,6 +52,12 @@ def failure(
         "params": params,
         "message": message,
     }
+
+
+def missing(name: str) -> Failure:
+    """Return the failure of a record that lacks a property."""
+    message = f"must have required property '{name}'"
+    return failure("", "#/required", "required", {"missingProperty": name}, message)
 
 
 def refusal(failures: Failures) -> BadRequest:

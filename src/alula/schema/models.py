@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
@@ -34,6 +35,8 @@ class ModelValidator:
         model: A model, a dataclass, a ``TypedDict``, an annotated type, or a ``TypeAdapter``.
         defaults: Whether absent fields get their defaults. Without them it is for parts of
             records.
+        omitted: Fields whose defaults are left out in any case: others make them later.
+        otherwise: What validates where a validator of the model falls over what is omitted.
 
     Attributes:
         operators: None; a query's model comes from `query_syntax`, which knows them.
@@ -46,9 +49,18 @@ class ModelValidator:
     operators: frozenset[str] = frozenset()
     filters: frozenset[str] = frozenset()
 
-    def __init__(self, model: Any, *, defaults: bool = True) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        defaults: bool = True,
+        omitted: Collection[str] = (),
+        otherwise: ModelValidator | None = None,
+    ) -> None:
         self._adapter = adapter_of(model)
         self._defaults = defaults
+        self._omitted = frozenset(omitted)
+        self._otherwise = otherwise
 
     def validate(self, value: Any) -> Any:
         """Return the value as the model describes it: a dict, under the names of the wire.
@@ -65,6 +77,8 @@ class ModelValidator:
         except ValidationError as error:
             raise refusal(failures_of(error, value)) from None
         except (AttributeError, LookupError, TypeError) as error:
+            if self._otherwise is not None:
+                return self._otherwise.validate(value)
             if self._defaults:
                 raise
             raise BadRequest("these fields can not be checked without the others") from error
@@ -81,6 +95,7 @@ class ModelValidator:
         return self._adapter.dump_python(
             found,
             by_alias=True,
+            exclude=self._omitted - found.model_fields_set if self._omitted else None,
             exclude_unset=not self._defaults,
             exclude_computed_fields=True,
             warnings=False,

@@ -63,7 +63,7 @@ class QueryModel:
     Args:
         model: A model, a dataclass or a ``TypedDict``.
         extensions: As `query_syntax` takes them, with types in place of schemas.
-        without: Names of fields that can not be asked for.
+        without: Names of fields that queries must not mention.
 
     Attributes:
         operators: The operators that the extensions name.
@@ -71,18 +71,20 @@ class QueryModel:
         adapter: What validates: Pydantic's adapter of the type of a query.
 
     Raises:
-        SchemaError: The model has no fields, or can not be described, or an extension is for no
-            field.
+        SchemaError: It is not a model, or it cannot be described, or an extension is for no field.
     """
 
     def __init__(
         self, model: Any, extensions: Extensions, *, without: Collection[str] = ()
     ) -> None:
+        if _model_in(model) is not model:
+            raise SchemaError(
+                f"query_syntax: {model!r} is not the model of a record; give a Pydantic model, a"
+                " dataclass or a TypedDict"
+            )
         fields = {
             name: kind for name, kind in _flat(model) if name.partition(".")[0] not in without
         }
-        if not fields:
-            raise SchemaError(f"query_syntax: {model!r} has no fields; give a model of a record")
         filters = check_extensions(extensions, fields)
         self.operators = beside_the_common(
             each for name in fields for each in extensions.get(name, ())
@@ -111,7 +113,7 @@ def _query_type(fields: Mapping[str, Any], filters: Mapping[str, Any], more: Ext
     criteria = {name: _field(name, each, more.get(name, {})) for name, each in fields.items()}
     again = _listed(_list["QueryCriteria"])  # by its name, since it is made of itself
     branches = _annotated[again, Field(min_length=1)]
-    name, size = _literal[tuple(fields)], _annotated[int, Field(ge=0)]
+    name, size = _one_of(tuple(fields)), _annotated[int, Field(ge=0)]
     parts = _closed("QueryCriteria", {**criteria, "$or": branches, "$and": branches})
     branches = _annotated[_listed(_list[parts]), Field(min_length=1)]
     beside = {
@@ -124,6 +126,11 @@ def _query_type(fields: Mapping[str, Any], filters: Mapping[str, Any], more: Ext
         "$and": branches,
     }
     return _closed("Query", {**beside, **filters, **criteria})
+
+
+def _one_of(names: tuple[str, ...]) -> Any:
+    """Return the type of one of these names; where there are none, no text is one."""
+    return _literal[names] if names else _annotated[str, Field(pattern=r"^\b$")]
 
 
 def _closed(name: str, fields: Mapping[str, Any]) -> Any:
@@ -269,7 +276,7 @@ def _fields(model: Any) -> Iterable[tuple[str, Any]]:
             for extra in field.metadata:
                 kind = _annotated[kind, extra]
             yield name, kind
-    elif is_typeddict(model) or is_dataclass(model):
+    else:
         for name, kind in get_type_hints(model, include_extras=True).items():
             yield name, _without_qualifier(kind)
 

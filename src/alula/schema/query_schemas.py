@@ -29,7 +29,7 @@ def query_schema(described: Mapping[str, Any], extensions: Extensions) -> dict[s
         extensions: As `query_syntax` takes them.
 
     Raises:
-        SchemaError: The schema has no properties, or an extension is for none of them.
+        SchemaError: The schema does not say its properties, or an extension is for none of them.
     """
     properties, definitions = _parts(described)
     fields = dict(_flat(properties, definitions))
@@ -78,8 +78,8 @@ def check_extensions(extensions: Extensions, fields: Mapping[str, Any]) -> dict[
 def _parts(described: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return the properties and the definitions of what describes a record."""
     whole = described.get("type") == "object"
-    properties = described.get("properties", {}) if whole else described
-    if not isinstance(properties, Mapping) or not properties:
+    properties = described.get("properties") if whole else described
+    if not isinstance(properties, Mapping):
         raise SchemaError("query_syntax: there are no properties; give those of a record")
     for name, each in properties.items():
         if not isinstance(each, Mapping | bool):

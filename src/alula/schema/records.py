@@ -100,13 +100,22 @@ class JsonRecords:
         self._given = schema
 
     def query(self, extensions: Extensions, without: Collection[str] = ()) -> AnyValidator:
-        """Return what checks queries, in which the names ``without`` can not be asked for."""
+        """Return what checks queries, which must not mention the names ``without``."""
         asked = query_syntax(without_names(self.schema, without), extensions)
         return Validator(asked, coerce=True, keywords=self._keywords)
 
-    def whole(self, optional: Collection[str]) -> AnyValidator:
-        """Return what checks new records; ``optional`` need not be sent, nor the id."""
-        return Validator(self._data((*optional, self._id)), keywords=self._keywords)
+    def required(self) -> set[str]:
+        """Return the names that a new record must have."""
+        return set(self._given.get("required", ())) - {self._id}
+
+    def whole(self, later: Collection[str], made: Collection[str] = ()) -> AnyValidator:
+        """Return what checks new records, in which the id need not be.
+
+        Args:
+            later: Names that need not be there yet, since they may be made afterwards.
+            made: Those of them that are made in any case.
+        """
+        return Validator(self._data((*later, *made, self._id)), keywords=self._keywords)
 
     def part(self) -> AnyValidator:
         """Return what checks the data of a patch: nothing has to be there, nothing is added."""
@@ -135,12 +144,32 @@ class ModelRecords:
         self.schema = record_schema(self._with_id())
 
     def query(self, extensions: Extensions, without: Collection[str] = ()) -> AnyValidator:
-        """Return what checks queries, in which the names ``without`` can not be asked for."""
+        """Return what checks queries, which must not mention the names ``without``."""
         return QueryModel(self._with_id(), extensions, without=without)
 
-    def whole(self, optional: Collection[str]) -> AnyValidator:
-        """Return what checks new records; ``optional`` need not be sent, nor the id."""
-        return ModelValidator(_relaxed(self._model, "Data", {*optional, self._id}.__contains__))
+    def required(self) -> set[str]:
+        """Return the names that a new record must have."""
+        fields = stored_names(self._model).items()
+        return {name for name, field in fields if field.is_required() and name != self._id}
+
+    def whole(self, later: Collection[str], made: Collection[str] = ()) -> AnyValidator:
+        """Return what checks new records; see `JsonRecords.whole`."""
+        first = {*made, self._id}
+        sent = self._without(first, None)
+        return sent if first.issuperset(later) else self._without({*later, *first}, sent)
+
+    def _without(self, names: Collection[str], otherwise: ModelValidator | None) -> ModelValidator:
+        relaxed = _relaxed(self._model, "Data", names.__contains__)
+        omitted = self._python_names(names)
+        return ModelValidator(relaxed, omitted=omitted, otherwise=otherwise)
+
+    def _python_names(self, names: Collection[str]) -> list[str]:
+        """Return the required fields among those that records have under these names."""
+        return [
+            name
+            for name, field in self._model.model_fields.items()
+            if field.is_required() and (field.serialization_alias or name) in names
+        ]
 
     def part(self) -> AnyValidator:
         """Return what checks the data of a patch: nothing has to be there, nothing is added.
@@ -197,7 +226,7 @@ def _relaxed(
     for name, field in model.model_fields.items():
         if field.is_required() and optional(field.serialization_alias or name):
             loose = copy(field)
-            loose.default = None
+            loose.default, loose.validate_default = None, False
             own[name] = (field.annotation, loose)
     if not own and not replaced:
         return model

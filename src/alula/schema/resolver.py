@@ -7,19 +7,23 @@ by ``get`` is therefore asked for together, and an adapter can load it in one qu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Generator, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from types import CoroutineType
 from typing import Any, Final, NamedTuple
 
 from alula.errors import BadRequest, FrameworkError
+from alula.schema.failures import missing, refusal
 from alula.schema.known_names import names_in
-from alula.schema.properties import Call, Virtual, call_of, hides_always, needs_value
+from alula.schema.properties import Call, Virtual, call_of, hidden, takes_value
 from alula.types import UNSET, Record
 
 __all__ = ["Resolver", "resolve"]
 
 _ATOMS: Final = frozenset({str, int, float, bool, type(None), dict, list})
 """The types of most values, none of which can be awaited."""
+_OVER_NOTHING: Final = (AttributeError, LookupError, TypeError)
+"""What a function raises that takes `UNSET` for a value."""
 
 
 class _Wait(NamedTuple):
@@ -28,6 +32,30 @@ class _Wait(NamedTuple):
     record: int
     name: str
     value: Awaitable[Any]
+
+
+class _Started:
+    """A coroutine that has been run up to the point where it first waits.
+
+    It must be awaited in the task that has begun it.
+    """
+
+    def __init__(self, coroutine: CoroutineType[Any, Any, Any], waits_for: Any) -> None:
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        waits_for = self._waits_for
+        try:
+            while True:
+                try:
+                    sent = yield waits_for
+                except BaseException as error:  # noqa: BLE001  # a cancellation, for example
+                    waits_for = self._coroutine.throw(error)
+                else:
+                    waits_for = self._coroutine.send(sent)
+        except StopIteration as stop:
+            return stop.value
 
 
 class Resolver:
@@ -40,11 +68,12 @@ class Resolver:
     Attributes:
         names: The properties that are resolved.
         virtual_names: Those of them that are computed and in no record before.
-        made_names: Those whose functions need no value, so that it need not be there.
-        hidden_names: Those whose functions do nothing but hide them.
+        made_names: Those whose functions are not given a value: `virtual` ones and those without
+            parameters.
+        hidden_names: Those whose resolver is `hidden`.
 
     Raises:
-        TypeError: Something is no function, or needs more arguments than there are.
+        TypeError: Something is not a function, or needs more arguments than there are.
         ValueError: A property is not among those known.
     """
 
@@ -56,18 +85,24 @@ class Resolver:
         self._calls: dict[str, Call] = {}
         for name, resolver in properties.items():
             if not isinstance(name, str):
-                raise TypeError(f"resolve: {name!r} is no name of a property")
+                raise TypeError(f"resolve: {name!r} is not the name of a property")
+            if isinstance(resolver, Resolver):
+                raise TypeError(
+                    f"resolve takes functions by property, but that of {name!r} is a resolver;"
+                    " resolvers by method go to the hook itself: resolve_data({'create': ...})"
+                )
             self._calls[name] = call_of(name, resolver)
         self.names = tuple(self._calls)
         self.virtual_names = frozenset(
             name for name, resolver in properties.items() if isinstance(resolver, Virtual)
         )
         self.made_names = frozenset(
-            name for name, resolver in properties.items() if not needs_value(resolver)
+            name for name, resolver in properties.items() if not takes_value(resolver)
         )
         self.hidden_names = frozenset(
-            name for name, resolver in properties.items() if hides_always(resolver)
+            name for name, resolver in properties.items() if resolver is hidden
         )
+        self._waiting: set[str] = set()  # properties whose functions have been seen to wait
         if known is not None:
             self.check(known)
 
@@ -100,6 +135,7 @@ class Resolver:
         *,
         names: Collection[str] | None = None,
         faults: tuple[type[Exception], ...] = (FrameworkError,),
+        required: Collection[str] = (),
     ) -> list[Any]:
         """Return new records with their properties resolved; the given ones stay as they are.
 
@@ -111,9 +147,12 @@ class Resolver:
             names: The properties that are resolved, None for all.
             faults: The errors that concern a property. What else a function raises is an error
                 of the program, and is raised as it is.
+            required: Properties that every record must have in the end. A function that falls over
+                the missing value of one has not made it.
 
         Raises:
-            BadRequest: Functions raised such errors; ``data`` has them by property.
+            BadRequest: Functions raised such errors; ``data`` has them by property. Or a property
+                is missing that is required; ``data`` lists the failures.
         """
         calls = self._calls.items()
         if names is not None:
@@ -121,6 +160,7 @@ class Resolver:
         resolved: list[Any] = []
         waits: list[_Wait] = []
         failed: list[tuple[int, str, BaseException]] = []
+        begun = False  # whether a coroutine waits that was begun in this task
         for record in records:
             if type(record) is not dict and not isinstance(record, Mapping):
                 resolved.append(record)
@@ -129,7 +169,10 @@ class Resolver:
             for name, call in calls:
                 try:
                     value = call(record.get(name, UNSET), record, context)
-                except Exception as error:  # noqa: BLE001  # raised below, with all others
+                    if type(value) is CoroutineType and name not in self._waiting and not begun:
+                        value = self._begun(name, value)
+                        begun = type(value) is _Started
+                except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # raised below
                     failed.append((len(resolved), name, error))
                     continue
                 if value is UNSET:
@@ -141,9 +184,25 @@ class Resolver:
             resolved.append(new)
         if waits:
             failed += _settle(resolved, waits, await _all_of(waits))
+        if required:
+            _check_presence(required, records, resolved, failed)
         if failed:
             raise _error_of(failed, faults)
         return resolved
+
+    def _begun(self, name: str, coroutine: CoroutineType[Any, Any, Any]) -> Any:
+        """Return the value of a coroutine that never waits, else what is still to be awaited.
+
+        Most coroutine functions of resolvers never wait. A task for each of 50 records would take
+        30 times as long as running them here. Functions that were seen to wait get tasks, and so
+        does everything behind the first that does: this task can only go on with one.
+        """
+        try:
+            waits_for = coroutine.send(None)
+        except StopIteration as stop:
+            return stop.value
+        self._waiting.add(name)
+        return _Started(coroutine, waits_for)
 
 
 def resolve(properties: Mapping[str, Any], *, schema: Any = None) -> Resolver:
@@ -165,12 +224,21 @@ def resolve(properties: Mapping[str, Any], *, schema: Any = None) -> Resolver:
 
 async def _all_of(waits: Sequence[_Wait]) -> list[Any]:
     """Return results and exceptions, in order; everything runs at the same time."""
-    if len(waits) > 1:
-        return await asyncio.gather(*(wait.value for wait in waits), return_exceptions=True)
+    values: list[Any] = [wait.value for wait in waits]
+    here = next((place for place, value in enumerate(values) if type(value) is _Started), 0)
+    first = values.pop(here)
+    tasks = asyncio.gather(*values, return_exceptions=True)
     try:
-        return [await waits[0].value]
+        result = await first  # in this very task, which may have begun it
     except Exception as error:  # noqa: BLE001  # as gather returns it
-        return [error]
+        result = error
+    except BaseException:
+        tasks.cancel()
+        await asyncio.gather(tasks, return_exceptions=True)
+        raise
+    results: list[Any] = await tasks
+    results.insert(here, result)
+    return results
 
 
 def _settle(
@@ -186,6 +254,33 @@ def _settle(
         else:
             resolved[record][name] = value
     return failed
+
+
+def _check_presence(
+    required: Collection[str],
+    given: Sequence[Any],
+    resolved: Sequence[Any],
+    failed: list[tuple[int, str, BaseException]],
+) -> None:
+    """Refuse records that lack something that is required, unless there are other faults.
+
+    Raises:
+        BadRequest: With all that is missing.
+    """
+    fell: dict[tuple[int, str], BaseException] = {}
+    for record, name, error in failed:
+        if name in required and name not in given[record] and isinstance(error, _OVER_NOTHING):
+            fell[record, name] = error
+    if len(fell) < len(failed):
+        return
+    lacking = [
+        (place, name)
+        for place, record in enumerate(resolved)
+        for name in required
+        if isinstance(record, Mapping) and (name not in record or (place, name) in fell)
+    ]
+    if lacking:
+        raise refusal([missing(name) for _, name in lacking]) from next(iter(fell.values()), None)
 
 
 def _error_of(

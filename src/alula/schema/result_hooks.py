@@ -8,54 +8,68 @@ from typing import Any
 from alula.context import HookContext
 from alula.errors import FrameworkError
 from alula.external import GuardedRecord, map_records, outside_of
-from alula.schema.call_query import query_of, selected_by, set_query, without_select
+from alula.schema.call_query import query_of, selected_by, set_query, with_select, without_select
 from alula.schema.resolver import Resolver
-from alula.schema.resolver_hooks import Hook, check_resolvers, run_all
+from alula.schema.resolver_hooks import Hook, Resolvers, resolvers_of, run_all
 from alula.types import UNSET, Page
 
 __all__ = ["resolve_external", "resolve_result"]
 
 
-def resolve_result(*resolvers: Resolver) -> Hook:
+def resolve_result(*resolvers: Resolvers) -> Hook:
     """Return an around hook that resolves the records of a result, those of a page included.
 
     With ``$select`` only what it names is resolved. Where it names a virtual property the service
     is asked for whole records, since nobody knows what that property is computed from.
 
+    Args:
+        resolvers: What `resolve` returns, or mappings of methods to these.
+
     Raises:
-        TypeError: Something is no resolver.
+        TypeError: Something is not a resolver.
+        ValueError: A method has nearly the name of a standard method.
         BadRequest: By the hook: functions raised errors of the interface.
     """
-    check_resolvers("resolve_result", resolvers)
+    of_method = resolvers_of("resolve_result", resolvers)
 
     async def resolve_result_hook(context: HookContext, next: Any) -> None:
-        names = await _go_on(resolvers, context, next)
+        if not (chosen := of_method(context.method)):
+            await next()
+            return
+        names = await _go_on(chosen, context, next)
         records = _records_of(context.result, context.method)
-        resolved = map(_as_before, records, await _resolved(resolvers, records, context, names))
-        context.result = await _replaced(resolvers, context.result, list(resolved), context)
+        resolved = map(_as_before, records, await _resolved(chosen, records, context, names))
+        context.result = await _replaced(chosen, context.result, list(resolved), context)
 
     return resolve_result_hook
 
 
-def resolve_external(*resolvers: Resolver) -> Hook:
+def resolve_external(*resolvers: Resolvers) -> Hook:
     """Return an around hook that resolves what may leave: `UNSET` hides a property.
 
     The application itself goes on with the whole record. It is bound to its outside form, so that
     nothing hidden leaves with another record, an event or an error that it becomes a part of.
 
+    Args:
+        resolvers: What `resolve` returns, or mappings of methods to these.
+
     Raises:
-        TypeError: Something is no resolver.
+        TypeError: Something is not a resolver.
+        ValueError: A method has nearly the name of a standard method.
         BadRequest: By the hook: functions raised errors of the interface.
     """
-    check_resolvers("resolve_external", resolvers)
+    of_method = resolvers_of("resolve_external", resolvers)
 
     async def resolve_external_hook(context: HookContext, next: Any) -> None:
+        if not (chosen := of_method(context.method)):
+            await next()
+            return
         try:
-            names = await _go_on(resolvers, context, next)
+            names = await _go_on(chosen, context, next)
         except FrameworkError as error:
-            await _guard_error(resolvers, context, error)
+            await _guard_error(chosen, context, error)
             raise
-        await _guard(resolvers, context, names, resolve_external_hook)
+        await _guard(chosen, context, names, resolve_external_hook)
 
     return resolve_external_hook
 
@@ -68,12 +82,12 @@ async def _go_on(
     if names is None or not any(resolver.virtual_names & set(names) for resolver in resolvers):
         await next()
         return names
-    query = query_of(context)
-    set_query(context, without_select(query))
+    select = query_of(context)["$select"]
+    set_query(context, without_select(query_of(context)))
     try:
         await next()
-    finally:
-        set_query(context, query)
+    finally:  # hooks further in may have changed the rest of the query
+        set_query(context, with_select(query_of(context), select))
     return names
 
 

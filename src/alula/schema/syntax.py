@@ -30,7 +30,8 @@ def query_syntax(properties: Any, extensions: Mapping[str, Mapping[str, Any]] | 
         `get_validator` take both.
 
     Raises:
-        SchemaError: There are no properties, or an extension is for none of them.
+        SchemaError: Something is not a record's schema, or an extension is for none of its
+            properties.
     """
     if isinstance(properties, Mapping):
         return query_schema(properties, extensions or {})
