@@ -10,12 +10,11 @@ import time
 
 import pytest
 from tests.express.asgi_client import call
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from alula.express import express
 from alula.express import json as json_parser
-from alula.express.head_limits import MAX_HEAD, MAX_HEADERS, guarded
+from alula.express.connection_limits import MAX_HEAD_BYTES as MAX_HEAD
+from alula.express.connection_limits import MAX_HEADERS
 from alula.express.routing import step_of
 
 LINE = b"GET /x HTTP/1.1\r\nhost: x\r\n"
@@ -76,10 +75,9 @@ async def test_what_is_no_http_is_a_400_in_error_json(server, data):
 
 
 @pytest.mark.parametrize("size", [1000, 16_384, 50_000])
-async def test_heads_below_the_bound_are_taken_however_they_come(web, size):
+async def test_heads_below_the_bound_are_taken_however_they_come(server, size):
     head = LINE + b"x: " + b"a" * 40_000 + b"\r\n\r\n"
-    async with await web.listen(0) as server:
-        (answer,) = await talk(server, *(head[at : at + size] for at in range(0, len(head), size)))
+    (answer,) = await talk(server, *(head[at : at + size] for at in range(0, len(head), size)))
     assert answer.startswith(b"HTTP/1.1 200 OK")
 
 
@@ -94,10 +92,39 @@ async def test_heads_below_the_bound_are_taken_however_they_come(web, size):
     ],
     ids=["one header", "many headers", "a header without end", "a path without end", "a query"],
 )
-async def test_longer_heads_are_a_431_before_they_have_arrived(web, parts):
-    async with await web.listen(0) as server:
-        message = refused(await talk(server, *parts), 431, "request-header-fields-too-large")
-        assert message == f"The head of the request has over {MAX_HEAD} bytes"
+async def test_longer_heads_are_a_431_before_they_have_arrived(server, parts):
+    message = refused(await talk(server, *parts), 431, "request-header-fields-too-large")
+    assert message == f"The head of the request has over {MAX_HEAD} bytes"
+
+
+def head_of(size: int) -> bytes:
+    """Return a whole head of so many bytes."""
+    empty = LINE + b"x: \r\n\r\n"
+    return LINE + b"x: " + b"a" * (size - len(empty)) + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [1_000, 16_384, 65_536, 65_537, 200_000])
+@pytest.mark.parametrize("before", [b"", LINE + b"\r\n"], ids=["first", "behind another"])
+async def test_the_limit_is_exact_however_a_head_comes(server, sent, before):
+    count = bool(before)
+    for size, status in ((MAX_HEAD, b"200"), (MAX_HEAD + 1, b"431")):
+        data = before + head_of(size)
+        answers = await talk(server, *(data[at : at + sent] for at in range(0, len(data), sent)))
+        codes = [answer.split()[1] for answer in answers]
+        # Where the first one is not answered yet, that is what ends the connection.
+        assert codes == [b"200"] * count + [status] or (size > MAX_HEAD and codes == [b"200"])
+
+
+async def test_a_request_has_one_length(server):
+    """A proxy that goes by the other one would take the body for a request, or the other way."""
+    body = b"0\r\n\r\nDELETE /x HTTP/1.1\r\nhost: x\r\n\r\n"
+    head = LINE.replace(b"GET", b"POST") + b"transfer-encoding: chunked\r\n"
+    head += b"content-length: %d\r\n\r\n" % len(body)
+    message = refused(await talk(server, head + body), 400, "bad-request")
+    assert message in {
+        "Invalid HTTP request received.",
+        "A request cannot have both Content-Length and Transfer-Encoding",
+    }
 
 
 async def test_bodies_are_not_counted(server):
@@ -124,19 +151,16 @@ CHUNKED += b"content-type: application/json\r\n\r\n2\r\n{}\r\n"
     ],
     ids=["one trailer", "a trailer without end", "a name without end", "many", "of a chunk"],
 )
-async def test_longer_trailers_are_a_431_before_they_have_arrived(web, parts):
-    async with await web.listen(0) as server:
-        message = refused(
-            await talk(server, CHUNKED, *parts), 431, "request-header-fields-too-large"
-        )
-        assert message == f"The trailers of the request have over {MAX_HEAD} bytes"
+async def test_longer_trailers_are_a_431_before_they_have_arrived(server, parts):
+    answers = await talk(server, CHUNKED, *parts)
+    message = refused(answers, 431, "request-header-fields-too-large")
+    assert message == f"The trailers of the request have over {MAX_HEAD} bytes"
 
 
-async def test_trailers_behind_an_answer_end_the_connection(web):
+async def test_trailers_behind_an_answer_end_the_connection(server):
     head = CHUNKED.replace(b"application/json", b"text/plain")  # nobody reads this body
     trailers = [b"x%d: %s\r\n" % (n, b"a" * 1000) for n in range(120)]
-    async with await web.listen(0) as server:
-        answers = await talk(server, head, b"0\r\n", *trailers, b"\r\n", LINE + b"\r\n")
+    answers = await talk(server, head, b"0\r\n", *trailers, b"\r\n", LINE + b"\r\n")
     assert len(answers) == 1
 
 
@@ -155,6 +179,21 @@ async def test_every_request_of_a_connection_is_counted_anew(server):
     request = LINE + b"x: " + b"a" * 15_000 + b"\r\n\r\n"
     assert len(await talk(server, *([request] * 10))) == 10
     assert len(await talk(server, request * 10)) == 10
+
+
+@pytest.mark.parametrize("bad", [b"this is not HTTP\r\n\r\n", LINE + b"x: " + b"a" * 90_000])
+async def test_a_refusal_never_comes_before_the_response_to_an_earlier_request(web, server, bad):
+    async def slow(req, res):
+        await asyncio.sleep(0.1)
+        res.send("slow")
+
+    web.get("/slow", slow)
+    web._steps.insert(0, web._steps.pop())
+    web._bodyless.insert(0, web._bodyless.pop())
+    first, *others = await talk(server, LINE.replace(b"/x", b"/slow") + b"\r\n" + bad)
+    assert first.startswith(b"HTTP/1.1 200 ")
+    assert first.endswith(b"slow")
+    assert all(other.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 ")) for other in others)
 
 
 async def test_nothing_is_read_any_more_once_a_request_was_refused(web):
@@ -177,13 +216,6 @@ async def test_the_number_of_headers_is_bounded_on_any_server(web, count):
         assert answer.json["message"] == f"The request has over {MAX_HEADERS} headers"
 
 
-def test_uvicorns_protocols_keep_their_names_and_others_are_left_alone():
-    for protocol in (HttpToolsProtocol, H11Protocol):
-        assert issubclass(guarded(protocol), protocol)
-        assert guarded(protocol).__name__ == protocol.__name__
-    assert guarded(asyncio.Protocol) is asyncio.Protocol
-
-
 UPGRADES = [
     b"upgrade: h2c\r\nconnection: upgrade, http2-settings\r\nhttp2-settings: AAMAAABk\r\n",
     b"upgrade: websocket\r\nconnection: upgrade\r\n",
@@ -198,7 +230,7 @@ async def test_a_body_is_never_lost_to_an_upgrade_nor_read_as_the_next_request(w
         answers = await talk(server, head, b"DELETE /y HTTP/1.1\r\nhost: x\r\n\r\n")
     assert len(answers) == 1
     assert answers[0].startswith(b"HTTP/1.1 400 ")
-    assert "can not ask for an upgrade" in json.loads(answers[0].split(b"\r\n\r\n")[1])["message"]
+    assert "cannot ask for an upgrade" in json.loads(answers[0].split(b"\r\n\r\n")[1])["message"]
 
 
 async def test_an_upgrade_without_a_body_is_served_without_it(web):

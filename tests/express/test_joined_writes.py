@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from types import SimpleNamespace
 
 import pytest
 
 from alula.express import express
-from alula.express.joined_writes import JoinedWrites
+from alula.express.uvicorn_protocol import JoinedWrites
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
@@ -37,7 +38,7 @@ def transport():
 
 @pytest.fixture
 def writes(transport):
-    return JoinedWrites(transport)
+    return JoinedWrites(SimpleNamespace(transport=transport, written=0))
 
 
 def test_head_and_first_part_go_together(writes, transport):

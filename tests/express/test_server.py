@@ -392,8 +392,12 @@ async def test_requests_that_take_too_long_are_cancelled_before_the_teardown(app
         await slow.entered.wait()
         await server.close()
         assert slow.log == ["setup", "cleaned up", "teardown"]
-        assert (await under_way).status_code == 500
+        answer = await under_way
+    assert answer.status_code == 503
+    assert answer.json()["message"] == "The server is stopping, and the request took too long"
+    assert answer.headers["connection"] == "close"
     assert "timeout graceful shutdown exceeded" in caplog.text
+    assert [record for record in caplog.records if record.exc_info] == []
 
 
 async def test_a_client_that_reads_nothing_is_cut_off(slow):

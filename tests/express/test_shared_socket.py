@@ -265,8 +265,9 @@ async def test_a_request_that_takes_too_long_is_cancelled(app, slow, sock):
         under_way = asyncio.create_task(ask(stream, b"slow"))
         await slow.begun.wait()
         await asyncio.wait_for(server.close(), SECONDS)
-        found = await under_way
-        assert found is None or found[0] == 500
+        status, connection, body = await under_way
+        assert (status, connection) == (503, "close")
+        assert b'"className":"unavailable"' in body
 
 
 async def test_a_client_that_has_gone_does_not_keep_the_others_waiting(app):

@@ -30,10 +30,12 @@ from alula.express.response import Response
 from alula.express.rest_transport import rest
 from alula.express.routing import Router
 from alula.express.server import Server
+from alula.express.uvicorn_protocol import HTTPProtocol
 from alula.express.web import WebApplication
 
 __all__ = [
     "ExpressApplication",
+    "HTTPProtocol",
     "Request",
     "Response",
     "Router",

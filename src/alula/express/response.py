@@ -7,6 +7,7 @@ applications (compression, CORS) can wrap it, and another ASGI application can t
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
@@ -38,6 +39,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _STATUSES: Final = range(200, 600)
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_PARTS_AT_ONCE: Final = 16
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
 
 # The headers of nearly every answer of a service, encoded once as a whole, and single ones.
@@ -334,9 +336,15 @@ def _checked(name: str, value: Any) -> str:
 
 async def _parts_of(body: _Stream) -> AsyncGenerator[bytes | str, None]:
     """Yield the parts of a stream, and close it when nobody wants more of them."""
+    count = 0
     try:
         async for part in body:
             yield part
+            count += 1
+            if count % _PARTS_AT_ONCE == 0:
+                # Once the client has gone, sending waits for nothing: a stream that waits for
+                # nothing itself would hold the event loop, and never hear that it is cancelled.
+                await asyncio.sleep(0)
     except OSError as error:
         # As it is, it would be taken for a client that went away.
         raise RuntimeError("the stream of an answer failed") from error

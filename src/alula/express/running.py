@@ -8,13 +8,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
-
 from alula.events import loop_is_running
-from alula.express.server import Server
+from alula.express.server import Server, quickest_loop
 from alula.listening import CannotListen
 
-__all__ = ["quickest_loop", "run_until_signal"]
+__all__ = ["run_until_signal"]
 
 
 def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
@@ -43,11 +41,6 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
             runner.run(serve())
     except CannotListen as error:  # a stack would say nothing more to the author of a script
         raise SystemExit(error.strerror) from None
-
-
-def quickest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes the quickest event loop of this platform: uvloop where it is installed."""
-    return uvicorn.Config("", log_config=None).get_loop_factory()
 
 
 @contextmanager

@@ -1,28 +1,38 @@
-"""uvicorn below `listen`: a socket of our own, no signal handlers, an orderly end."""
+"""uvicorn below `listen`: a socket of our own, no signal handlers, an orderly end.
+
+What it needs of uvicorn is held at import: see `check_uvicorn`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import inspect
+import logging
+import os
 import socket
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import uvicorn
+from uvicorn.server import ServerState
 
-from alula.express.head_limits import guarded
+from alula.errors import Unavailable
+from alula.express.connection_limits import KEEP_ALIVE_SECONDS, ConnectionLimits
+from alula.express.uvicorn_protocol import JoinedWrites, guarded, guards, unsupported_uvicorn
 from alula.listening import listen_at_port, url_of
 
-__all__ = ["Server", "prepare_server", "start_server"]
+__all__ = ["Server", "check_uvicorn", "prepare_server", "quickest_loop", "start_server"]
 
-GRACE_SECONDS = 30
-"""How long requests that are under way may still take once the server closes."""
-
-UNWIND_SECONDS = 5
-"""How long requests that were cancelled after that may take to clean up."""
+GRACE_SECONDS = 30  # how long requests may still take once the server closes
+UNWIND_SECONDS = 5  # how long those that were cancelled then may take to clean up
 
 _LOOK_SECONDS = 0.02
+_TICK_SECONDS = 1
+
+_log = logging.getLogger("alula.serve")
 
 
 class Server:
@@ -125,6 +135,7 @@ class _Uvicorn(uvicorn.Server):
         self.lifespan = config.lifespan_class(config)
         self._linger = linger
         self._stopping = asyncio.Event()
+        self._has_descriptors = True
 
     def stop(self) -> None:
         self.should_exit = True
@@ -144,8 +155,31 @@ class _Uvicorn(uvicorn.Server):
     async def main_loop(self) -> None:
         # Every second it renews the header Date, and counts requests where a limit is set.
         while not await self.on_tick(0):
+            self._look_for_descriptors()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), 1)
+                await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
+
+    async def _wait_tasks_to_complete(self) -> None:
+        try:
+            await super()._wait_tasks_to_complete()
+        except asyncio.CancelledError:  # the time is up, and uvicorn is about to cancel requests
+            stopping = Unavailable("The server is stopping, and the request took too long")
+            for connection in tuple(self.server_state.connections):
+                if hasattr(connection, "cut_short"):  # a WebSocket has none
+                    connection.cut_short(stopping)
+            raise
+
+    def _look_for_descriptors(self) -> None:
+        """Log when there are no descriptors left: the event loop drops connections in silence."""
+        had, self._has_descriptors = self._has_descriptors, _has_descriptors()
+        if had and not self._has_descriptors:
+            _log.error(
+                "no file descriptors are left (%d connections): new ones are dropped; raise the"
+                " limit (ulimit -n, LimitNOFILE= of systemd) or start more workers",
+                len(self.server_state.connections),
+            )
+        elif self._has_descriptors and not had:
+            _log.warning("there are file descriptors again; connections are taken")
 
     def _announce_the_end(self) -> None:
         """Have every answer from here on close its connection, and say so."""
@@ -208,6 +242,14 @@ class _Uvicorn(uvicorn.Server):
             connection.transport.abort()
 
 
+def _has_descriptors() -> bool:
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno not in {errno.EMFILE, errno.ENFILE}
+    return True
+
+
 async def start_server(app: Any, port: int, host: str, **options: Any) -> Server:
     """Start a server for an ASGI application.
 
@@ -215,12 +257,13 @@ async def start_server(app: Any, port: int, host: str, **options: Any) -> Server
         app: The application.
         port: TCP port, 0 for any that is free.
         host: Address to listen on.
-        options: Further options of ``uvicorn.Config``, such as ``ssl_certfile``.
+        options: Those of `ConnectionLimits`, ``allow_unguarded_http``, and of ``uvicorn.Config``,
+            such as ``ssl_certfile``.
 
     Raises:
-        OSError: The port can not be had; the message says which.
-        ValueError: ``port`` is no port.
-        TypeError: An option does not exist.
+        OSError: The port cannot be had; the message says which.
+        ValueError: ``port`` is not a port, or a limit not a positive number.
+        TypeError: An option does not exist, or ``http`` is a class that cannot be guarded.
     """
     running = _configured(app, options)
     sock = listen_at_port(host, port)
@@ -248,7 +291,15 @@ def prepare_server(app: Any, sock: socket.socket, *, linger: float = 0, **option
     return Server(_configured(app, options, linger), sock)
 
 
+def quickest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return the factory of the quickest event loop here: uvloop where it is installed."""
+    return uvicorn.Config("", log_config=None).get_loop_factory()
+
+
 def _configured(app: Any, options: dict[str, Any], linger: float = 0) -> _Uvicorn:
+    names = [name for name in ConnectionLimits.__dataclass_fields__ if name in options]
+    limits = ConnectionLimits(**{name: options.pop(name) for name in names})
+    allow_unguarded = options.pop("allow_unguarded_http", False)
     settings: dict[str, Any] = {
         "lifespan": "off",  # the application runs its own, after the server has started
         "log_config": None,
@@ -256,9 +307,144 @@ def _configured(app: Any, options: dict[str, Any], linger: float = 0) -> _Uvicor
         "server_header": False,
         "proxy_headers": False,  # X-Forwarded-For says what a client likes, unless a proxy sets it
         "timeout_graceful_shutdown": GRACE_SECONDS,
+        "timeout_keep_alive": KEEP_ALIVE_SECONDS,
         **options,
     }
     config = uvicorn.Config(app, **settings)
     config.load()
-    config.http_protocol_class = guarded(config.http_protocol_class)
+    config.http_protocol_class = guarded(
+        config.http_protocol_class, limits, allow_unguarded=allow_unguarded
+    )
     return _Uvicorn(config, linger)
+
+
+# -- what is needed of uvicorn ---------------------------------------------------------------------
+
+_METHODS: Final = {
+    "Server": {
+        "startup": "self sockets",
+        "main_loop": "self",
+        "on_tick": "self counter",
+        "shutdown": "self sockets",
+        "_wait_tasks_to_complete": "self",
+    },
+    "HttpToolsProtocol": {
+        "on_header": "self name value",
+        "on_headers_complete": "self",
+        "on_body": "self body",
+    },
+    "H11Protocol": {"handle_events": "self"},
+}
+"""Methods of uvicorn's classes that are called or overridden, with their parameters."""
+
+_METHODS_OF_PROTOCOLS: Final = {
+    "__init__": "self config server_state app_state _loop",
+    "connection_made": "self transport",
+    "connection_lost": "self exc",
+    "data_received": "self data",
+    "on_response_complete": "self",
+    "send_400_response": "self msg",
+}
+"""As `_METHODS`, of each protocol."""
+
+_ATTRIBUTES: Final = {
+    "connections": "",
+    "flow": "read_paused write_paused",
+    "cycle": "scope transport body more_body keep_alive disconnected logger response_started"
+    " response_complete",
+    "scope": "",
+    "server_state": "connections tasks default_headers",
+    "timeout_keep_alive_task": "",
+}
+"""What each connection has, and what that has."""
+
+
+def check_uvicorn() -> None:
+    """Hold that uvicorn has what is needed of it, and that the guards work in its protocols.
+
+    Raises:
+        ImportError: Something is missing; the text names it, and the versions that work.
+    """
+    try:
+        _check_methods(uvicorn.Server, _METHODS["Server"])
+        for protocol in guards():
+            _check_methods(protocol, {**_METHODS[protocol.__name__], **_METHODS_OF_PROTOCOLS})
+            _try_out(protocol)
+    except Exception as error:
+        raise unsupported_uvicorn(error) from error
+
+
+def _check_methods(owner: type, methods: Mapping[str, str]) -> None:
+    for name, parameters in methods.items():
+        method = getattr(owner, name, None)
+        if method is None or method is getattr(asyncio.Protocol, name, None):
+            raise LookupError(f"{owner.__name__} has no method {name}")
+        found = " ".join(inspect.signature(method).parameters)
+        if found != parameters:
+            raise LookupError(f"{owner.__name__}.{name} takes ({found}), not ({parameters})")
+
+
+def _try_out(protocol: type[asyncio.Protocol]) -> None:
+    """Send requests to a guarded protocol, without a socket, and look whether the guard sees them.
+
+    Raises:
+        LookupError: It does not, or an attribute is missing.
+    """
+    probe = _Probe(protocol)
+    connection = probe.connection
+    connection.data_received(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{")
+    for name, inner in _ATTRIBUTES.items():
+        for attribute in inner.split():
+            if not hasattr(getattr(connection, name), attribute):
+                raise LookupError(f"{protocol.__name__}.{name} has no attribute {attribute}")
+    other = _Probe(protocol)
+    other.connection.data_received(b"this is not HTTP\r\n\r\n")
+    seen = {
+        "its connections": connection in connection.connections,
+        "its timers": probe.timers == 1,
+        "the head of a request": isinstance(connection.cycle.transport, JoinedWrites),
+        "the body of a request": connection.owed() is connection.cycle,
+        "what it refuses": b'"code":400' in other.written and other.is_closed,
+    }
+    for name, is_seen in seen.items():
+        if not is_seen:
+            raise LookupError(f"{protocol.__name__} does not show {name} to its guard")
+
+
+class _Probe:
+    """A connection without a socket; its event loop, tasks and transport are this object."""
+
+    def __init__(self, protocol: type[asyncio.Protocol]) -> None:
+        self.timers = 0
+        self.written = b""
+        self.is_closed = False
+        settings: Any = {"ws": "none", "lifespan": "off", "log_config": None}
+        config = uvicorn.Config(_Probe, http=protocol, proxy_headers=False, **settings)
+        config.load()
+        made: Any = guarded(protocol)
+        self.connection: Any = made(config, ServerState(), {}, self)
+        self.connection.logger = logging.Logger("silent", logging.CRITICAL)
+        self.connection.connection_made(self)
+
+    def call_later(self, *_: Any) -> Any:
+        self.timers += 1
+        return self
+
+    def create_task(self, coroutine: Any, **_: Any) -> Any:
+        coroutine.close()
+        return self
+
+    def __getattr__(self, _: str) -> Callable[..., None]:
+        return lambda *_: None
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+check_uvicorn()

@@ -14,7 +14,7 @@ from alula.compose import name_of
 from alula.errors import Unavailable
 from alula.express.body_reader import parse_size
 from alula.express.chain import Out, run_steps
-from alula.express.head_limits import MAX_HEADERS, head_too_large
+from alula.express.connection_limits import MAX_HEADERS, head_too_large
 from alula.express.life import Gate, Life
 from alula.express.middleware.error_pages import error_handler
 from alula.express.middleware.missing_page import nothing_here

@@ -22,8 +22,7 @@ from alula.cli.serving.failing import failing
 from alula.cli.serving.settings import READY, WorkerSettings
 from alula.cli.terminal import FAILURE, complain
 from alula.express import WebApplication, access_log, request_id
-from alula.express.running import quickest_loop
-from alula.express.server import Server
+from alula.express.server import Server, quickest_loop
 from alula.listening import adopt
 from alula.logs import configure_logging
 from alula.watchdog import LoopWatchdog
