@@ -37,7 +37,7 @@ THIRD_PARTY = {
     "cli": {"jinja2", "typer"},
     "client": {"aiohttp", "httpx2", "js", "pyodide", "yarl"},
     "configuration": {"pydantic"},
-    "express": {"anyio", "orjson", "starlette", "uvicorn", "uvloop"},
+    "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop"},
     "schema": {
         *("jsonschema", "jsonschema_specifications", "referencing"),
         *("pydantic", "pydantic_core", "typing_extensions"),
