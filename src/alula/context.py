@@ -396,4 +396,7 @@ class HookContext:
         self._params = value
 
     def __repr__(self) -> str:
-        return f"<HookContext {self.type} {self.path}.{self.method} id={self.id!r}>"
+        # A repr ends up in logs.
+        hidden = self.id is not None and getattr(self.service, "secret_ids", False)
+        shown = "..." if hidden else repr(self.id)
+        return f"<HookContext {self.type} {self.path}.{self.method} id={shown}>"

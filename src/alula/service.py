@@ -32,7 +32,17 @@ Run: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
 
 # Names that no custom method can have, beside those of the handle's own methods.
 _TAKEN: Final = frozenset(
-    {"all", "app", "events", "hook_table", "methods", "path", "record_schema", "service"}
+    {
+        "all",
+        "app",
+        "events",
+        "hook_table",
+        "methods",
+        "path",
+        "record_schema",
+        "secret_ids",
+        "service",
+    }
     | {"setup", "teardown"}
 )
 
@@ -91,6 +101,8 @@ class ServiceHandle(EventEmitter, Hookable):
         methods: Names of the methods that are open to the outside.
         events: Names of the events that it emits.
         record_schema: What its records are, where it was registered with a schema.
+        secret_ids: Whether its ids are secrets, such as tokens, which no log may have. The service
+            says so by an attribute of this name.
     """
 
     _elsewhere: ClassVar[Mapping[str, str]] = {}
@@ -113,6 +125,7 @@ class ServiceHandle(EventEmitter, Hookable):
         bundle = service if isinstance(service, ServiceBundle) else _without_hooks(service)
         self.service = service = bundle.service
         self.record_schema = bundle.schema
+        self.secret_ids = getattr(service, "secret_ids", False) is True
         listed = _names("methods", path, methods)
         if listed is None and isinstance(service, ServiceHandle):
             listed = service.methods

@@ -68,7 +68,10 @@ class AuthenticationService:
         sessions: The sessions, None where there are none.
         entities: The records that sign in, None where there are none.
         secret_fields: Fields of a user's record that nobody gets to see.
+        secret_ids: Its ids are tokens, so no log has them.
     """
+
+    secret_ids = True
 
     def __init__(
         self,

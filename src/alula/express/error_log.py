@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from alula.express.request import Request
 from alula.logs.text import short_line
+from alula.routes import decode_segment
 
 __all__ = ["Report", "log", "reporter"]
 
@@ -53,11 +54,15 @@ async def _silence(error: Exception, status: int, req: Request) -> None:
 
 async def _log_error(error: Exception, status: int, req: Request) -> None:
     # The path alone: a query string may hold a token.
-    where = short_line(f"{req.method} {req.base_url}{req.path}")
+    where = short_line(f"{req.method} {req.shown_path}")
     if status >= 500:
         log.error("%s failed", where, exc_info=error)
         return
     text = str(error)
     for url in (req.url, req.shown_url):
         text = text.replace(url, req.path)
+    if req.hides_id:
+        segment = req.path.rstrip("/").rpartition("/")[2]
+        for secret in filter(None, (segment, decode_segment(segment))):
+            text = text.replace(secret, "...")
     log.info("%s: %s: %s", where, type(error).__name__, short_line(text))

@@ -13,7 +13,7 @@ from alula.express.headers import Headers
 from alula.express.negotiation import best_match
 from alula.types import UNSET
 
-__all__ = ["Request"]
+__all__ = ["Request", "without_id"]
 
 _NO_PARAMS: dict[str, str] = {}
 _TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
@@ -51,6 +51,7 @@ class Request:
     _framework: Params | None = None
     _query: dict[str, Any] | None = None
     _has_body: bool | None = None
+    _hides_id: bool = False
     _root: str = ""  # where the whole application is mounted in another
 
     def __init__(self, app: Any, scope: dict[str, Any], receive: Callable[[], Any]) -> None:
@@ -77,7 +78,7 @@ class Request:
 
     def __repr__(self) -> str:
         # Without the query string, which may hold secrets; a repr ends up in logs.
-        return f"<Request {self.method} {self.base_url}{self.path}>"
+        return f"<Request {self.method} {self.shown_path}>"
 
     @property
     def url(self) -> str:
@@ -89,6 +90,22 @@ class Request:
     def shown_url(self) -> str:
         """As `url`, without the value of an ``access_token``: for messages, which get logged."""
         return _TOKEN.sub(r"\1...", self.url)
+
+    @property
+    def shown_path(self) -> str:
+        """The path for logs: without the id, where that of a service is a secret."""
+        path = self.base_url + self.path
+        return without_id(path) if self.hides_id else path
+
+    @property
+    def hides_id(self) -> bool:
+        """Whether the path ends with an id that is a secret, by the service that it leads to."""
+        if not self._hides_id:
+            lookup = getattr(self.app, "lookup", None)
+            found = None if lookup is None else lookup(self.path)
+            # Kept: the log of an outer application does not know the services of this one.
+            self._hides_id = found is not None and found.id is not None and found.value.secret_ids
+        return self._hides_id
 
     @property
     def original_url(self) -> str:
@@ -213,3 +230,8 @@ class Request:
             return await receive()
 
         self.receive = again
+
+
+def without_id(path: str) -> str:
+    """Return the path of a record with dots in the place of its id."""
+    return f"{path.rstrip('/').rpartition('/')[0]}/..."

@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
-from alula.express.request import Request
+from alula.express.request import Request, without_id
 from alula.express.response import ASGIApp, Response
 from alula.logs.text import one_line, short_line
 
@@ -23,7 +23,8 @@ def access_log(*, user: str | None = None, ip: bool = False) -> Any:
 
     The record has ``http_method``, ``path``, ``status``, ``bytes`` and ``duration_ms``, for calls
     of a service ``service`` and ``service_method``, and ``aborted`` where the answer did not get
-    out whole. Query strings, headers and bodies stay out, since they may hold tokens. Health
+    out whole. Query strings, headers and bodies stay out, since they may hold tokens; so do ids of
+    services that say ``secret_ids = True``, as the authentication service does. Health
     probes that went well are of the level DEBUG, all others INFO. Register it behind `request_id`
     and before all that can answer.
 
@@ -57,19 +58,24 @@ class _Line:
         self._began = perf_counter()
         self._req, self._res = req, res
         self._user, self._ip = user, req.ip if ip else None
-        self._path = short_line(req.base_url + req.path)  # below a mount it changes meanwhile
+        self._path = req.base_url + req.path  # below a mount it changes meanwhile
 
     def write(self) -> None:
         method, status, size = one_line(self._req.method), self.status, self.bytes
+        call = self._res.hook
+        if call is None:
+            hides_id = self._req.hides_id
+        else:
+            hides_id = call.id is not None and call.service.secret_ids
+        path = short_line(without_id(self._path) if hides_id else self._path)
         duration = round((perf_counter() - self._began) * 1000, 2)
         more: dict[str, Any] = {
             "http_method": method,
-            "path": self._path,
+            "path": path,
             "status": status,
             "bytes": size,
             "duration_ms": duration,
         }
-        call = self._res.hook
         if call is not None:
             more["service"], more["service_method"] = call.path, call.method
         if self._user is not None:
@@ -80,7 +86,7 @@ class _Line:
             more["aborted"] = True
         level = logging.DEBUG if self._res.is_probe and status == 200 else logging.INFO
         line = "%s %s %s, %s bytes in %s ms"
-        _log.log(level, line, method, self._path, status, size, duration, extra=more)
+        _log.log(level, line, method, path, status, size, duration, extra=more)
 
 
 def _counted(line: _Line, answer: ASGIApp) -> ASGIApp:
