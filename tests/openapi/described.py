@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from alula import App
 from alula.adapters.memory import MemoryService
+from alula.authentication import AuthenticationService, LocalStrategy, hash_password, protect
 from alula.errors import NotAuthenticated
 from alula.express import error_handler, express, json, not_found, rest
 from alula.hook_notes import note
@@ -70,6 +71,12 @@ class Jobs:
         return {"started": True}
 
 
+def sign_in(app):
+    service = AuthenticationService(app, secret="s" * 32, strategies=["jwt", "local"])
+    service.register("local", LocalStrategy())
+    return service
+
+
 def refuse(context):
     if context.params.headers.get("authorization") != "Bearer t0ken":
         raise NotAuthenticated("Not authenticated")
@@ -91,6 +98,11 @@ def make_app() -> Any:
     app.use("secret", MemoryService())
     app.service("secret").hooks(before={"remove": [note(refuse, strategies=("jwt",))]})
     app.use("internal", MemoryService(), methods=[])
+    app.use("users", MemoryService(), methods=["create"])
+    app.service("users").hooks(
+        before={"create": [hash_password("password")]}, after=[protect("password")]
+    )
+    app.use("authentication", sign_in(app))
     app.use(not_found(), error_handler(logger=False))
     return app
 

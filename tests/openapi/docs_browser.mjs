@@ -48,7 +48,8 @@ const checks = {
     await page.goto(`${url}/docs`)
     await page.getByRole('heading', { name: 'Everything 2.1' }).waitFor()
     const names = await page.getByRole('navigation').getByRole('link').allTextContents()
-    assert.deepEqual(names, ['people', 'teams/:team/tasks', 'plain', 'calc', 'jobs', 'secret'])
+    assert.deepEqual(names, ['people', 'teams/:team/tasks', 'plain', 'calc', 'jobs', 'secret',
+      'users', 'authentication'])
     assert.equal(await page.title(), 'Everything 2.1')
     assert.match(await page.locator('#about').textContent(), /All kinds/)
   },
@@ -87,6 +88,37 @@ const checks = {
     assert.match(await send('secret.remove'), /^404 /)
     await page.reload()
     assert.equal(await page.getByLabel('Access token').inputValue(), 't0ken')
+  },
+  'signing in puts the token where it is needed': async () => {
+    const ada = { email: 'ada@example.com', password: 'correct horse' }
+    await open('users.create')
+    await operation('users.create').getByLabel('Body').fill(JSON.stringify(ada))
+    assert.match(await send('users.create'), /^201 /)
+    await page.getByLabel('Access token').fill('')
+    const signIn = operation('authentication.create')
+    assert.match(await signIn.locator('summary').first().textContent(), /Sign in$/)
+    await open('authentication.create')
+    const body = JSON.parse(await signIn.getByLabel('Body').inputValue())
+    assert.deepEqual(body, { strategy: 'local', email: 'text', password: 'text' })
+    const button = signIn.getByRole('button', { name: 'Sign in' })
+    await button.click()
+    await signIn.locator('.answer .status-bad').waitFor()
+    assert.equal(await page.getByLabel('Access token').inputValue(), '')
+    await signIn.getByLabel('Body').fill(JSON.stringify({ strategy: 'local', ...ada }))
+    await button.click()
+    await signIn.getByText('Signed in. The token is in the field at the top.').waitFor()
+    const token = await page.getByLabel('Access token').inputValue()
+    assert.equal(token.split('.').length, 3)
+    await page.reload()
+    assert.equal(await page.getByLabel('Access token').inputValue(), token)
+  },
+  'signing out takes it away': async () => {
+    const signOut = operation('authentication.remove')
+    assert.match(await signOut.locator('summary').first().textContent(), /Sign out \(needs a token\)$/)
+    await open('authentication.remove')
+    await signOut.getByRole('button', { name: 'Sign out' }).click()
+    await signOut.getByText('Signed out.', { exact: true }).waitFor()
+    assert.equal(await page.getByLabel('Access token').inputValue(), '')
   },
   'it is used without a mouse': async () => {
     await page.goto(`${url}/docs`)

@@ -19,6 +19,8 @@ CHECKS = (
     "values in the path are encoded",
     "a custom method is called",
     "a call has the token",
+    "signing in puts the token where it is needed",
+    "signing out takes it away",
     "it is used without a mouse",
     "every field has a name",
     "it fits on a phone",

@@ -62,9 +62,20 @@ def test_has_every_open_method_and_no_other(document):
         "/jobs": ["post"],
         "/secret": ["get", "post"],
         "/secret/{id}": ["delete", "get", "patch", "put"],
+        "/users": ["post"],
+        "/authentication": ["delete", "post"],
     }
     assert [tag["name"] for tag in document["tags"]] == [
-        *("people", "teams/:team/tasks", "plain", "calc", "jobs", "secret"),
+        *(
+            "people",
+            "teams/:team/tasks",
+            "plain",
+            "calc",
+            "jobs",
+            "secret",
+            "users",
+            "authentication",
+        ),
     ]
 
 
@@ -324,8 +335,8 @@ def test_a_sign_in_says_what_each_strategy_takes():
     service.register("chip", Chip())
     text = {"type": "string"}
     assert proofs(describe(app)) == [
-        ("jwt", {"accessToken": text}, ["strategy", "accessToken"]),
         ("local", {"name": text, "password": text}, ["strategy", "name", "password"]),
+        ("jwt", {"accessToken": text}, ["strategy", "accessToken"]),
         ("chip", {}, ["strategy"]),
         ("later", {}, ["strategy"]),
         ("refresh", {"refreshToken": text}, ["strategy", "refreshToken"]),
@@ -353,9 +364,24 @@ def test_a_sign_in_says_what_it_answers(options, names):
     assert set(document["components"]["schemas"]["authentication"]["properties"]) == names
 
 
+def test_signing_in_and_out_are_called_so():
+    app, _ = sign_ins()
+    app.use("plain", MemoryService())
+    document = describe(app)
+    sign_in = of(document, "/authentication", "post")
+    sign_out = of(document, "/authentication", "delete")
+    assert (sign_in["summary"], sign_in["x-alula-token"]) == ("Sign in", "issued")
+    assert sign_in["description"] == "Sign in"
+    assert (sign_out["summary"], sign_out["x-alula-token"]) == ("Sign out", "revoked")
+    assert "/authentication/{id}" not in document["paths"]  # a path ends up in logs
+    create = of(document, "/plain", "post")
+    assert create["summary"] == "Create a record"
+    assert "x-alula-token" not in create
+
+
 def test_signing_out_needs_the_token():
     document = describe(sign_ins()[0])
-    assert of(document, "/authentication/{id}", "delete")["security"] == [{"bearer": []}]
+    assert of(document, "/authentication", "delete")["security"] == [{"bearer": []}]
     assert "security" not in of(document, "/authentication", "post")
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
 

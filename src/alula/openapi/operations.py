@@ -25,6 +25,8 @@ _SUMMARIES: Final = {
     "patch": "Change a record",
     "remove": "Remove a record",
 }
+_SIGN_IN_SUMMARIES: Final = {**_SUMMARIES, "create": "Sign in", "remove": "Sign out"}
+_TOKEN: Final = {"create": "issued", "remove": "revoked"}
 _ERROR: Final = {"$ref": "#/components/responses/Error"}
 
 
@@ -40,6 +42,7 @@ class ServiceOperations:
         self._facts = facts
         self._components = components
         handle = facts.handle
+        self._summaries = _SIGN_IN_SUMMARIES if facts.signs_in else _SUMMARIES
         self._methods = tuple(name for name in STANDARD_METHODS if name in handle.methods)
         self._custom = tuple(name for name in handle.methods if name not in STANDARD_METHODS)
         self._name = components.name_for(handle.path)
@@ -74,7 +77,9 @@ class ServiceOperations:
             operations["post"] = self._post()
         for method in ("update", "patch", "remove"):
             several = method != "update" or self._facts.adapter is None
-            if method in self._methods and several and self._facts.takes_several(method):
+            if self._facts.signs_in and method == "remove":
+                operations["delete"] = self._operation(method, 200, self._one())
+            elif method in self._methods and several and self._facts.takes_several(method):
                 answer = _list_of(self._record) if self._facts.adapter else {}
                 operation = self._operation(method, 200, answer, several=True)
                 operations[_VERBS[method]] = operation
@@ -84,7 +89,8 @@ class ServiceOperations:
         return {
             _VERBS[method]: self._operation(method, 200, self._one(), member=True)
             for method in self._methods
-            if method in ID_METHODS
+            # A token must not be in a path, which ends up in logs: the bearer signs out.
+            if method in ID_METHODS and not (self._facts.signs_in and method == "remove")
         }
 
     def _operation(
@@ -100,10 +106,11 @@ class ServiceOperations:
         operation = {
             "operationId": f"{self._name}.{name}",
             "tags": [self._facts.tag],
-            "summary": _SUMMARIES[method] + (", several at once" if several else ""),
+            "summary": self._summaries[method] + (", several at once" if several else ""),
             "parameters": self._parameters(method, member),
             "responses": self._responses(method, {status: answer}, member),
             **self._security((method,)),
+            **self._token(method),
         }
         if method in {"update", "patch"}:
             operation["requestBody"] = _body(self._data(method))
@@ -113,7 +120,8 @@ class ServiceOperations:
         """Return what a POST does: create, and by a header the custom methods."""
         creates = "create" in self._methods
         methods = (*(("create",) if creates else ()), *self._custom)
-        lines = [_SUMMARIES["create"]] if creates else []
+        summary = self._summaries["create"] if creates else "Call a method"
+        lines = [summary] if creates else []
         parameters = self._parameters("create", member=True) if creates else []
         bodies, answers = ([self._new()], {201: self._created()}) if creates else ([], {})
         for name in self._custom:
@@ -128,12 +136,13 @@ class ServiceOperations:
         return {
             "operationId": f"{self._name}.{'create' if creates else 'call'}",
             "tags": [self._facts.tag],
-            "summary": _SUMMARIES["create"] if creates else "Call a method",
+            "summary": summary,
             "description": "\n\n".join(lines),
             "parameters": parameters,
             "requestBody": _body(bodies[0] if len(bodies) == 1 else {"anyOf": bodies}),
             "responses": responses,
             **self._security(methods),
+            **self._token("create"),
         }
 
     def _links(self, key: str) -> dict[str, Any]:
@@ -173,6 +182,11 @@ class ServiceOperations:
         secured = self._facts.secured.intersection(methods)
         open_too: list[dict[str, Any]] = [] if secured.issuperset(methods) else [{}]
         return {"security": [{"bearer": []}, *open_too]} if secured else {}
+
+    def _token(self, method: str) -> dict[str, str]:
+        """Return what a method does with an access token, for pages that keep one."""
+        known = self._facts.signs_in and method in _TOKEN
+        return {"x-alula-token": _TOKEN[method]} if known else {}
 
     def _add_record(self) -> dict[str, Any]:
         schema = self._facts.record

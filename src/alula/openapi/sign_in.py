@@ -22,8 +22,13 @@ def is_sign_in(service: Any) -> bool:
 
 
 def proofs_of_sign_in(service: Any) -> dict[str, Any]:
-    """Return the JSON Schema of what can be sent to sign in."""
-    proofs = [_proof_of(service, name) for name in service.strategies]
+    """Return the JSON Schema of what can be sent to sign in.
+
+    A name with a password comes first: examples are made of the first, and those who try one out
+    have no token yet.
+    """
+    names = sorted(service.strategies, key=lambda name: not _is_local(service, name))
+    proofs = [_proof_of(service, name) for name in names]
     return proofs[0] if len(proofs) == 1 else {"type": "object", "anyOf": proofs}
 
 
@@ -41,6 +46,15 @@ def _proof_of(service: Any, name: str) -> dict[str, Any]:
     fields = _fields_of(service, name)
     properties = {"strategy": {"type": "string", "const": name}, **dict.fromkeys(fields, _TEXT)}
     return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _is_local(service: Any, name: str) -> bool:
+    from alula.authentication import LocalStrategy  # noqa: PLC0415  # as above
+
+    try:
+        return isinstance(service.strategy(name), LocalStrategy)
+    except LookupError:
+        return False
 
 
 def _fields_of(service: Any, name: str) -> tuple[str, ...]:

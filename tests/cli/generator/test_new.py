@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import stat
+import subprocess
 import sys
 
 import pytest
@@ -212,3 +214,12 @@ def test_shells_complete_what_there_is_to_choose_from():
 )
 def test_an_application_takes_what_it_was_made_with(version, requirement):
     assert versions_like(version) == requirement
+
+
+def test_the_api_has_the_version_of_the_project(tmp_path, monkeypatch):
+    alula(tmp_path, monkeypatch, "new", "shop", "--yes")
+    project = tmp_path / "shop" / "pyproject.toml"
+    project.write_text(project.read_text().replace('version = "0.1.0"', 'version = "3.1.4"'))
+    command = [sys.executable, "-c", "from alula.cli import main; main()", "openapi"]
+    done = subprocess.run(command, cwd=tmp_path / "shop", capture_output=True, check=True)
+    assert json.loads(done.stdout)["info"] == {"title": "Shop", "version": "3.1.4"}

@@ -7,10 +7,16 @@ const root = here.endsWith(page) ? here.slice(0, -page.length) : "";
 const VERBS = ["get", "post", "put", "patch", "delete"];
 const token = document.getElementById("token");
 token.value = sessionStorage.getItem("token") ?? "";
-token.addEventListener("input", () => sessionStorage.setItem("token", token.value));
+token.addEventListener("input", () => keep(token.value));
 document.getElementById("access").addEventListener("submit", (event) => event.preventDefault());
 
 let api = {};
+
+// Keeps the token for the calls that follow, and for this page when it is loaded again.
+function keep(value) {
+  token.value = value;
+  sessionStorage.setItem("token", value);
+}
 
 function element(name, properties = {}, ...children) {
   const made = document.createElement(name);
@@ -51,7 +57,8 @@ function example(given, depth = 0) {
   const type = [schema.type].flat()[0];
   if (depth > 4) return null;
   if (type === "array") return [];
-  if (type === "string") return schema.format === "date-time" ? new Date().toISOString() : "text";
+  if (type === "string" && schema.format === "date-time") return new Date().toISOString();
+  if (type === "string") return "text".padEnd(schema.minLength ?? 0, "-text");
   if (type === "integer" || type === "number") return schema.minimum ?? 0;
   if (type === "boolean") return false;
   if (type !== "object" && !schema.properties) return type === undefined ? {} : null;
@@ -100,7 +107,17 @@ function requestOf(path, fields) {
   return { url: root + path + (query.length ? `?${query.join("&")}` : ""), headers };
 }
 
-async function call(verb, path, fields, body, output) {
+// Tells what a call did to the token, and keeps it so: a sign-in answers one, a sign-out ends it.
+function tokenNote(operation, answer, text) {
+  const change = answer.ok ? operation["x-alula-token"] : undefined;
+  const issued = change === "issued" ? JSON.parse(text).accessToken : undefined;
+  if (issued) keep(issued);
+  if (change === "revoked") keep("");
+  if (issued) return element("p", {}, "Signed in. The token is in the field at the top.");
+  return change === "revoked" ? element("p", {}, "Signed out.") : null;
+}
+
+async function call(verb, path, operation, fields, body, output) {
   const { url, headers } = requestOf(path, fields);
   headers.Accept = "application/json";
   if (token.value) headers.Authorization = `Bearer ${token.value.trim()}`;
@@ -118,6 +135,7 @@ async function call(verb, path, fields, body, output) {
       element("p", { className: answer.ok ? "status-good" : "status-bad" },
         element("strong", {}, `${answer.status}`), ` ${verb.toUpperCase()} ${url}`),
       element("pre", { tabIndex: 0 }, text || "(no content)"),
+      ...[tokenNote(operation, answer, text)].filter(Boolean),
     );
   } catch (error) {
     output.replaceChildren(element("p", { className: "status-bad" }, `No answer: ${error.message}`));
@@ -155,14 +173,14 @@ function operationView(path, verb, operation, shared) {
       element("div", { className: "fields" }, ...operators.flatMap(({ row }) => row))) : null,
     body && element("h3", {}, element("label", { htmlFor: `${id}body` }, "Body")),
     body,
-    element("button", { type: "submit" }, "Send"),
+    element("button", { type: "submit" }, operation["x-alula-token"] ? operation.summary : "Send"),
     output,
     element("h3", {}, "Answers"),
     answers(operation),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    call(verb, path, fields, body, output);
+    call(verb, path, operation, fields, body, output);
   });
   const lock = operation.security ? element("span", { className: "lock" }, " (needs a token)") : null;
   return element("details", { className: "operation", id: operation.operationId },
