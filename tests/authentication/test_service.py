@@ -546,9 +546,9 @@ class TestEvents:
         seen = []
         for name in ("login", "logout"):
             app.on(name, lambda *args, name=name: seen.append((name, *args)))
-        result = await app.service("authentication").create(login(), tenant="acme")
+        result = await app.service("authentication").create(login(), provider="rest", tenant="acme")
         proof = {"strategy": "jwt", "accessToken": result["accessToken"]}
-        await app.service("authentication").remove(None, authentication=proof)
+        await app.service("authentication").remove(None, provider="rest", authentication=proof)
         (first, answer, params, context), (second, *_) = seen
         assert (first, second) == ("login", "logout")
         assert answer == result
@@ -564,10 +564,10 @@ class TestEvents:
             raise Conflict("not today")
 
         with pytest.raises(NotAuthenticated):
-            await app.service("authentication").create(login(password="wrong"))
+            await app.service("authentication").create(login(password="wrong"), provider="rest")
         app.service("authentication").hooks(after={"create": [fail]})
         with pytest.raises(Conflict):
-            await app.service("authentication").create(login())
+            await app.service("authentication").create(login(), provider="rest")
         assert seen == []
 
     async def test_tell_once_after_a_second_start(self, app):
@@ -575,8 +575,17 @@ class TestEvents:
         app.on("login", lambda *args: seen.append(args))
         await app.teardown()
         await app.setup()
-        await app.service("authentication").create(login())
+        await app.service("authentication").create(login(), provider="rest")
         assert len(seen) == 1
+
+    async def test_tell_nothing_of_calls_from_inside(self, app):
+        seen = []
+        for name in ("login", "logout"):
+            app.on(name, lambda *args: seen.append(args))
+        result = await app.service("authentication").create(login())
+        proof = {"strategy": "jwt", "accessToken": result["accessToken"]}
+        await app.service("authentication").remove(None, authentication=proof)
+        assert seen == []
 
 
 class TestExtensions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from alula.service import ServiceHandle
 from alula.types import UNSET, Id
 
 __all__ = ["Entities", "check_property", "without"]
+
+_log: Final = logging.getLogger("alula.authentication")
 
 # What belongs to the call that asks, and not to the look at its user.
 _OF_THE_CALL: Final = frozenset(
@@ -102,12 +105,21 @@ class Entities:
         """Return a record as the caller may see it, by the hooks for such calls.
 
         Raises:
-            NotAuthenticated: It does not exist any more.
+            NotAuthenticated: It does not exist any more, or has no id.
         """
+        record_id = self.id_of(record)
+        if record_id is None:
+            _log.error(
+                "a record of %r has no %r, so it cannot sign in; AuthenticationService(app,"
+                " entity_id=...) names the property that has the id",
+                self.path,
+                self.id_name,
+            )
+            raise NotAuthenticated(f"Can not set subject from {self.name}.{self.id_name}")
         outside = _inside(params, provider=params.provider, authenticated=True)
         outside[self.name] = record
         try:
-            context = await self._run("get", outside, self.id_of(record))
+            context = await self._run("get", outside, record_id)
         except NotFound as error:
             raise NotAuthenticated("The account of this proof does not exist") from error
         return context.result if context.dispatch is UNSET else context.dispatch

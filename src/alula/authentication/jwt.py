@@ -15,8 +15,8 @@ __all__ = ["JWTStrategy"]
 class JWTStrategy(AuthenticationStrategy):
     """Takes an access token: ``{"strategy": "jwt", "accessToken": "..."}``.
 
-    Of a request it reads one header. Its value is a scheme and a token with spaces between them,
-    or a token alone.
+    Of a request it reads one header. Its value is a scheme, a colon if somebody sends one, and a
+    token with spaces between them, or a token alone.
 
     Args:
         header: The name of the header.
@@ -69,6 +69,6 @@ class JWTStrategy(AuthenticationStrategy):
             return None
         if not rest:
             return {"strategy": self.name, "accessToken": scheme}
-        if scheme.lower() not in self._schemes:
+        if scheme.lower().removesuffix(":") not in self._schemes:
             return None
         return {"strategy": self.name, "accessToken": next(filter(None, rest))}

@@ -36,7 +36,7 @@ class AuthenticationService:
 
     ``create`` takes a proof and answers ``{"accessToken", "authentication", "user"}``, ``remove``
     signs out. Then the application emits ``login`` or ``logout``, with the answer, the params and
-    the context of the call.
+    the context of the call, if that came from outside.
 
     Args:
         app: The application.
@@ -49,9 +49,12 @@ class AuthenticationService:
             are there by themselves, unless you register others under these names.
         parse_strategies: Names of the strategies that look for proofs in requests; None for those
             of ``strategies``.
-        audience: Whom tokens are for.
+        audience: Whom tokens are for; None sets none and takes any.
         issuer: Who makes them; None sets none and takes any.
         algorithm: ``"HS256"``, ``"HS384"`` or ``"HS512"``; no token chooses another.
+        token_types: What the header ``typ`` of a token may be; new ones have the first. Take
+            ``("access", "JWT")`` for tokens of a FeathersJS server whose ``jwtOptions`` have no
+            ``header``.
         expires_in: How long a token is valid: ``"1d"``, ``"15m"``, seconds, or a `timedelta`.
             None for 15 minutes with sessions, and a day without.
         throttle: The options of the `Throttle` that limits attempts to sign in; False for none.
@@ -83,9 +86,10 @@ class AuthenticationService:
         entity_id: str | None = None,
         strategies: Iterable[str] = ("jwt", "local"),
         parse_strategies: Iterable[str] | None = None,
-        audience: str | Iterable[str] = "https://yourdomain.com",
+        audience: str | Iterable[str] | None = "https://yourdomain.com",
         issuer: str | None = None,
         algorithm: str = "HS256",
+        token_types: Iterable[str] = ("access",),
         expires_in: Duration | None = None,
         throttle: Mapping[str, Any] | bool = True,
         sessions: Mapping[str, Any] | str | None = None,
@@ -112,6 +116,7 @@ class AuthenticationService:
             "algorithm": algorithm,
             "expires_in": usual if expires_in is None else expires_in,
             "needs_subject": entity is not None,
+            "types": token_types,
         }
         self._strategies: dict[str, AuthenticationStrategy] = {}
         self.secret_fields: frozenset[str] = frozenset()
@@ -369,7 +374,8 @@ class AuthenticationService:
         for extension in self.extensions:
             claims.update(await extension.claims(result, params))
         token = self.create_access_token(claims, self._subject(result))
-        proof = {**result["authentication"], "payload": self.verify_access_token(token)}
+        found = result.get("authentication") or {}
+        proof = {**found, "payload": self.verify_access_token(token)}
         answer = {"accessToken": token, **answer, "authentication": proof}
         for extension in self.extensions:
             answer = await extension.answer(answer, params)
@@ -390,14 +396,16 @@ class AuthenticationService:
             return None
         subject = entities.id_of(result.get(entities.name))
         if subject is None:
+            name = (result.get("authentication") or {}).get("strategy")
             raise RuntimeError(
-                f"the strategy {result['authentication'].get('strategy')!r} found no"
-                f" {entities.name} with an {entities.id_name!r}, so there is nobody to make a"
-                " token for"
+                f"the strategy {name!r} found no {entities.name} with an {entities.id_name!r}, so"
+                " there is nobody to make a token for"
             )
         return str(subject)
 
     def _tell(self, answer: Any, context: HookContext) -> None:
+        if context.params.provider is None:  # nobody has signed in: the application has asked
+            return
         event = "login" if context.method == "create" else "logout"
         self.app.emit(event, answer, context.params, context)
 

@@ -138,7 +138,7 @@ class Sessions(Extension):
 
     async def after_sign_out(self, answer: Mapping[str, Any], params: Params) -> None:
         """End the session, or with the query ``everywhere=true`` all sessions of the user."""
-        payload = answer["authentication"].get("payload", {})
+        payload = (answer.get("authentication") or {}).get("payload", {})
         session = params.get(_OF_SIGN_IN)
         if session is not None:  # the proof is a refresh token
             payload = {"sid": session.id, "sub": session.user_id}

@@ -44,10 +44,11 @@ class Tokens:
     Args:
         secret: The key of the signatures.
         algorithm: ``"HS256"``, ``"HS384"`` or ``"HS512"``; no token chooses another.
-        audience: Whom tokens are for; of a list, a token needs one.
+        audience: Whom tokens are for; of a list, a token needs one. None sets none and takes any.
         issuer: Who makes them; None sets none and takes any.
         expires_in: How long they are valid.
         needs_subject: Whether a token has to name its user.
+        types: What the header ``typ`` of a token may be; the first is that of new ones.
 
     Raises:
         ValueError: One of these is not in order; the text says what.
@@ -58,14 +59,23 @@ class Tokens:
         secret: str | bytes,
         *,
         algorithm: str = "HS256",
-        audience: str | Iterable[str] = "https://yourdomain.com",
+        audience: str | Iterable[str] | None = "https://yourdomain.com",
         issuer: str | None = None,
         expires_in: Duration = "1d",
         needs_subject: bool = True,
+        types: Iterable[str] = ("access",),
     ) -> None:
         self._secret = secret.encode() if isinstance(secret, str) else secret
         self._algorithm = algorithm
-        self._audience = (audience,) if isinstance(audience, str) else tuple(audience)
+        self._audience: tuple[str, ...] | None = None
+        if audience is not None:
+            self._audience = (audience,) if isinstance(audience, str) else tuple(audience)
+        self._types = () if isinstance(types, str) else tuple(types)
+        if not self._types:
+            raise ValueError(
+                f"token_types is {types!r}; give a list of the types that tokens may have, such as"
+                " ['access', 'JWT']"
+            )
         self._issuer = issuer
         self._seconds = seconds_of(expires_in)
         self._needs_subject = needs_subject
@@ -96,15 +106,16 @@ class Tokens:
             subject: The id of the user.
         """
         now = int(time.time())
-        audience: Any = self._audience[0] if len(self._audience) == 1 else list(self._audience)
         payload: dict[str, Any] = {"exp": now + self._seconds, **claims, "iat": now}
-        payload["aud"] = audience
+        if self._audience is not None:
+            only = len(self._audience) == 1
+            payload["aud"] = self._audience[0] if only else list(self._audience)
         if self._issuer is not None:
             payload["iss"] = self._issuer
         if subject is not None:
             payload["sub"] = subject
         payload.setdefault("jti", str(uuid.uuid4()))
-        return jwt.encode(payload, self._secret, self._algorithm, headers={"typ": "access"})
+        return jwt.encode(payload, self._secret, self._algorithm, headers={"typ": self._types[0]})
 
     def verify(self, token: object) -> dict[str, Any]:
         """Return the payload of a token.
@@ -128,9 +139,16 @@ class Tokens:
         """Tell whether a token that another one makes is good here."""
         return (
             (self._secret, self._algorithm) == (other._secret, other._algorithm)
-            and not set(self._audience).isdisjoint(other._audience)
+            and self._takes_audience(other._audience)
             and self._issuer in {None, other._issuer}
+            and other._types[0] in self._types
         )
+
+    def _takes_audience(self, audience: Any) -> bool:
+        if self._audience is None:
+            return True
+        targets = audience if isinstance(audience, list | tuple) else [audience]
+        return any(target in self._audience for target in targets)
 
     def derived_key(self, purpose: bytes) -> bytes:
         """Return a key for another purpose, from which nobody gets back to the secret."""
@@ -164,16 +182,15 @@ class Tokens:
         return found["header"], payload
 
     def _check_claims(self, header: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
-        if header.get("typ") != "access":
-            raise _refused("jwt type invalid. expected: access")
+        if header.get("typ") not in self._types:
+            raise _refused(f"jwt type invalid. expected: {' or '.join(self._types)}")
         if type(payload.get("exp")) not in _NUMBERS:
             raise _refused("invalid exp value")
         if "nbf" in payload and type(payload["nbf"]) not in _NUMBERS:
             raise _refused("invalid nbf value")
-        audience = payload.get("aud")
-        targets = audience if isinstance(audience, list) else [audience]
-        if not any(target in self._audience for target in targets):
-            raise _refused(f"jwt audience invalid. expected: {' or '.join(self._audience)}")
+        if not self._takes_audience(payload.get("aud")):
+            expected = " or ".join(self._audience or ())
+            raise _refused(f"jwt audience invalid. expected: {expected}")
         if self._issuer is not None and payload.get("iss") != self._issuer:
             raise _refused(f"jwt issuer invalid. expected: {self._issuer}")
         subject = payload.get("sub")
