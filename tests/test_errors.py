@@ -272,3 +272,53 @@ def test_whatever_comes_over_the_wire_becomes_an_error(value):
     assert isinstance(error.message, str)
     assert isinstance(error.code, int)
     assert isinstance(error.class_name, str)
+
+
+def failed(*failures):
+    return BadRequest("validation failed", list(failures))
+
+
+def failure(path, message, **params):
+    return {"instancePath": path, "message": message, "params": params, "keyword": "x"}
+
+
+class TestTheText:
+    def test_names_the_first_failures_of_a_validation(self):
+        error = failed(
+            failure("/likes", "must be integer"),
+            failure("", "must have required property 'text'"),
+            failure("", "must NOT have additional properties", additionalProperty="txet"),
+            failure("/a", "must be string"),
+            failure("/b", "must be string"),
+        )
+        assert str(error) == (
+            "validation failed: /likes must be integer; must have required property 'text';"
+            " must NOT have additional properties: 'txet'; and 2 more"
+        )
+        assert error.message == error.to_dict()["message"] == "validation failed"
+
+    def test_also_of_what_came_over_the_wire(self):
+        error = from_dict(failed(failure("/likes", "must be integer")).to_dict())
+        assert str(error) == "validation failed: /likes must be integer"
+        assert error.to_dict()["message"] == "validation failed"
+
+    def test_also_of_resolvers(self):
+        error = BadRequest("Error resolving data", {"at": {"message": "no date"}, "x": 5})
+        assert str(error) == "Error resolving data: at: no date"
+
+    def test_is_one_line_and_not_long(self):
+        error = failed(failure("/a\n\x1b[2J" + "x" * 5_000, "must be integer"))
+        assert "\n" not in str(error)
+        assert "\x1b" not in str(error)
+        assert str(error).isprintable()
+        assert len(str(error)) < 250
+
+    @pytest.mark.parametrize(
+        "data", [None, [], [5], [{"message": "a"}], {"a": {"message": "b"}}, "text", 5]
+    )
+    def test_is_the_message_where_there_are_no_failures(self, data):
+        assert str(BadRequest("no", data)) == "no"
+
+    def test_does_not_get_into_the_message_of_another_error(self):
+        inner = failed(failure("/likes", "must be integer"))
+        assert BadRequest(inner).message == "validation failed"

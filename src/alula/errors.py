@@ -5,8 +5,8 @@ The wire form is FeathersJS 5's: ``{"name", "message", "code", "className", "dat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 __all__ = [
     "BadGateway",
@@ -34,8 +34,17 @@ __all__ = [
 ]
 
 
+_MOST_IN_TEXT: Final = 3
+"""How many failures the text of an error names."""
+_LONGEST_IN_TEXT: Final = 200
+"""Characters of one of them; names of properties come from clients."""
+
+
 class FrameworkError(Exception):
     """An error that has a status, and that a client may see as it is.
+
+    Its text, as it is in a log, a traceback or a shell, is the message with the first failures of a
+    validation. On the wire the message is alone, and ``data`` has the failures.
 
     Args:
         message: What was wrong, or a mapping with ``message``, ``errors`` and further data, or
@@ -51,6 +60,7 @@ class FrameworkError(Exception):
     name: str = "GeneralError"
     code: int = 500
     class_name: str = "general-error"
+    message: str
     headers: Mapping[str, str] | None = None
     """Headers that the answer carries beside the body (``Allow``, ``Retry-After``)."""
 
@@ -65,6 +75,8 @@ class FrameworkError(Exception):
         class_name: str | None = None,
     ) -> None:
         text = "Error" if message is None else str(message)
+        if isinstance(message, FrameworkError):
+            text = message.message
         if isinstance(message, Mapping):
             text, data = "Error", message
         if isinstance(data, Mapping):
@@ -81,6 +93,15 @@ class FrameworkError(Exception):
         self.name = name or self.name
         self.code = code or self.code
         self.class_name = class_name or self.class_name
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        failures = list(_failures_in(self.data, self.message))
+        if not failures:
+            return text
+        told = "; ".join(_printable(each) for each in failures[:_MOST_IN_TEXT])
+        more = len(failures) - _MOST_IN_TEXT
+        return f"{text}: {told}" + (f"; and {more} more" if more > 0 else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form; ``data`` and ``errors`` are left out where there are none."""
@@ -240,6 +261,27 @@ def from_dict(value: Mapping[str, Any]) -> FrameworkError:
     error = chosen(message, errors=errors, name=name, code=code, class_name=class_name)
     error.data = value.get("data")
     return error
+
+
+def _failures_in(data: Any, message: str) -> Iterator[str]:
+    """Yield the failures of a validation, and those of resolvers, as they are on the wire."""
+    if isinstance(data, list):
+        for each in data:
+            if isinstance(each, Mapping) and "instancePath" in each and "message" in each:
+                params = each.get("params")
+                extra = params.get("additionalProperty") if isinstance(params, Mapping) else None
+                named = "" if extra is None else f": {extra!r}"
+                yield f"{each['instancePath']} {each['message']}{named}".strip()
+    elif message == "Error resolving data" and isinstance(data, Mapping):
+        for name, each in data.items():
+            if isinstance(each, Mapping) and "message" in each:
+                yield f"{name}: {each['message']}"
+
+
+def _printable(text: str) -> str:
+    """Return a text on one line, and not too long a one."""
+    short = text if len(text) <= _LONGEST_IN_TEXT else text[:_LONGEST_IN_TEXT] + "..."
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in short)
 
 
 def _text(value: object) -> str | None:

@@ -15,8 +15,10 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    SecretStr,
     TypeAdapter,
     computed_field,
+    create_model,
     field_validator,
 )
 from typing_extensions import TypedDict
@@ -276,6 +278,23 @@ def test_errors_become_failures_by_the_table(kind, value, keyword, params, messa
     assert failure["keyword"] == keyword
     assert failure["params"] == params
     assert failure["message"] == message
+
+
+@pytest.mark.parametrize("secret", [SecretStr, SecretStr | None])
+def test_the_length_of_a_secret_is_told_in_characters(secret):
+    validator = get_validator(create_model("Sign", p=(secret, Field(min_length=8, max_length=9))))
+    for given, keyword, word in (
+        ("short", "minLength", "fewer than 8"),
+        ("x" * 10, "maxLength", "more than 9"),
+    ):
+        for value in (given, SecretStr(given)):
+            with pytest.raises(BadRequest) as caught:
+                validator.validate({"p": value})
+            (failure,) = caught.value.data
+            assert failure["keyword"] == keyword
+            assert failure["message"] == f"must NOT have {word} characters"
+            assert failure["instancePath"] == "/p"
+            assert given not in str(caught.value.to_dict())
 
 
 def test_errors_of_ones_own_keep_their_text():

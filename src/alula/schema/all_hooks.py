@@ -44,8 +44,9 @@ def resolve_all(
     if query is not None:
         hooks.append(resolve_query(query))
     if data is not None:
-        by_method = dict.fromkeys(DATA_METHODS, data) if isinstance(data, Resolver) else data
-        hooks.append(resolve_data(by_method))
+        if isinstance(data, Resolver):
+            data = {name: data for name in DATA_METHODS}  # noqa: C420  # typed by str
+        hooks.append(resolve_data(data))
     if not hooks:
         raise TypeError("resolve_all needs at least one of query, data, result and external")
 

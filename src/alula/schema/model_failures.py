@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from alula.query.values import is_mapping
 from alula.schema.failures import Failure, failure
@@ -107,6 +107,10 @@ _OF_THE_HOLDER = frozenset({"missing", "extra_forbidden"})
 """Errors about a property that stand at the object which lacks or has it."""
 
 
+_OF_TEXT = {"too_short": "string_too_short", "too_long": "string_too_long"}
+"""What Pydantic says of the length of a secret text as of that of a list."""
+
+
 def failures_of(error: ValidationError, value: Any) -> list[Failure]:
     """Return the failures for an error.
 
@@ -115,12 +119,14 @@ def failures_of(error: ValidationError, value: Any) -> list[Failure]:
         value: What was validated: the way to the error is followed in it, since Pydantic names
             the members of a union among the properties.
     """
-    details = error.errors(include_url=False, include_input=False)
+    details = error.errors(include_url=False)
     return [_failure(each, value) for each in details]
 
 
 def _failure(details: Any, value: Any) -> Failure:
     kind, loc = details["type"], details["loc"]
+    if kind in _OF_TEXT and isinstance(details["input"], str | SecretStr):
+        kind = _OF_TEXT[kind]
     if loc and loc[-1] == "[key]":
         kind, loc = "extra_forbidden", loc[:-1]
     entry = TABLE.get(kind) or next(

@@ -310,7 +310,7 @@ def _before(now: Any, given: Any, made: Any) -> Any:
     """Return a value with what is still as resolvers made it put back to what was given."""
     if isinstance(now, list | tuple) and isinstance(made, list) and len(now) == len(made):
         return [_before(*each) for each in zip(now, given, made, strict=True)]
-    if not all(isinstance(each, Mapping) for each in (now, given, made)):
+    if not (isinstance(now, Mapping) and isinstance(given, Mapping) and isinstance(made, Mapping)):
         return now
     back: Any = now.copy() if isinstance(now, ValidatedQuery) else dict(now)
     for name in {**given, **made}:
