@@ -11,6 +11,7 @@ from alula.authentication import (
     AuthenticationService,
     LocalStrategy,
     authenticate,
+    fold_username,
     hash_password,
     protect,
 )
@@ -19,6 +20,7 @@ from alula.express import ExpressApplication
 
 MAX_NAME = 30
 LEAST_PASSWORD = 8
+NAME_KEY = "nameKey"  # the name without case and Unicode form; the store lets one user have it
 
 
 def add_accounts(app: ExpressApplication, users: Any, secret: str | None) -> None:
@@ -32,12 +34,14 @@ def add_accounts(app: ExpressApplication, users: Any, secret: str | None) -> Non
     """
     secret = secret or os.environ.get("ALULA_SECRET") or secrets.token_urlsafe(48)
     authentication = AuthenticationService(app, secret=secret)
-    authentication.register("local", LocalStrategy(username_field="name"))
+    # People sign in however they write their name; it is shown as they have chosen it.
+    local = LocalStrategy(username_field="name", entity_username_field=NAME_KEY, fold_username=True)
+    authentication.register("local", local)
     app.use("authentication", authentication)
     app.use("users", users, methods=["find", "get", "create"])
     app.service("users").hooks(
-        around=[protect("password")],
-        before={"create": [check_user, hash_password("password")]},
+        around={"all": [protect("password", NAME_KEY)], "create": [tell_of_taken_name]},
+        before={"create": [check_user, add_name_key, hash_password("password")]},
     )
 
 
@@ -54,7 +58,7 @@ def guard(messages: Any) -> None:
     )
 
 
-async def check_user(context: HookContext) -> None:
+def check_user(context: HookContext) -> None:
     """Keep name and password of a new user, and nothing else that was sent."""
     if context.params.provider is None:
         return
@@ -63,9 +67,21 @@ async def check_user(context: HookContext) -> None:
     if not isinstance(password, str) or len(password) < LEAST_PASSWORD:
         rule = f"must be a text of {LEAST_PASSWORD} characters or more"
         raise BadRequest(f"password {rule}", errors={"password": rule})
-    if (await context.app.service("users").find(query={"name": name, "$limit": 0}))["total"]:
-        raise Conflict("There is somebody of that name already", errors={"name": "is taken"})
     context.data = {"name": name, "password": password}
+
+
+def add_name_key(context: HookContext) -> None:
+    """Add what names are compared by."""
+    context.data = {**context.data, NAME_KEY: fold_username(context.data["name"])}
+
+
+async def tell_of_taken_name(_: HookContext, next) -> None:
+    """Say which property it is that somebody else has."""
+    try:
+        await next()
+    except Conflict:
+        taken = {"name": "is taken"}
+        raise Conflict("There is somebody of that name already", errors=taken) from None
 
 
 async def only_own(context: HookContext) -> None:

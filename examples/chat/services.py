@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from examples.chat.accounts import NAME_KEY
+
 from alula import App, Params
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
@@ -56,7 +58,7 @@ def services_of(database: Any) -> tuple[Any, Any]:
     """
     if database is None:
         options = {"id": "_id", "start_id": 1, "paginate": PAGES}
-        return MemoryService(**options), MessagesInMemory(**options)
+        return MemoryService(unique=[NAME_KEY], **options), MessagesInMemory(**options)
 
     from alula.adapters.mongodb import MongoDBService  # noqa: PLC0415  # memory needs no driver
 
@@ -70,7 +72,7 @@ def services_of(database: Any) -> tuple[Any, Any]:
     async def users() -> Any:
         # Two may take one name at the same time; the database lets one of them have it.
         await database.users.create_index(
-            "name", unique=True, partialFilterExpression={"password": {"$exists": True}}
+            NAME_KEY, unique=True, partialFilterExpression={NAME_KEY: {"$exists": True}}
         )
         return database.users
 

@@ -208,7 +208,7 @@ async def test_no_password_is_shown(app, chat, message):
     assert kept["data"][0]["password"].startswith("$argon2id$")
 
 
-@pytest.mark.parametrize("more", [{"password": "wrong one"}, {"name": "zoë"}, {"name": "Alula"}])
+@pytest.mark.parametrize("more", [{"password": "wrong one"}, {"name": "zoe"}, {"name": "Alula"}])
 async def test_who_is_somebody_else_is_refused(chat, zoe, more):
     assert refused(await chat.post("/authentication", json=login(**more)), 401) == "Invalid login"
 
@@ -222,16 +222,31 @@ async def test_guessing_is_slowed_down(app, chat, zoe):
     assert [error.code for error in statuses] == [401] * 10 + [429]
 
 
-async def test_a_name_is_taken_once(chat, zoe):
-    for name in ("Zoë", " Zoë "):
-        refused(await chat.post("/users", json=account(name=name)), 409)
+SPELLINGS = ["Zoë", " Zoë ", "ZOË", "zoë", "Zoe\u0308", "\uff3aoë", "Zo\u00adë"]
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+async def test_a_name_is_taken_once(chat, zoe, name):
+    refused(await chat.post("/users", json=account(name=name)), 409, "name")
     assert (await chat.get("/users?$limit=0")).json()["total"] == 2
 
 
-async def test_of_two_who_register_at_once_one_gets_the_name(database, chat):
-    answers = await asyncio.gather(*(chat.post("/users", json=account()) for _ in range(2)))
+async def test_the_name_of_the_guide_is_taken(chat):
+    refused(await chat.post("/users", json=account(name="alula")), 409, "name")
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+async def test_a_name_is_the_same_however_it_is_written(chat, zoe, name):
+    answer = created(await chat.post("/authentication", json=login(name=name)))
+    assert answer["user"] == zoe
+
+
+async def test_of_many_who_register_at_once_one_gets_the_name(chat):
+    registrations = [chat.post("/users", json=account(name=name)) for name in SPELLINGS]
+    answers = await asyncio.gather(*registrations)
     statuses = sorted(answer.status_code for answer in answers)
-    assert statuses == [201, 409] if database is not None else statuses[0] == 201
+    assert statuses == [201] + [409] * (len(SPELLINGS) - 1)
+    assert (await chat.get("/users?$limit=0")).json()["total"] == 2
 
 
 @pytest.mark.parametrize("name", [*NO_TEXTS, "x" * 31])
