@@ -19,7 +19,7 @@ from alula.compose import Layer, name_of
 from alula.errors import GeneralError
 from alula.stacks import describe_frames
 
-__all__ = ["GO_ON", "Next", "Out", "Step", "run_steps"]
+__all__ = ["GO_ON", "Next", "Out", "Step", "ignores_body", "never", "run_steps"]
 
 Out: TypeAlias = Callable[..., Awaitable[None]]
 """Where a chain goes on behind its last step: ``out()``, or ``out(error)``."""
@@ -38,12 +38,26 @@ class Step(NamedTuple):
         needs_body: Whether it has nothing to do for a request without a body.
         claims: Whether it is ``(req, res)`` instead, without a ``next``: it returns what has to be
             awaited for the answer, or None for a request that it leaves to the following steps.
+        concerns: Tells of a request whether the step may look at its body; None for always. Where
+            no step may, the body is not read.
     """
 
     function: Layer
     takes_errors: bool = False
     needs_body: bool = False
     claims: bool = False
+    concerns: Callable[[Any], bool] | None = None
+
+
+def ignores_body(middleware: Any) -> Any:
+    """Say of a middleware that it never looks at the body of a request."""
+    middleware.ignores_body = True
+    return middleware
+
+
+def never(_: object) -> bool:
+    """Be what `Step.concerns` is for a step that never looks at a body."""
+    return False
 
 
 class Next:
@@ -103,7 +117,7 @@ async def run_steps(
         Exception: Whatever ``out`` raises.
     """
     while at < len(steps):
-        function, takes_errors, needs_body, claims = steps[at]
+        function, takes_errors, needs_body, claims, _ = steps[at]
         at += 1
         if takes_errors is (error is None) or (needs_body and not req.has_body):
             continue

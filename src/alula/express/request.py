@@ -46,6 +46,7 @@ class Request:
     user: Any = None
     request_id: str | None = None
     match: Any = None  # the service that the path leads to, while its own middleware runs
+    cancels_calls: bool = False  # whether its service calls end with the connection
     ended_by: Any = None  # the middleware that neither answered nor went on, for the message
     _headers: Headers | None = None
     _framework: Params | None = None

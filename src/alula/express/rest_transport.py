@@ -8,18 +8,20 @@ from typing import Any
 
 from alula.compose import name_of
 from alula.express.application import ExpressApplication
-from alula.express.chain import Out, Step
+from alula.express.chain import Out, Step, never
 from alula.express.middleware.caller import proof_reader
 from alula.express.request import Request
 from alula.express.response import Response
-from alula.express.service_route import Formatter, call_service, send_result
+from alula.express.service_route import Formatter, call_service, is_offered, send_result
 from alula.routes import Found
 from alula.service import ServiceHandle
 
 __all__ = ["rest"]
 
 
-def rest(formatter: Formatter | None = None) -> Callable[[ExpressApplication], None]:
+def rest(
+    formatter: Formatter | None = None, *, cancel_on_disconnect: bool = False
+) -> Callable[[ExpressApplication], None]:
     """Return the plugin that registers the REST transport: ``app.configure(rest())``.
 
     Services are reached from where it is configured, also those that are registered later. Body
@@ -28,6 +30,9 @@ def rest(formatter: Formatter | None = None) -> Callable[[ExpressApplication], N
     Args:
         formatter: ``(req, res)``, plain or asynchronous; answers ``res.data``, for example by
             ``res.format``. None answers JSON.
+        cancel_on_disconnect: Whether a call is cancelled when its client goes away. Its hooks and
+            its method get an ``asyncio.CancelledError`` then, wherever they wait: what they have
+            written so far stays. Otherwise a call runs to its end, though nobody gets the result.
 
     Raises:
         TypeError: ``formatter`` is no such function; or, by the plugin, the application is not
@@ -39,11 +44,17 @@ def rest(formatter: Formatter | None = None) -> Callable[[ExpressApplication], N
     def configure(app: ExpressApplication) -> None:
         if not isinstance(app, ExpressApplication):
             raise TypeError(f"rest() configures what express(App()) returns, not {app!r}")
-        app.add(Step(proof_reader(app.app), claims=True))
+        if cancel_on_disconnect:
+            app.add(Step(_cancel_calls, claims=True, concerns=never))
+        app.add(Step(proof_reader(app.app), claims=True, concerns=never))
         for step in _transport(app, formatter):
             app.add(step)
 
     return configure
+
+
+def _cancel_calls(req: Request, _: Response) -> None:
+    req.cancels_calls = True
 
 
 def _check_formatter(formatter: Any) -> None:
@@ -78,7 +89,20 @@ def _transport(app: ExpressApplication, formatter: Formatter | None) -> tuple[St
             return next()
         return routes[match[0]].handle(match, formatter, req, res, next)
 
-    return Step(services, claims=True), Step(surrounded_services)
+    def is_served(req: Request) -> bool:
+        match = lookup(req.path)
+        if match is None or (routes and match[0] in routes):
+            return False
+        return is_offered(match, req)
+
+    def is_surrounded(req: Request) -> bool:
+        match = lookup(req.path) if routes else None
+        return match is not None and match[0] in routes
+
+    return (
+        Step(services, claims=True, concerns=is_served),
+        Step(surrounded_services, concerns=is_surrounded),
+    )
 
 
 async def _serve(

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from alula.compose import Layer
 from alula.express.body_reader import BodyParser
-from alula.express.chain import Out, Step, run_steps
+from alula.express.chain import Out, Step, never, run_steps
 from alula.express.classify import Kind, kind_of
 from alula.express.mounting import asgi_step
 from alula.express.pattern import Pattern
@@ -24,6 +24,7 @@ class Router:
     def __init__(self) -> None:
         self._steps: list[Step] = []
         self._bodyless: list[Step] = []  # the same, but for those that only read bodies
+        self._behind_parsers: list[Step] = []  # those that may look at a body that was read
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._steps)} steps>"
@@ -77,10 +78,33 @@ class Router:
     def add(self, step: Step, path: str = "/") -> None:
         """Add one step, below a path where that is not the root."""
         if path.strip("/"):
-            step = _Place([step], Pattern(path, whole=False), strip=True).step(step.takes_errors)
+            step = _Place([step], Pattern(path, whole=False), strip=True).step(
+                step.takes_errors, ignores_body=step.concerns is never
+            )
         self._steps.append(step)
         if not step.needs_body:
             self._bodyless.append(step)
+            if not step.takes_errors and step.concerns is not never and self._reads_bodies():
+                self._behind_parsers.append(step)
+
+    def _reads_bodies(self) -> bool:
+        return len(self._bodyless) < len(self._steps)
+
+    def steps_for(self, req: Request) -> Sequence[Step]:
+        """Return the steps for a request: without those that read its body where nobody wants it.
+
+        That is where it comes without one, and where no step behind the parsers is concerned: it is
+        answered with a 404 or a 405 then, and how much it would send does not matter.
+        """
+        if not req.has_body or not self._reads_bodies():
+            return self._bodyless
+        try:
+            for step in self._behind_parsers:
+                if step.concerns is None or step.concerns(req):
+                    return self._steps
+        except Exception:  # noqa: BLE001  # the step itself raises it, where errors are answered
+            return self._steps
+        return self._bodyless
 
     def begin_with(self, *middleware: Any) -> Self:
         """Have middleware run before all that is registered, in the order that is given.
@@ -140,9 +164,14 @@ class _Place:
         self._verbs = verbs
         self._strip = strip
 
-    def step(self, takes_errors: bool = False) -> Step:
+    def step(self, takes_errors: bool = False, *, ignores_body: bool = False) -> Step:
         """Return all of it as one step."""
-        return Step(self._enter_with if takes_errors else self._enter, takes_errors)
+        function = self._enter_with if takes_errors else self._enter
+        return Step(function, takes_errors, concerns=never if ignores_body else self._fits)
+
+    def _fits(self, req: Request) -> bool:
+        is_verb = self._verbs is None or req.method in self._verbs
+        return is_verb and self._pattern.match(req.path) is not None
 
     def _enter(self, req: Request, res: Response, next: Out) -> Awaitable[None]:
         return self._enter_with(None, req, res, next)
@@ -217,7 +246,8 @@ def step_of(item: Any) -> Step:
         return Step(_without_next(item))
     if isinstance(item, BodyParser):
         return Step(item.claim, needs_body=True, claims=True)
-    return Step(item, kind is Kind.ERROR_MIDDLEWARE)
+    concerns = never if getattr(item, "ignores_body", False) else None
+    return Step(item, kind is Kind.ERROR_MIDDLEWARE, concerns=concerns)
 
 
 def _without_next(handler: Layer) -> Callable[[Request, Response, Any], Any]:

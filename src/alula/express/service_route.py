@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from alula.compose import name_of
 from alula.context import HookContext, Params, RequestParams
-from alula.errors import UnsupportedMediaType
+from alula.errors import BadRequest, UnsupportedMediaType
 from alula.express.chain import Out, Step, run_steps
 from alula.express.request import Request
 from alula.express.response import Response
@@ -18,7 +19,7 @@ from alula.routes import Found
 from alula.service import ServiceHandle
 from alula.types import ID_METHODS, STANDARD_METHODS, UNSET
 
-__all__ = ["Formatter", "ServiceRoute", "call_service", "send_result"]
+__all__ = ["Formatter", "ServiceRoute", "call_service", "is_offered", "send_result"]
 
 Formatter = Callable[[Request, Response], Any]
 
@@ -69,6 +70,14 @@ async def _call(req: Request, res: Response, next: Out) -> None:
     await next()
 
 
+def is_offered(match: Found[ServiceHandle], req: Request) -> bool:
+    """Tell whether a service offers the method that a request asks for: not a 405."""
+    handle, record_id, _ = match
+    custom = req.headers.get(METHOD_HEADER) if req.method == "POST" else None
+    method = method_for(req.method, record_id is not None, custom)
+    return method in handle.methods and not (custom and method in STANDARD_METHODS)
+
+
 async def call_service(
     match: Found[ServiceHandle],
     req: Request,
@@ -106,7 +115,10 @@ async def call_service(
         params = Params(Params.adopt({**params.__dict__, **by_middleware.__dict__}))
     context = HookContext(handle.app, handle, method, params, target, data)
     res.hook = context
-    await handle.run(context)
+    if req.cancels_calls:
+        await _run_while_connected(handle.run(context), req)
+    else:
+        await handle.run(context)
     res.status_code, headers, res.data = answer_for(context)
     if headers:
         for name, value in headers.items():
@@ -115,6 +127,37 @@ async def call_service(
         res.send_result(res.data)
     else:
         res.data = outside_of(res.data)  # whoever sees it may write it in a form of its own
+
+
+async def _run_while_connected(call: Awaitable[None], req: Request) -> None:
+    """Run a call, and cancel it when the client goes away.
+
+    Raises:
+        BadRequest: It did, and the call has ended by that.
+    """
+    task: Any = asyncio.current_task()
+    is_running = True
+
+    def cancel(gone: asyncio.Task[None]) -> None:
+        if is_running and not gone.cancelled():
+            task.cancel()
+
+    gone = asyncio.create_task(_disconnected(req.receive))
+    gone.add_done_callback(cancel)
+    try:
+        await call
+    except asyncio.CancelledError:
+        if not gone.done() or task.uncancel():  # somebody else cancels the request
+            raise
+        raise BadRequest("The client closed the connection; its call was cancelled") from None
+    finally:
+        is_running = False
+        gone.cancel()
+
+
+async def _disconnected(receive: Callable[[], Awaitable[Any]]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def send_result(formatter: Formatter | None, req: Request, res: Response) -> None:

@@ -141,8 +141,7 @@ class WebApplication(Router):
             if len(scope["headers"]) > MAX_HEADERS:
                 await end(head_too_large(f"The request has over {MAX_HEADERS} headers"))
             else:
-                steps = self._steps if req.has_body else self._bodyless
-                await run_steps(steps, req, res, end)
+                await run_steps(self.steps_for(req), req, res, end)
                 if not res.headers_sent:
                     await self._report_silence(req, res, end)
             await res.finish(scope, req.receive, send)

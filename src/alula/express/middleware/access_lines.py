@@ -9,6 +9,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
+from alula.express.chain import ignores_body
 from alula.express.request import Request, without_id
 from alula.express.response import ASGIApp, Response
 from alula.logs.text import one_line, short_line
@@ -33,6 +34,7 @@ def access_log(*, user: str | None = None, ip: bool = False) -> Any:
         ip: Whether to log the address that the request came from.
     """
 
+    @ignores_body
     async def middleware(req: Request, res: Response, next: Any) -> None:
         if not _log.isEnabledFor(logging.INFO):
             await next()

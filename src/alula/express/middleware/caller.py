@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from alula.context import Params
-from alula.express.chain import GO_ON
+from alula.express.chain import GO_ON, ignores_body
 from alula.express.request import Request
 from alula.express.response import Response
 from alula.identity import authentication_at, find_authentication, identify, strategies_of
@@ -31,6 +31,7 @@ def parse_authentication(
     """
     names = () if strategies is None else strategies_of("parse_authentication", (), strategies)
 
+    @ignores_body
     def middleware(req: Request, res: Response, next: Any) -> Any:
         found = _find_proof(find_authentication(req.app, service), req, res, names)
         return next() if found is None else _take_later(req, found, next)

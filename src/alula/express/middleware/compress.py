@@ -8,6 +8,7 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
 
+from alula.express.chain import ignores_body
 from alula.express.negotiation import quality_of
 from alula.express.request import Request
 from alula.express.response import ASGIApp, Response
@@ -39,6 +40,7 @@ def compression(*, minimum_size: int = 1024, level: int = 6) -> Any:
             return answer
         return GZipMiddleware(_with_weak_tag(answer), minimum_size, level)
 
+    @ignores_body
     def middleware(req: Request, res: Response, next: Any) -> Any:
         res.vary("Accept-Encoding")
         if quality_of(req.headers.get("accept-encoding") or "", ("gzip", "x-gzip")) > 0:

@@ -12,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response as StarletteResponse
 
 from alula.errors import BadRequest
+from alula.express.chain import ignores_body
 from alula.express.request import Request
 from alula.express.response import ASGIApp, Response
 
@@ -61,6 +62,7 @@ def cors(
         max_age=max_age,
     )
 
+    @ignores_body
     def middleware(req: Request, res: Response, next: Any) -> Any:
         sent = Headers(raw=req.scope["headers"])
         if req.method == "OPTIONS" and "origin" in sent and "access-control-request-method" in sent:

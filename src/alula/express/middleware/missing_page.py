@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from alula.errors import NotFound
+from alula.express.chain import ignores_body
 from alula.express.request import Request
 from alula.express.response import Response
 
@@ -25,6 +26,7 @@ def not_found(*, verbose: bool = False) -> Any:
         verbose: Name the URL in the message.
     """
 
+    @ignores_body
     def middleware(req: Request, res: Response, next: Any) -> Any:
         error = nothing_here(req, res, verbose=verbose)
         return None if error is None else next(error)

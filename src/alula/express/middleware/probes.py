@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from alula.compose import name_of
-from alula.express.chain import Step
+from alula.express.chain import Step, never
 from alula.express.request import Request
 from alula.express.response import Response
 from alula.express.web import WebApplication
@@ -69,7 +69,7 @@ def health(
                 return _readiness(app, known, res)
             return None
 
-        app.add(Step(probe, claims=True))
+        app.add(Step(probe, claims=True, concerns=never))
 
     return configure
 

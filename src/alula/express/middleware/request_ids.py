@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
+from alula.express.chain import ignores_body
 from alula.express.request import Request
 from alula.express.response import ASGIApp, Response
 from alula.request_ids import (
@@ -45,6 +46,7 @@ def request_id(
     trusts = _trust(trusted)
     name = header.lower()
 
+    @ignores_body
     def middleware(req: Request, res: Response, next: Any) -> Any:
         given = req.headers.get(name)
         parent = req.headers.get("traceparent") if given is None else None

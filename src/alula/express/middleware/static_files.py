@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import anyio.to_thread
 from starlette.staticfiles import StaticFiles
 
+from alula.express.chain import ignores_body
 from alula.express.file_answer import file_answer
 from alula.express.request import Request
 from alula.express.response import Response
@@ -63,6 +64,7 @@ def serve_static(
         else:
             res.delegate(file_answer(files, found.path, found.status))
 
+    @ignores_body
     def middleware(req: Request, res: Response, next: Any) -> Any:
         return serve(req, res, next) if req.method in {"GET", "HEAD"} else next()
 
