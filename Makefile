@@ -1,5 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-smoke docs generator-matrix fuzz faults dist clean
+.PHONY: help setup demo test lowest newest lint format bench bench-smoke docs docs-serve \
+	generator-matrix fuzz faults release-check dist clean
 # With the environment's own folder in front, so that everything finds the Node chosen by the setup.
 python := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
 export PYTHON
@@ -22,6 +23,14 @@ test: setup ## lint, then all tests with coverage
 	[ $$lint -eq 0 ] || echo "test: the checkers failed, see above" >&2; \
 	exit $$lint
 
+lowest: ## the fast tests with the lowest versions that pyproject.toml allows
+	@scripts/setup test docs
+	@scripts/try-versions lowest
+
+newest: ## the fast tests with the newest of everything, on the newest Python that is here
+	@scripts/setup test docs
+	@scripts/try-versions newest
+
 lint: ## ruff, mypy, pyright
 	@scripts/setup test lint
 	@scripts/lint
@@ -42,7 +51,12 @@ bench-smoke: ## a second of each server: does it run at all?
 docs: ## build the documentation into site/
 	@scripts/setup docs
 	@$(python) -m mkdocs build --strict --quiet
-	@echo "docs: site/index.html"
+	@echo "docs: built into site/; make docs-serve shows them, with a search that works"
+
+docs-serve: ## build the documentation and serve it (port=8000)
+	@$(MAKE) --no-print-directory docs
+	@echo "docs: http://127.0.0.1:$(or $(port),8000)/"
+	@$(python) -u -m http.server --bind 127.0.0.1 --directory site $(or $(port),8000)
 
 fuzz: ## search longer for counterexamples with Hypothesis
 	@scripts/setup test
@@ -55,6 +69,9 @@ faults: ## kill databases for minutes while clients write
 generator-matrix: ## make, test and run an application for every combination of answers
 	@scripts/setup test
 	@$(python) -m tests.generator.journey --all
+
+release-check: ## what only a release needs; takes long
+	@scripts/release-check
 
 dist: ## build what a release uploads into dist/
 	@scripts/setup test

@@ -13,6 +13,7 @@ NO_CURL = "no curl on the PATH: the journey of a new user is left out"
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_every_pair_of_answers_leads_to_an_application(tmp_path, capsys):
     require_mongod()
     if shutil.which("curl") is None:

@@ -34,13 +34,13 @@ class Part(NamedTuple):
 
 
 def installed_by(text: str) -> list[tuple[int, list[str]]]:
-    """Return each line that says `pip install`, with what it names but for a folder such as `.`."""
+    """Return each line that says `pip install`, with what it names but for folders."""
     found = []
     for code in CODE.finditer(text):
         for said in INSTALL.finditer(code[0]):
             line = text.count("\n", 0, code.start() + said.start())
             words = shlex.split(said[1], comments=True)
-            named = [word for word in words if not word.startswith(("-", "."))]
+            named = [word for word in words if not word.startswith(("-", ".", "/"))]
             if named and "&&" not in words:
                 found.append((line, named))
     return found

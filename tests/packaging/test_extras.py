@@ -175,6 +175,7 @@ def test_every_extra_is_tried():
     assert set(PROGRAMS) == set(WITHOUT)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("extra", PROGRAMS)
 def test_a_room_works_with_its_extra_alone(extra, wheel, tmp_path):
     folder = environment(wheel, tmp_path / "packages", extra)

@@ -91,6 +91,6 @@ def _schema_of(checker: Any) -> Any:
     describe = getattr(checker, "json_schema", None)
     try:
         schema = describe() if callable(describe) else getattr(checker, "schema", None)
-    except RuntimeError:  # a model with a type for which JSON has no words
+    except (RuntimeError, TypeError):  # no JSON Schema for a type (TypeError: Pydantic 2.12)
         schema = None
     return schema if isinstance(schema, Mapping) else {}
