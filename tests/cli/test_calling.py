@@ -301,3 +301,19 @@ class TestCompletion:
     def test_an_application_that_fails_or_speaks(self, run, tmp_path):
         (tmp_path / "app.py").write_text("print('hello')\nraise SystemExit(3)")
         assert self.complete(run, "alula call n") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_told"),
+    [
+        (("notes", "create", "--data", "{}"), True),
+        (("notes", "remove", "3"), True),
+        (("notes", "find"), False),
+        (("teams/red/counter", "remove", "3"), False),  # it does not say where its records are
+    ],
+)
+def test_records_that_end_with_the_command_are_told(run, arguments, is_told):
+    result = run("call", *arguments)
+    assert result.exit_code == 0, result.output
+    assert ("notes are in the memory of this command, and end with it" in result.stderr) is is_told
+    assert "note:" not in result.stdout

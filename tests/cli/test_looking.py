@@ -82,6 +82,7 @@ def test_json_for_programs(run):
         ("services.notes.hooks.check", "check"),
         ("alula.authentication.hooks.authenticate.<locals>.check_caller", "authenticate"),
         ("alula.schema.service_schema._check_query.<locals>.check_query", "check_query"),
+        ("alula.schema.hooks._data_hooks.<locals>._resolve_again", "resolve_again"),
         ("app._check", "_check"),
         ("app.<lambda>", "<lambda>"),
     ],

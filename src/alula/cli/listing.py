@@ -14,6 +14,7 @@ __all__ = [
     "HookListing",
     "MethodListing",
     "ServiceListing",
+    "is_process_local",
     "process_local_services",
     "services_of",
 ]
@@ -94,10 +95,11 @@ def process_local_services(app: Any) -> list[str]:
     Those of an application behind this one count too; one without services has none.
     """
     handles: dict[str, ServiceHandle] = getattr(app, "services", {})
-    return [path for path, handle in handles.items() if _is_process_local(handle)]
+    return [path for path, handle in handles.items() if is_process_local(handle)]
 
 
-def _is_process_local(service: Any) -> bool:
+def is_process_local(service: Any) -> bool:
+    """Tell whether a service, or the one behind a handle, keeps its records in one process."""
     while isinstance(service, ServiceHandle):
         service = service.service
     return getattr(service, "process_local", False) is True

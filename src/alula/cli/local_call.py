@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
+
+import typer
 
 from alula.cli.application import load_application
 from alula.cli.failures import Missing
+from alula.cli.listing import is_process_local
 from alula.client import create_client
 from alula.client.handles import ClientService
 from alula.context import HookContext
 from alula.errors import MethodNotAllowed
 from alula.service import ServiceHandle
-from alula.types import UNSET
+from alula.types import EVENT_OF_METHOD, UNSET
 
 __all__ = ["opened"]
 
@@ -53,6 +56,14 @@ async def opened(
         yield service
     finally:
         await app.teardown()
+    if method in EVENT_OF_METHOD and is_process_local(handle):
+        typer.echo(_LOST.format(path=path), err=True)
+
+
+_LOST: Final = (
+    "note: the records of {path} are in the memory of this command, and end with it; to change"
+    " those of a running server, add --url"
+)
 
 
 def _find(app: Any, path: str, params: dict[str, Any]) -> ServiceHandle:

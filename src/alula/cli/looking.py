@@ -63,10 +63,15 @@ def _hooks(method: MethodListing) -> str:
 
 
 def _short(name: str) -> str:
-    """Return the end of a name; of a hook that a function has made, the name of that function."""
+    """Return the end of a name; of a hook that a function has made, the name of that function.
+
+    Of Alula's own, it shows no underscores: that they are private says nothing of what they do.
+    """
     maker, _, made = name.partition(".<locals>.")
     shown = maker.rpartition(".")[2]
-    return made.rpartition(".")[2] if made and shown.startswith("_") else shown
+    if made and shown.startswith("_"):
+        shown = made.rpartition(".")[2]
+    return shown.lstrip("_") if name.startswith("alula.") else shown
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -188,6 +188,7 @@ class TestAuthentication:
     def test_it_is_as_if_it_had_been_chosen_at_once(self, generate, application, monkeypatch):
         said = generate("authentication")
         assert 'app.service("...").hooks(around=[authenticate("jwt")])' in said
+        assert "Install what that needs: pip install '.[dev]'" in said
         database = "mongodb" if (application / "database.py").exists() else "memory"
         (other := application.parent / "other").mkdir()
         arguments = ["new", "shop", f"--database={database}", "--authentication"]

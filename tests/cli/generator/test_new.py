@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from click import Command, Context
@@ -16,7 +17,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from alula.cli import main
-from alula.cli.generator import questions
+from alula.cli.generator import making, questions
 from alula.cli.generator.new_application import versions_like
 
 
@@ -223,3 +224,20 @@ def test_the_api_has_the_version_of_the_project(tmp_path, monkeypatch):
     command = [sys.executable, "-c", "from alula.cli import main; main()", "openapi"]
     done = subprocess.run(command, cwd=tmp_path / "shop", capture_output=True, check=True)
     assert json.loads(done.stdout)["info"] == {"title": "Shop", "version": "3.1.4"}
+
+
+@pytest.mark.parametrize(
+    ("source", "command"),
+    [
+        (None, "pip install '.[dev]'"),
+        ('{"url": "file:///home/ada/alula", "dir_info": {}}',
+         "pip install 'alula @ file:///home/ada/alula' '.[dev]'"),
+        ('{"url": "https://host/alula", "vcs_info": {"vcs": "git", "commit_id": "abc"}}',
+         "pip install 'alula @ git+https://host/alula@abc' '.[dev]'"),
+    ],
+)  # fmt: skip
+def test_it_says_how_to_install_with_the_alula_that_is_here(new, monkeypatch, source, command):
+    monkeypatch.setattr(
+        making, "distribution", lambda _: SimpleNamespace(read_text=lambda _: source)
+    )
+    assert f"\n  {command}    what it needs; in a virtual environment\n" in new("shop", "--yes")

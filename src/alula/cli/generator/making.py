@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +59,7 @@ def new(
     choices = Choices(kept, authentication, f"{name.replace('-', '_').upper()}_")
     _carry_out(plan_application(folder, name, choices, first), force=force, dry_run=dry_run)
     if not dry_run:
-        say(_NEXT.format(name=name))
+        say(_NEXT.format(name=name, install=_install_command()))
 
 
 def add_service(
@@ -163,6 +165,18 @@ def _carry_out(plan: Plan, *, force: bool, dry_run: bool) -> None:
         raise typer.Exit(FAILURE)
 
 
+def _install_command() -> str:
+    """Return what installs an application with the Alula that made it.
+
+    A copy that came from a folder, a file or a repository may be on no index.
+    """
+    source = json.loads(distribution("alula").read_text("direct_url.json") or "{}")
+    url, repository = source.get("url"), source.get("vcs_info")
+    if repository:
+        url = f"{repository['vcs']}+{url}@{repository['commit_id']}"
+    return f"pip install 'alula @ {url}' '.[dev]'" if url else "pip install '.[dev]'"
+
+
 _COLOURS: Final = {
     "create": "green",
     "change": "yellow",
@@ -174,14 +188,16 @@ _NEXT: Final = """
 Go on with:
 
   cd {name}
-  pip install '.[dev]'    what it needs; in a virtual environment
-  pytest                  its tests
-  alula dev               run it, and again when a file changes
+  {install}    what it needs; in a virtual environment
+  pytest    its tests
+  alula dev    run it, and again when a file changes
 
 README.md says where everything is."""
 
 _PROTECT: Final = """
-Users can register and sign in. A service is for those who are signed in where its hooks say so:
+Users can register and sign in. Install what that needs: pip install '.[dev]'
+
+A service is for those who are signed in where its hooks say so:
 
   from alula.authentication import authenticate
   app.service("...").hooks(around=[authenticate("jwt")])"""
