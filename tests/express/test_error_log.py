@@ -7,7 +7,7 @@ import logging
 import pytest
 from tests.express.asgi_client import request
 
-from alula.errors import GeneralError, NotFound
+from alula.errors import BadGateway, GeneralError, NotFound, Unavailable
 from alula.express.error_log import reporter
 
 LOG = "alula.express"
@@ -42,6 +42,33 @@ async def test_errors_of_the_server_are_logged_in_full(records):
     (record,) = records
     assert (record.levelname, record.exc_info[1]) == ("ERROR", error)
     assert record.getMessage() == "GET /a failed"
+
+
+def unavailable():
+    error = Unavailable("The database cannot be reached")
+    error.__cause__ = ConnectionError("mongodb://user:secret@db")
+    return error
+
+
+@pytest.mark.parametrize("error", [unavailable(), Unavailable("Too busy"), BadGateway("No")])
+async def test_errors_that_say_all_are_a_line_however_many_there_are(caplog, error):
+    caplog.set_level(logging.INFO, "alula.express")
+    await report(None, error, error.code)
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info) == ("ERROR", None)
+    cause = " from ConnectionError" if error.__cause__ else ""
+    assert record.getMessage() == f"GET /a: {type(error).__name__}{cause}: {error.message}"
+
+
+async def test_their_stack_is_told_where_that_is_asked_for(records):
+    await report(None, unavailable(), 503)
+    assert records[0].exc_info
+
+
+async def test_a_logger_of_the_users_own_gets_no_stack_of_them_either(caplog):
+    caplog.set_level(logging.INFO, "alula.express")
+    await report(logging.getLogger("mine"), unavailable(), 503)
+    assert not caplog.records[0].exc_info
 
 
 async def test_it_is_the_status_of_the_answer_that_counts(records):

@@ -33,6 +33,10 @@ GracefulTimeout = Annotated[
     float,
     typer.Option(min=0, help="Seconds that requests may still take once the server stops."),
 ]
+WorkerTimeout = Annotated[
+    float,
+    typer.Option(min=0, help="Seconds after which a worker that hangs is replaced; 0 for never."),
+]
 Drain = Annotated[
     float,
     typer.Option(
@@ -118,6 +122,7 @@ def serve(
     uds: UnixSocket = None,
     graceful_timeout: GracefulTimeout = 30,
     drain: Drain = 0,
+    worker_timeout: WorkerTimeout = 30,
     access_log: AccessLog = True,
     watch_loop: WatchLoop = 0,
     proxy_headers: ProxyHeaders = False,
@@ -135,6 +140,7 @@ def serve(
         application,
         drain=drain,
         graceful_timeout=graceful_timeout,
+        worker_timeout=worker_timeout,
         access_log=access_log,
         watch_loop=watch_loop,
         proxy_headers=proxy_headers,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
+from alula.errors import FrameworkError
 from alula.express.request import Request
 from alula.logs.text import short_line
 from alula.routes import decode_segment
@@ -38,7 +39,7 @@ def reporter(logger: Any) -> Report:
 
     async def report(error: Exception, status: int, _: Request) -> None:
         try:
-            more = {"exc_info": error} if with_stack and status >= 500 else {}
+            more = {"exc_info": error} if with_stack and _needs_stack(error, status) else {}
             result: Any = tell(error, **more)
             if hasattr(result, "__await__"):
                 await result
@@ -55,7 +56,7 @@ async def _silence(error: Exception, status: int, req: Request) -> None:
 async def _log_error(error: Exception, status: int, req: Request) -> None:
     # The path alone: a query string may hold a token.
     where = short_line(f"{req.method} {req.shown_path}")
-    if status >= 500:
+    if _needs_stack(error, status):
         log.error("%s failed", where, exc_info=error)
         return
     text = str(error)
@@ -65,4 +66,17 @@ async def _log_error(error: Exception, status: int, req: Request) -> None:
         segment = req.path.rstrip("/").rpartition("/")[2]
         for secret in filter(None, (segment, decode_segment(segment))):
             text = text.replace(secret, "...")
-    log.info("%s: %s: %s", where, type(error).__name__, short_line(text))
+    kind, level = type(error).__name__, logging.INFO
+    if status >= 500:
+        level = logging.ERROR
+        if error.__cause__ is not None:  # its class alone: texts of drivers may hold secrets
+            kind += f" from {type(error.__cause__).__name__}"
+    log.log(level, "%s: %s: %s", where, kind, short_line(text))
+
+
+def _needs_stack(error: Exception, status: int) -> bool:
+    """Tell whether the log gets the stack: of what nobody expected, not of every 503 of a storm."""
+    if status < 500:
+        return False
+    is_expected = isinstance(error, FrameworkError) and error.code == status > 500
+    return not is_expected or log.isEnabledFor(logging.DEBUG)

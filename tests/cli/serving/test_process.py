@@ -67,6 +67,14 @@ async def test_a_worker_tells_when_it_takes_requests(sock):
     worker.kill()  # it has ended
 
 
+async def test_signs_of_life_are_wanted_of_those_that_take_requests_and_stay(sock):
+    worker = await WorkerProcess.start(WorkerSettings("app:app", worker_timeout=600), sock)
+    worker.kill()
+    async with asyncio.timeout(SECONDS):
+        await worker.ended
+    assert worker._watching.done()
+
+
 async def test_a_worker_retires(sock):
     worker = await WorkerProcess.start(WorkerSettings("app:app", drain=600), sock)
     async with asyncio.timeout(SECONDS):
@@ -81,8 +89,38 @@ async def test_a_worker_that_does_not_start_tells_that_too(sock, capfd):
     worker = await WorkerProcess.start(WorkerSettings("app:nothing"), sock)
     async with asyncio.timeout(SECONDS):
         assert not await worker.started()
-        assert await worker.ended == 1
+        assert await worker.ended == 2
     assert "has no 'nothing'" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["blocked", "stopped"])
+async def test_a_worker_that_hangs_is_killed(sock, tmp_path, how, capfd, caplog):
+    """Where its event loop is blocked it can still write where; where it is stopped it cannot."""
+    (tmp_path / "app.py").write_text(
+        CODE + "import time\ndef block(req, res): time.sleep(600)\napp.get('/block', block)\n"
+    )
+    worker = await WorkerProcess.start(WorkerSettings("app:app", worker_timeout=3), sock)
+    async with asyncio.timeout(SECONDS):
+        assert await worker.started()
+        await asyncio.sleep(4.5)
+        assert await asyncio.to_thread(ask, sock) == '"nothing"'  # it gives signs of life
+        assert not worker.ended.done()
+        if how == "stopped":
+            os.kill(worker.pid, signal.SIGSTOP)
+        else:
+            _, writer = await asyncio.open_connection(*sock.getsockname())
+            writer.write(b"GET /block HTTP/1.1\r\nhost: a\r\n\r\n")
+        status = await worker.ended
+        if how == "blocked":
+            writer.close()
+    assert not worker.retiring  # so that another one takes its place
+    assert f"worker {worker.pid} hangs: its event loop has not run for 3 seconds" in caplog.text
+    if how == "blocked":
+        assert status == -signal.SIGABRT
+        assert " in block" in capfd.readouterr().err
+    else:
+        assert status == -signal.SIGKILL
 
 
 async def test_a_worker_that_is_killed(sock):
@@ -165,7 +203,7 @@ def test_a_port_in_use_says_so(sock):
         lambda: produce(WorkerSettings("app:app"), 1, host=host, port=port, path=None),
         lambda: develop(WorkerSettings("app:app"), host, port, []),
     ):
-        with pytest.raises(Missing, match=f"can not listen on {host}:{port}: .* another port"):
+        with pytest.raises(Missing, match=f"cannot listen on {host}:{port}: .* another port"):
             start()
 
 

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.cli.serving.loading import eventually
 
+from alula.cli.serving.process import ending
 from alula.cli.serving.supervisor import Supervisor
 
 
@@ -224,14 +225,15 @@ class TestAWorkerThatDies:
 
 
 class TestAStartThatFails:
-    async def test_is_the_end(self, caplog):
+    @pytest.mark.parametrize(("ended", "status"), [(1, 1), (2, 2), (7, 1), (-9, 1)])
+    async def test_is_the_end(self, caplog, ended, status):
         async with house_of(2, begins=False) as house:
             await house.until(1)
-            house.begun[0].end(1)
+            house.begun[0].end(ended)
             await house.until()
-        assert house.status == 1
+        assert house.status == status
         assert len(house.begun) == 1
-        assert "worker 1 ended with the exit code 1 before it could take requests" in caplog.text
+        assert f"worker 1 {ending(ended)} before it could take requests" in caplog.text
 
     async def test_later_where_there_is_no_other_is_the_end_too(self):
         async with house_of(1) as house:

@@ -229,6 +229,14 @@ def test_it_ends_by_sigterm_and_no_other_signal():
     assert run(stop) == (0, None)
 
 
+def test_it_gives_signs_of_life_where_they_are_wanted():
+    def listen(parent):
+        parent.here.settimeout(SECONDS)
+        return [parent.here.recv(1) for _ in range(3)]
+
+    assert run(listen, worker_timeout=5) == (0, [b".", b".", b"."])
+
+
 def test_it_denies_readiness_while_it_drains():
     def stop(parent):
         before = parent.ask("/health/ready")[0]
@@ -278,19 +286,20 @@ def test_it_ends_while_the_application_is_set_up(tmp_path, early):
 
 
 @pytest.mark.parametrize(
-    ("target", "code", "said"),
+    ("target", "code", "status", "said"),
     [
-        ("shop:nothing", CODE, "the module 'shop' has no 'nothing'"),
-        ("shop:core", CODE, "which has no web server; serve what express() makes of it"),
-        ("shop:app", CODE + "1 / 0", "ZeroDivisionError"),
-        ("shop:app", CODE.replace("FAILS = 0", "FAILS = 1"), "LookupError: no database"),
+        ("shop:nothing", CODE, 2, "the module 'shop' has no 'nothing'"),
+        ("nosuch:app", CODE, 2, "there is no module 'nosuch' here"),
+        ("shop:core", CODE, 2, "which has no web server; serve what express() makes of it"),
+        ("shop:app", CODE + "1 / 0", 1, "ZeroDivisionError"),
+        ("shop:app", CODE.replace("FAILS = 0", "FAILS = 1"), 1, "LookupError: no database"),
     ],
 )
-def test_an_application_that_does_not_start_says_why(tmp_path, capfd, target, code, said):
+def test_an_application_that_does_not_start_says_why(tmp_path, capfd, target, code, status, said):
     (tmp_path / "shop.py").write_text(code)
     parent = Parent(WorkerSettings(target))
     with contextlib.closing(parent):
-        assert work(parent.settings) == 1
+        assert work(parent.settings) == status
         assert parent.here.recv(1) == b""
     error = capfd.readouterr().err
     assert said in error

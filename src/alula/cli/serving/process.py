@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -12,9 +13,14 @@ from asyncio.subprocess import Process
 from collections.abc import Mapping
 from typing import Final, Self
 
-from alula.cli.serving.settings import READY, WorkerSettings
+from alula.cli.serving.settings import HEARTBEAT_SECONDS, READY, WorkerSettings
 
 __all__ = ["WorkerProcess", "ending"]
+
+_log = logging.getLogger("alula.serve")
+
+_STACK_SECONDS: Final = 2.0
+"""How long a worker that hangs may take to write its stack before it is killed."""
 
 _CODE: Final = "from alula.cli.serving.worker import main; main()"
 
@@ -28,13 +34,14 @@ class WorkerProcess:
         ended: Its exit code once it has ended, below zero for the signal that ended it.
     """
 
-    def __init__(self, process: Process, control: socket.socket) -> None:
+    def __init__(self, process: Process, control: socket.socket, timeout: float = 0) -> None:
         self.pid = process.pid
         self.retiring = False
         self._process = process
         self._control = control
         loop = asyncio.get_running_loop()
         self._told = loop.create_task(loop.sock_recv(control, len(READY)))
+        self._watching = loop.create_task(self._watch(timeout))
         self.ended = loop.create_task(self._wait())
 
     @classmethod
@@ -62,7 +69,7 @@ class WorkerProcess:
                 pass_fds=descriptors,
                 env={**os.environ, **(environment or {})},
             )
-        return cls(process, here)
+        return cls(process, here, settings.worker_timeout)
 
     @property
     def is_ready(self) -> bool:
@@ -92,9 +99,39 @@ class WorkerProcess:
 
     async def _wait(self) -> int:
         status = await self._process.wait()
-        await asyncio.wait({self._told})  # both ends are closed now, as far as it is known
+        self._watching.cancel()
+        await asyncio.wait({self._told, self._watching})  # both ends are closed now, as it seems
         self._control.close()
         return status
+
+    async def _watch(self, allowed: float) -> None:
+        """End a worker that gives no sign of life, so that another one takes its place.
+
+        Looks are counted, not seconds: where the machine has slept, nobody has missed anything.
+        """
+        await asyncio.wait({self._told})
+        if not allowed or not self.is_ready:
+            return
+        loop, missed = asyncio.get_running_loop(), 0
+        while missed * HEARTBEAT_SECONDS < allowed or self.retiring:
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    if not await loop.sock_recv(self._control, 4096):
+                        return  # it is about to end
+            except TimeoutError:
+                missed += 1
+            else:
+                missed = 0
+                await asyncio.sleep(HEARTBEAT_SECONDS / 2)
+        _log.error(
+            "worker %d hangs: its event loop has not run for %g seconds; it is killed, and writes"
+            " its stack where it can",
+            self.pid,
+            allowed,
+        )
+        self._send(signal.SIGABRT)
+        await asyncio.sleep(_STACK_SECONDS)
+        self._send(signal.SIGKILL)
 
     def _send(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -6,10 +6,16 @@ import dataclasses
 import json
 from typing import Self
 
-__all__ = ["READY", "WorkerSettings"]
+__all__ = ["HEARTBEAT", "HEARTBEAT_SECONDS", "READY", "WorkerSettings"]
 
 READY = b"1"
 """What a worker sends once it takes requests."""
+
+HEARTBEAT = b"."
+"""What a worker sends from then on, as long as its event loop runs."""
+
+HEARTBEAT_SECONDS = 1.0
+"""How often."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +30,7 @@ class WorkerSettings:
         drain: Seconds in which readiness is denied, and all served, before the worker stops.
         linger: Seconds in which open connections are still read once the worker stops.
         graceful_timeout: Seconds that requests may take once the worker stops.
+        worker_timeout: Seconds after which a worker that hangs is replaced; 0 for never.
         access_log: Whether each request is a line in the log.
         proxy_headers: Whether to believe what a proxy says about clients.
         forwarded_allow_ips: The addresses of proxies that are believed.
@@ -42,6 +49,7 @@ class WorkerSettings:
     drain: float = 0
     linger: float = 0
     graceful_timeout: float = 30
+    worker_timeout: float = 0
     access_log: bool = True
     proxy_headers: bool = False
     forwarded_allow_ips: str = "127.0.0.1"

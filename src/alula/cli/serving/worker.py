@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import logging
 import signal
 import socket
@@ -19,8 +20,8 @@ from alula.cli.listing import process_local_services
 from alula.cli.serving.announcing import announce
 from alula.cli.serving.certificates import check_certificate
 from alula.cli.serving.failing import failing
-from alula.cli.serving.settings import READY, WorkerSettings
-from alula.cli.terminal import FAILURE, complain
+from alula.cli.serving.settings import HEARTBEAT, HEARTBEAT_SECONDS, READY, WorkerSettings
+from alula.cli.terminal import FAILURE, USAGE, complain
 from alula.express import WebApplication, access_log, request_id
 from alula.express.server import Server, quickest_loop
 from alula.listening import adopt
@@ -34,6 +35,7 @@ _log = logging.getLogger("alula.serve")
 
 def main() -> None:
     """Work as a process: the first argument of the command line is the text of its settings."""
+    faulthandler.enable()  # where it hangs, SIGABRT has it write its stack
     raise SystemExit(work(WorkerSettings.from_text(sys.argv[1])))
 
 
@@ -55,7 +57,7 @@ def work(settings: WorkerSettings) -> int:
         except Exception as error:  # noqa: BLE001  # the code of the user
             if not settings.development:
                 tell(error)
-                return FAILURE
+                return USAGE if isinstance(error, Missing) else FAILURE
             app = _failing(error)
         with asyncio.Runner(loop_factory=quickest_loop()) as runner:
             return runner.run(_Life(app, settings, sock, control).live())
@@ -127,11 +129,14 @@ class _Life:
         loop.add_signal_handler(signal.SIGTERM, self._stop)
         loop.add_reader(self._control, self._retire)
         leaving = loop.create_task(self._leave.wait())
+        beating = None
         try:
             server = await _unless(leaving, self._start())
             if server is None:
                 return 0
             self._control.send(READY)
+            if self._settings.worker_timeout:
+                beating = loop.create_task(self._beat())
             if self._settings.announce:
                 announce(self._app, server)
             # From here on: what the first start loads takes its time, and keeps nobody waiting.
@@ -145,11 +150,21 @@ class _Life:
         finally:
             loop.remove_reader(self._control)
             leaving.cancel()
+            if beating is not None:
+                beating.cancel()
         return 0
 
     def _watch_loop(self) -> contextlib.AbstractContextManager[Any]:
         seconds = self._settings.watch_loop
         return LoopWatchdog(seconds) if seconds else contextlib.nullcontext()
+
+    async def _beat(self) -> None:
+        """Tell again and again that the event loop runs."""
+        self._control.setblocking(False)
+        while True:
+            with contextlib.suppress(OSError):  # nobody listens, or they have not for long
+                self._control.send(HEARTBEAT)
+            await asyncio.sleep(HEARTBEAT_SECONDS)
 
     def _stop(self) -> None:
         """End with all the others: let those know that send requests here."""
