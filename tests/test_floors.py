@@ -21,6 +21,7 @@ FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "compose", "routes", "late_start", "json_forms"], 1),
     **dict.fromkeys(["bundle", "hook_notes", "request_ids", "listening", "stacks"], 1),
     "configuration": 1,
+    "service_object": 2,
     **dict.fromkeys(["external", "query", "context", "logs", "watchdog"], 2),
     **dict.fromkeys(["http", "hooks", "events"], 3),
     "service": 4,

@@ -728,7 +728,7 @@ class TestWhatIsAwaited:
         assert trace == ["lambda", "object", "method", "partial"]
 
     async def test_what_a_hook_returns_otherwise_is_let_go(self, messages):
-        messages.hooks(before=[lambda context: context, lambda context: {"result": "no"}])
+        messages.hooks(before=[lambda context: context, lambda context: 5])
         assert (await messages.find())["trace"] == ["service"]
 
     async def test_a_function_that_makes_hooks_and_was_not_called_is_found_out(self, messages):

@@ -6,10 +6,12 @@ It wires and does nothing else, and works without any web server.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -18,12 +20,17 @@ from alula.events import EventEmitter
 from alula.hooks import Hookable, check_hook
 from alula.routes import Match, RouteTable, strip_slashes
 from alula.service import ServiceHandle
-from alula.types import STANDARD_METHODS
+from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, UNSET
 
 __all__ = ["App"]
 
 _log = logging.getLogger("alula")
 _LIFE = ("setup", "teardown")
+_OF_THE_WEB = frozenset({"run", "listen", "serve", "post", "put", "patch", "delete", "all"})
+_HINT = (
+    "middleware and routes belong to a web application: app = express(App()), with"
+    " `from alula.express import express`"
+)
 
 
 class App(EventEmitter, Hookable):
@@ -37,6 +44,7 @@ class App(EventEmitter, Hookable):
         settings: Settings by name.
         services: Handles by path.
         routes: The same with their placeholders, as requests find them.
+        front: What services and hooks get as the application: itself, or what `express` made of it.
         is_ready: Whether `setup` has finished, and `teardown` not begun since.
     """
 
@@ -46,6 +54,7 @@ class App(EventEmitter, Hookable):
         if debug is None:
             debug = os.environ.get("ALULA_DEBUG", "").lower() in {"1", "true", "yes", "on"}
         self.settings: dict[str, Any] = {}
+        self.front: Any = self
         self.services: dict[str, ServiceHandle] = {}
         self.debug = debug
         self.routes: RouteTable[ServiceHandle] = RouteTable()
@@ -59,6 +68,21 @@ class App(EventEmitter, Hookable):
     def __repr__(self) -> str:
         return f"the application ({len(self.services)} services)"
 
+    def __getattr__(self, name: str) -> Any:
+        hint = ""
+        if name in _OF_THE_WEB:
+            hint = (
+                "; it serves no HTTP by itself. Make a web application of it:"
+                " app = express(App()), with `from alula.express import express`"
+            )
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name)
+
+    def present_as(self, front: Any) -> None:
+        """Let services and hooks get ``front`` as the application; `express` calls this."""
+        self.front = front
+        for handle in self.services.values():
+            handle.app = front
+
     # -- settings ------------------------------------------------------------------------------
 
     def set(self, name: str, value: Any) -> Self:
@@ -66,8 +90,14 @@ class App(EventEmitter, Hookable):
         self.settings[name] = value
         return self
 
-    def get(self, name: str) -> Any:
-        """Return a setting, None where it was never set."""
+    def get(self, name: str, *handlers: Any) -> Any:
+        """Return a setting, None where it was never set.
+
+        Raises:
+            TypeError: This is a route, which belongs to a web application.
+        """
+        if handlers or not isinstance(name, str) or name.startswith("/"):
+            raise TypeError(f"get({name!r}, ...) is a route; {_HINT}")
         return self.settings.get(name)
 
     def configure(self, function: Callable[[Self], Any]) -> Self:
@@ -81,6 +111,15 @@ class App(EventEmitter, Hookable):
                 f"configure({function!r}): a plugin is a function that takes the application, and"
                 " that is called here, not before"
             )
+        try:
+            inspect.signature(function).bind("app")
+        except ValueError:  # built-in functions may have no signature to look at
+            pass
+        except TypeError:
+            raise TypeError(
+                f"configure({name_of(function)}): a plugin is a function of (app); middleware is"
+                " registered by app.use(middleware)"
+            ) from None
         result = function(self)
         if hasattr(result, "__await__"):
             if asyncio.iscoroutine(result):
@@ -96,7 +135,7 @@ class App(EventEmitter, Hookable):
     def use(
         self,
         path: str,
-        service: Any,
+        service: Any = UNSET,
         *,
         methods: Iterable[str] | None = None,
         events: Iterable[str] | None = None,
@@ -118,7 +157,9 @@ class App(EventEmitter, Hookable):
             ValueError: The path is taken, or a listed method does not exist.
         """
         if not isinstance(path, str):
-            raise TypeError(f"use(path, service) takes a path first, not {path!r}")
+            raise TypeError(f"use(path, service) takes a path first, not {path!r}; {_HINT}")
+        if service is UNSET:
+            raise TypeError(f"use({path!r}) has no service: use({path!r}, service)")
         path = strip_slashes(path)
         if isinstance(service, App):
             if methods is not None or events is not None:
@@ -126,22 +167,36 @@ class App(EventEmitter, Hookable):
                     f"the services of the application at {path!r} have methods and events of their"
                     " own; give these where the services are registered"
                 )
-            for below, handle in list(service.services.items()):
-                self.use(f"{path}/{below}", handle)
-            return self
-        handle = ServiceHandle(
-            self, path, service, methods=methods, events=events, app_hooks=self.hook_table
-        )
-        try:
-            self.routes.add(path, handle)
-        except ValueError as error:
-            raise ValueError(f"can not register a service at {path!r}: {error}") from None
-        self.services[path] = handle
-        if self._is_set_up and callable(getattr(handle.service, "setup", None)):
-            handle.start_late(lambda: self._set_up(handle))
-        elif self._is_set_up:
-            self._up[handle] = None
+            below = list(service.services.items())
+            handles = [self._handle(f"{path}/{name}", handle) for name, handle in below]
+        else:
+            handles = [self._handle(path, service, methods, events)]
+        self._register(handles)
         return self
+
+    def _handle(self, path: str, service: Any, methods: Any = None, events: Any = None) -> Any:
+        path = strip_slashes(path)
+        return ServiceHandle(
+            self.front, path, service, methods=methods, events=events, app_hooks=self.hook_table
+        )
+
+    def _register(self, handles: list[ServiceHandle]) -> None:
+        """Register handles, all of them or none."""
+        for at, handle in enumerate(handles):
+            try:
+                self.routes.add(handle.path, handle)
+            except ValueError as error:
+                for added in handles[:at]:
+                    self.routes.remove(added.path)
+                raise ValueError(f"cannot register a service at {handle.path!r}: {error}") from None
+        for handle in handles:
+            self.services[handle.path] = handle
+            if isinstance(handle.service, ServiceHandle):
+                handle.service.attach(handle)
+            if self._is_set_up and callable(getattr(handle.service, "setup", None)):
+                handle.start_late(partial(self._set_up, handle))
+            elif self._is_set_up:
+                self._up[handle] = None
 
     def service(self, path: str) -> ServiceHandle:
         """Return the handle of the service at a path.
@@ -172,12 +227,21 @@ class App(EventEmitter, Hookable):
         handle = self.service(path)
         del self.services[handle.path]
         self.routes.remove(handle.path)
+        if isinstance(handle.service, ServiceHandle):
+            handle.service.detach(handle)
         await handle.drain()
         if handle in self._up:
             del self._up[handle]
             await _call_life("teardown", self, handle)
             await handle.drain()
         return handle.service
+
+    def _check_event(self, event: str) -> None:
+        if event in EVENT_OF_METHOD.values():
+            raise ValueError(
+                f"an application emits no {event!r}, its services do; listen to one of them:"
+                f" app.service(path).on({event!r}, listener)"
+            )
 
     # -- hooks ---------------------------------------------------------------------------------
 
@@ -267,7 +331,7 @@ class App(EventEmitter, Hookable):
             reached = True
             await core()
 
-        context = SimpleNamespace(app=self, server=server, method=name)
+        context = SimpleNamespace(app=self.front, server=server, method=name)
         await compose(self._life_hooks[name], last)(context)
         if not reached:
             raise RuntimeError(f"a {name} hook of {self!r} did not await next()")
@@ -315,6 +379,6 @@ class App(EventEmitter, Hookable):
 
 async def _call_life(name: str, app: App, handle: ServiceHandle) -> None:
     function: Any = getattr(handle.service, name, None)
-    result: Any = function(app, handle.path) if callable(function) else None
+    result: Any = function(app.front, handle.path) if callable(function) else None
     if hasattr(result, "__await__"):
         await result

@@ -40,6 +40,9 @@ class Next:
         self.pending = self._inner(*self._args)
         return self.pending
 
+    def returned(self, layer: Layer, value: Any) -> None:
+        """Take note that ``layer`` returned a value; here it may, and nobody uses it."""
+
     def unused(self, layer: Layer) -> None:
         """Take note that ``layer`` has ended and did not call its ``next``; here it need not."""
 
@@ -68,6 +71,8 @@ async def enter(layer: Layer, args: tuple[Any, ...], following: Next) -> None:
     result = layer(*args, following)
     while result is not None and hasattr(result, "__await__"):
         result = await result
+    if result is not None:
+        following.returned(layer, result)
     pending = following.pending
     if pending is None:
         following.unused(layer)

@@ -227,11 +227,16 @@ class Params:
         return f"Params({', '.join(shown)})"
 
     def keys(self) -> Iterator[str]:
-        """Return the names that were set, so that ``{**params}`` works."""
+        """Return the names that were set, so that ``{**params}`` works.
+
+        Which service has checked the credentials (``authenticated_by``) stays with the params: a
+        mapping of them may become a result, and the service is not one.
+        """
         undeclared = self._undeclared  # a mapping of the same does not launder them
         return (
             name if name in _DECLARED or name in undeclared else _AttributeName(name)
             for name in self.__dict__
+            if name != "authenticated_by"
         )
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -341,12 +346,14 @@ class HookContext:
         error: The exception, in error hooks. One that sets ``result`` there recovers the call.
         event: The event to emit after the call, None for none.
         http: ``status``, ``headers`` and ``location`` of the HTTP answer.
+        caller: The handle of the application that this one is part of, where the call came by it.
     """
 
     type: str = "around"
     result: Any = UNSET
     dispatch: Any = UNSET
     error: BaseException | None = None
+    caller: Any = None
 
     def __init__(
         self,

@@ -42,14 +42,44 @@ class EventEmitter:
         """Call ``listener`` whenever ``event`` is emitted; also ``@service.on("created")``.
 
         Raises:
-            TypeError: The event is no name.
+            TypeError: The event is not a name, or the listener not a function that fits.
+            ValueError: Nothing here emits such an event.
         """
+        return self._listen("on", event, listener)
+
+    @overload
+    def once(self, event: str, listener: Listener) -> Listener: ...
+    @overload
+    def once(self, event: str) -> Callable[[Listener], Listener]: ...
+    def once(self, event: str, listener: Any = None) -> Any:
+        """Call ``listener`` the next time that ``event`` is emitted, and not again.
+
+        Raises:
+            TypeError: The event is not a name, or the listener not a function that fits.
+            ValueError: Nothing here emits such an event.
+        """
+        return self._listen("once", event, listener)
+
+    def _listen(self, how: str, event: str, listener: Any) -> Any:
         if not isinstance(event, str):
-            raise TypeError(f"on({event!r}): an event is a name, such as @service.on('created')")
+            raise TypeError(
+                f"{how}({event!r}): an event is a name, such as @service.{how}('created')"
+            )
+        self._check_event(event)
         if listener is None:
-            return lambda function: self.on(event, function)
-        self._listeners.setdefault(event, []).append(listener)
+            return lambda function: self._listen(how, event, function)
+        if not callable(listener):
+            raise TypeError(f"{how}({event!r}, {listener!r}): a listener is a function")
+        self._check_listener(event, listener)
+        called = listener if how == "on" else _Once(self, event, listener)
+        self._listeners.setdefault(event, []).append(called)
         return listener
+
+    def _check_event(self, event: str) -> None:
+        """Refuse the name of an event that nothing here emits; subclasses know which these are."""
+
+    def _check_listener(self, event: str, listener: Callable[..., Any]) -> None:
+        """Refuse a listener that cannot take what an event brings."""
 
     def off(self, event: str, listener: Callable[..., Any] | None = None) -> None:
         """Stop calling one listener of an event, or all of them."""
@@ -123,6 +153,31 @@ def _described(names: Mapping[str, Any]) -> str:
 
 describe_frames(EventEmitter.emit, _described)
 describe_frames(_finish, _described)
+
+
+class _Once:
+    """A listener that stops listening before it is called; it equals the one that it calls."""
+
+    def __init__(self, emitter: EventEmitter, event: str, listener: Callable[..., Any]) -> None:
+        self._emitter, self._event, self._listener = emitter, event, listener
+        self.__qualname__ = getattr(listener, "__qualname__", type(listener).__qualname__)
+        self.__module__ = getattr(listener, "__module__", __name__)
+
+    def __call__(self, *values: Any) -> Any:
+        listeners = self._emitter._listeners.get(self._event, [])  # noqa: SLF001  # one room
+        kept = [listener for listener in listeners if listener is not self]
+        if len(kept) == len(listeners):  # an event that it was called for emitted it again
+            return None
+        if kept:
+            self._emitter._listeners[self._event] = kept  # noqa: SLF001
+        else:
+            del self._emitter._listeners[self._event]  # noqa: SLF001
+        return self._listener(*values)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other == self._listener
+
+    __hash__ = None  # type: ignore[assignment]  # it equals another function
 
 
 class HeldEvents:

@@ -10,11 +10,12 @@ returns an awaitable is waited for.
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from alula.compose import Layer, Next, compose, enter, name_of
-from alula.context import HookContext
+from alula.context import HookContext, Params
 from alula.errors import MethodNotAllowed
 from alula.hook_notes import notes_on
 from alula.stacks import describe_frames
@@ -129,6 +130,9 @@ class _HookNext(Next):
         self.pending = self._inner(context)
         return self.pending
 
+    def returned(self, layer: Layer, value: Any) -> None:
+        _check_returned("around", layer, value, self._args[0])
+
     def unused(self, layer: Layer) -> None:
         context: HookContext = self._args[0]
         if context.result is UNSET:
@@ -194,6 +198,12 @@ class Hookable:
     def _decorator(self, kind: str, methods: tuple[str, ...]) -> Callable[[Any], Any]:
         if methods and callable(methods[0]):
             raise TypeError(f'write @service.{kind}() or @service.{kind}("create"), with brackets')
+        for method in methods:
+            if not isinstance(method, str):
+                raise TypeError(
+                    f"{kind}({method!r}): name the methods one by one, not in a list or mapping:"
+                    f' @service.{kind}("create", "patch")'
+                )
 
         def register(hook: Hook) -> Hook:
             self.hooks({kind: {method: [hook] for method in methods or (EVERY_METHOD,)}})
@@ -319,11 +329,8 @@ async def _run_hooks(kind: str, hooks: Sequence[Hook], context: HookContext) -> 
             result = hook(context)
             while result is not None and hasattr(result, "__await__"):
                 result = await result
-            if result is not None and inspect.isfunction(result):
-                raise TypeError(
-                    f"{kind} hook {name_of(hook)} returned a function; if it makes hooks, call"
-                    f" it where it is registered: {name_of(hook)}(...)"
-                )
+            if result is not None:
+                _check_returned(kind, hook, result, context)
     finally:
         context.type = "around"
 
@@ -340,6 +347,46 @@ describe_frames(
     _run_hooks,
     lambda names: f"{names['kind']} hook {name_of(names['hook'])} of {names['context'].service!r}",
 )
+
+
+_ADVICE: Final = {
+    "before": "set what it changes: context.data = ..., context.params.query = ...,"
+    " context.result = ... to answer in place of the method",
+    "after": "set what it changes: context.result = ...",
+    "error": "set what it changes: context.error = ..., or context.result = ... to recover",
+    "around": "set what it changes, such as context.data before `await next()` and context.result"
+    " after it",
+}
+
+
+_MEANT: Final = (Mapping, list, tuple, BaseException, HookContext, Params, types.FunctionType)
+
+
+def _check_returned(kind: str, hook: Hook, value: Any, context: HookContext) -> None:
+    """Refuse what a hook returned where it was meant to do something: it would be lost.
+
+    Raises:
+        TypeError: It is of a kind that somebody meant for something, such as new data or an error
+            that was to be raised. The message says what to write. Other values, such as those of
+            a lambda that calls a function, are let go, and so is the context.
+    """
+    if value is context or not (value is False or isinstance(value, _MEANT)):
+        return
+    advice = _ADVICE[kind]
+    if inspect.isfunction(value):
+        advice = f"if it makes hooks, call it where it is registered: {name_of(hook)}(...)"
+    elif isinstance(value, BaseException):
+        advice = f"to refuse the call, raise it: raise {type(value).__name__}(...)"
+    elif value is False:
+        advice = 'to refuse the call, raise an error: raise Forbidden("...")'
+    raise TypeError(
+        f"{kind} hook {name_of(hook)} returned {_a(type(value).__name__)}, which is not used;"
+        f" {advice} (`{context.method}` of {context.service!r})"
+    )
+
+
+def _a(name: str) -> str:
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def _by_kind(hooks: Any, kinds: dict[str, Any]) -> dict[str, Any]:

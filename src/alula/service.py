@@ -10,17 +10,17 @@ from collections.abc import (
     Coroutine,
     Iterable,
     Mapping,
-    Sequence,
-    Set,
 )
-from typing import Any, ClassVar, Final, TypeAlias, Unpack
+from typing import Any, ClassVar, TypeAlias, Unpack
 
 from alula.bundle import ServiceBundle
+from alula.compose import name_of
 from alula.context import GivenParams, HookContext, Params
 from alula.errors import MethodNotAllowed
 from alula.events import EventEmitter, emit_when_due, loop_is_running
 from alula.hooks import Hookable, HookTable
 from alula.late_start import LateStart
+from alula.service_object import check_object, custom_events_of, read_names
 from alula.stacks import describe_frames
 from alula.types import EVENT_OF_METHOD, ID_METHODS, STANDARD_METHODS, UNSET, Id
 
@@ -30,62 +30,24 @@ Given: TypeAlias = Params | Mapping[str, Any] | None
 RawQuery: TypeAlias = Mapping[str, Any] | None
 Run: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
 
-# Names that no custom method can have, beside those of the handle's own methods.
-_TAKEN: Final = frozenset(
-    {
-        "all",
-        "app",
-        "events",
-        "hook_table",
-        "methods",
-        "path",
-        "record_schema",
-        "secret_ids",
-        "service",
-    }
-    | {"setup", "teardown"}
-)
-
 
 def check_service(path: str, service: object, methods: Collection[str] | None) -> tuple[str, ...]:
     """Return the standard methods that an object has.
 
     Raises:
-        TypeError: The object can not be a service.
+        TypeError: The object cannot be a service, or a method takes other arguments.
         ValueError: A listed method does not exist, or its name is taken.
     """
-    if isinstance(service, type):
-        raise TypeError(
-            f"the service at {path!r} is the class {service.__name__}; register an instance:"
-            f" {service.__name__}()"
-        )
-    if service is None or isinstance(service, Mapping | Sequence | Set):
-        raise TypeError(
-            f"the service at {path!r} is {service!r}; a service is an object with methods"
-        )
-    if _takes_requests(type(service)):
-        raise TypeError(
-            f"the object at {path!r} ({type(service).__name__}) takes requests itself, and is no"
-            " service; mount it on the web application: express(app).use(path, it)"
-        )
-    found = tuple(name for name in STANDARD_METHODS if _has(service, name))
+    if not isinstance(service, ServiceHandle):
+        return check_object(path, service, methods, dir(ServiceHandle))
+    has = service.hook_methods()
     for name in methods or ():
-        if name not in STANDARD_METHODS and (
-            name.startswith("_") or name in _TAKEN or hasattr(ServiceHandle, name)
-        ):
-            raise ValueError(f"the service at {path!r} lists `{name}`; that name is Alula's own")
-        if not _has(service, name):
+        if name not in has:
             raise ValueError(
-                f"the service at {path!r} lists the method `{name}`, but {type(service).__name__}"
-                " has none of that name"
+                f"the service at {path!r} lists the method `{name}`, but {service!r} has none of"
+                " that name"
             )
-    if not found and not methods:
-        raise TypeError(
-            f"the object at {path!r} ({type(service).__name__}) has no service method;"
-            f" define one of {', '.join(STANDARD_METHODS)},"
-            " or list custom ones: use(path, service, methods=[...])"
-        )
-    return found
+    return tuple(name for name in STANDARD_METHODS if name in has)
 
 
 class ServiceHandle(EventEmitter, Hookable):
@@ -105,6 +67,8 @@ class ServiceHandle(EventEmitter, Hookable):
             says so by an attribute of this name.
     """
 
+    events: tuple[str, ...]
+    _emitted_by_service: frozenset[str]
     _elsewhere: ClassVar[Mapping[str, str]] = {}
     """How names are spelled that callers take for params, where they belong in another param."""
 
@@ -126,13 +90,20 @@ class ServiceHandle(EventEmitter, Hookable):
         self.service = service = bundle.service
         self.record_schema = bundle.schema
         self.secret_ids = getattr(service, "secret_ids", False) is True
-        listed = _names("methods", path, methods)
+        listed = read_names("methods", path, methods)
         if listed is None and isinstance(service, ServiceHandle):
             listed = service.methods
         standard = check_service(path, service, listed)
         self.methods: tuple[str, ...] = standard if listed is None else listed
-        custom = _names("events", path, events) if events is not None else _events_of(service)
-        self.events = tuple(dict.fromkeys((*EVENT_OF_METHOD.values(), *(custom or ()))))
+        if isinstance(service, ServiceHandle):
+            named = (*service.events, *(read_names("events", path, events) or ()))
+            self._emitted_by_service = service._emitted_by_service  # noqa: SLF001
+        else:
+            own = custom_events_of(service) if events is None else events
+            named = read_names("events", path, own) or ()
+            self._emitted_by_service = frozenset(EVENT_OF_METHOD.values()) & {*named}
+        self.events = tuple(dict.fromkeys((*EVENT_OF_METHOD.values(), *named)))
+        self._outer: tuple[ServiceHandle, ...] = ()  # of applications that this one is part of
         self._callable = tuple(dict.fromkeys((*standard, *self.methods)))
         self._app_hooks = app_hooks or HookTable()
         self._runs: dict[str, Run] = {}  # every method with its hooks and its event
@@ -256,7 +227,9 @@ class ServiceHandle(EventEmitter, Hookable):
             result, event = context.result, context.event
             if result is UNSET:
                 raise _unset(context)
-            if event is not None and event in self._listeners:
+            if event is not None and (event in self._listeners or self._outer):
+                if event in self._emitted_by_service:  # it does so itself, as it has named it
+                    return
                 items = tuple(result) if isinstance(result, list) else (result,)
                 emit_when_due(context, lambda: self._emit_each(event, items, context))
 
@@ -264,7 +237,59 @@ class ServiceHandle(EventEmitter, Hookable):
 
     def _emit_each(self, event: str, items: tuple[Any, ...], context: HookContext) -> None:
         for item in items:
-            self.emit(event, item, context)
+            super().emit(event, item, context)
+            for outer in self._outer:
+                if outer is not context.caller:  # which emits it once its own hooks have passed
+                    outer.emit(event, item, context)
+
+    def emit(self, event: str, *values: Any) -> bool:
+        """Call the listeners of an event, also those of applications that this one is part of.
+
+        Raises:
+            RuntimeError: A listener is asynchronous and no event loop is running.
+        """
+        heard = super().emit(event, *values)
+        for outer in self._outer:
+            heard = outer.emit(event, *values) or heard
+        return heard
+
+    def attach(self, outer: ServiceHandle) -> None:
+        """Let listeners of another application's handle hear what happens here.
+
+        Args:
+            outer: The handle whose service this one is.
+        """
+        self._outer += (outer,)
+
+    def detach(self, outer: ServiceHandle) -> None:
+        """Undo `attach`."""
+        self._outer = tuple(each for each in self._outer if each is not outer)
+
+    def _check_event(self, event: str) -> None:
+        if event not in self.events:
+            from difflib import get_close_matches  # noqa: PLC0415  # only a slip pays its import
+
+            near = get_close_matches(event, self.events, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ";"
+            raise ValueError(
+                f"{self!r} emits no event {event!r}{hint} it emits {', '.join(self.events)};"
+                f" others are listed: use({self.path!r}, service, events=[{event!r}])"
+            )
+
+    def _check_listener(self, event: str, listener: Callable[..., Any]) -> None:
+        if event not in EVENT_OF_METHOD.values():  # with what, those who emit it decide
+            return
+        try:
+            signature = inspect.signature(listener)
+        except (ValueError, TypeError):  # built-in functions may have none to look at
+            return
+        try:
+            signature.bind("data", "context")
+        except TypeError:
+            raise TypeError(
+                f"the listener {name_of(listener)} for {event!r} of {self!r} takes {signature};"
+                " listeners are called with (data, context)"
+            ) from None
 
     def start_late(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Begin ``start``, the set-up of a service that was registered late; calls wait for it.
@@ -355,39 +380,9 @@ class ServiceHandle(EventEmitter, Hookable):
         return method
 
 
-def _takes_requests(kind: type) -> bool:
-    """Tell whether these are routers or applications of the web, which have a ``get`` as well."""
-    if all(callable(getattr(kind, name, None)) for name in ("use", "handle")):
-        return True
-    call: Any = getattr(kind, "__call__", None)  # noqa: B004 - its parameters are wanted
-    return inspect.isfunction(call) and "scope" in inspect.signature(call).parameters
-
-
 def _without_hooks(service: Any) -> ServiceBundle:
     schema = service.record_schema if isinstance(service, ServiceHandle) else None
     return ServiceBundle(service, {}, schema)
-
-
-def _has(service: object, name: str) -> bool:
-    if isinstance(service, ServiceHandle):
-        return name in service.hook_methods()
-    return callable(getattr(service, name, None))
-
-
-def _names(kind: str, path: str, names: Iterable[str] | None) -> tuple[str, ...] | None:
-    if isinstance(names, str):
-        raise TypeError(f"{kind} of the service at {path!r} is a string; give a list: [{names!r}]")
-    listed = None if names is None else tuple(names)
-    if not all(isinstance(name, str) for name in listed or ()):
-        raise TypeError(f"{kind} of the service at {path!r} are names, not {listed!r}")
-    return listed
-
-
-def _events_of(service: object) -> tuple[str, ...]:
-    """Return the custom events that a service names itself; ``events`` may be anything else too."""
-    events = getattr(service, "events", None)
-    names = events if isinstance(events, list | tuple) else ()
-    return tuple(name for name in names if isinstance(name, str))
 
 
 def _caller(service: Any, name: str) -> Run:
@@ -441,7 +436,7 @@ def _forwarder(handle: ServiceHandle, name: str) -> Run:
             return
         params = context.params.copy()
         there = HookContext(handle.app, handle, name, params, context.id, context.data)
-        there.http, there.event = context.http, context.event
+        there.http, there.event, there.caller = context.http, context.event, context.service
         await handle.run(there)
         context.http, context.event = there.http, there.event
         context.result, context.dispatch = there.result, there.dispatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 
 import pytest
@@ -69,7 +70,7 @@ def public(cls):
 
 
 def test_all_of_the_interface_is_there(app):
-    inner = {"drain", "hook_methods"}  # for floors below
+    inner = {"hook_methods", "present_as"}  # for floors below
     assert {name for name in public(App) - inner if not hasattr(app, name)} == set()
 
 
@@ -189,6 +190,47 @@ def test_asynchronous_plugins_are_refused(app):
         app.configure(plugin)
 
 
+async def test_hooks_and_services_get_the_very_application_that_express_returned():
+    """Also where they were registered before."""
+    seen = []
+
+    class Living(Service):
+        async def setup(self, app, path):
+            seen.append(app)
+
+        async def teardown(self, app, path):
+            seen.append(app)
+
+    async def life(context, next):
+        seen.append(context.app)
+        await next()
+
+    inner = App().use("before", Living())
+    inner.hooks(before=[lambda context: seen.append(context.app)], setup=[life], teardown=[life])
+    app = express(inner).use("behind", Living())
+    await app.setup()
+    await app.service("before").find()
+    await inner.service("behind").find()
+    await app.teardown()
+    assert len(seen) == 8
+    assert all(each is app for each in seen)
+
+
+async def test_drain_waits_for_listeners_and_leaves_readiness_alone():
+    app, heard = express(App()), []
+
+    async def listener(value):
+        await asyncio.sleep(0)
+        heard.append(value)
+
+    app.once("ready", listener)
+    app.emit("ready", 1)
+    app.emit("ready", 2)
+    await app.drain()
+    assert heard == [1]
+    assert app.phase == "starting"
+
+
 async def test_set_up_and_teardown(app):
     log = []
 
@@ -201,7 +243,7 @@ async def test_set_up_and_teardown(app):
 
     app.use("things", Living())
     assert await app.setup() is app
-    assert log == [(app.app, "things")]
+    assert log == [(app, "things")]
     assert await app.teardown() is app
     assert log[1:] == ["teardown"]
 

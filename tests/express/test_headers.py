@@ -38,6 +38,20 @@ def test_knows_what_was_not_sent(headers):
         headers["origin"]
 
 
+def test_middleware_may_set_and_delete_them(headers):
+    headers["Host"] = "other.example"
+    headers["X-New"] = "1"
+    assert (headers["host"], headers["x-new"]) == ("other.example", "1")
+    del headers["x-new"]
+    assert "x-new" not in headers
+
+
+@pytest.mark.parametrize(("name", "value"), [("x-a", 1), ("x-a", None), (1, "a"), ("x-a", b"a")])
+def test_what_is_set_is_text(headers, name, value):
+    with pytest.raises(TypeError, match=r"a header is text: req\.headers\["):
+        headers[name] = value
+
+
 def test_tells_empty_from_absent(headers):
     assert headers["x-empty"] == ""
     assert headers.get("x-empty", "other") == ""

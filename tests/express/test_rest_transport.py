@@ -273,6 +273,41 @@ class _keep_request:  # noqa: N801  # used like a function that makes middleware
         await next()
 
 
+async def test_a_body_parser_sees_the_headers_that_middleware_sets():
+    def as_json(req, res, next):
+        req.headers["Content-Type"] = "application/json"
+        return next()
+
+    app = express(App()).use(as_json, json()).configure(rest())
+    app.use("full", Full())
+    answer = await call(app, "POST", "/full", b'{"a": 1}', {"content-type": "text/plain"})
+    assert (answer.status, answer.json["data"]) == (201, {"a": 1})
+
+
+async def test_params_in_a_mapping_are_a_result():
+    class Spread:
+        async def get(self, id, params):
+            return {"id": id, **params}
+
+    async def add(req, res, next):
+        req.framework.tenant = "acme"
+        req.framework.authenticated_by = object()
+        await next()
+
+    app = express(App()).use(add).configure(rest())
+    app.use("spread", Spread())
+    answer = await call(app, url="/spread/5?a=1", headers={"x-one": "1"})
+    assert answer.json == {
+        "id": "5",
+        "query": {"a": "1"},
+        "provider": "rest",
+        "headers": {"x-one": "1"},
+        "route": {},
+        "ip": "192.0.2.7",
+        "tenant": "acme",
+    }
+
+
 async def test_the_context_of_a_call_knows_the_application_of_the_service(app):
     seen = []
 
@@ -282,7 +317,7 @@ async def test_the_context_of_a_call_knows_the_application_of_the_service(app):
     app.hooks(before=[note])
     await call(app, url="/full/5")
     await app.service("full").get("5")
-    assert seen == [(app.app, "full", "get", "5")] * 2
+    assert seen == [(app, "full", "get", "5")] * 2
 
 
 # -- bodies ----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from tests.express.asgi_client import call
 
 from alula.errors import BadRequest
 from alula.express import Router, express
+from alula.express.routing import singleton
 
 
 def where(req):
@@ -388,17 +389,17 @@ async def test_it_runs_before_all_that_is_registered():
     log, app = [], express()
     app.use(counted(log))
     app.all("/", lambda req, res: res.end())
-    app.begin_with(named("first", log), named("never", log))
+    app.begin_with(named("first", log), named("second", log))
     await twice(app)
-    assert log == ["first", "other"] * 2
+    assert log == ["first", "second", "other"] * 2
 
 
 async def test_one_of_its_kind_stays_and_the_next_comes_behind_it():
     log, app = [], express()
     app.use(lambda req, res, go_on: (log.append("head"), go_on())[1])
-    app.use(named("own", log))
+    app.use(singleton("named", named("own", log)))
     app.all("/", lambda req, res: res.end())
-    app.begin_with(named("never", log), counted(log))
+    app.begin_with(singleton("named", named("never", log)), counted(log))
     await twice(app)
     assert log == ["head", "own", "other"] * 2
 

@@ -286,7 +286,7 @@ async def test_the_lifespan_sets_up_and_tears_down():
         async def teardown(self, app, path):
             log.append("teardown")
 
-    app = express(App())
+    app = express(App()).configure(rest())
     app.use("service", Service())
     async with living(app) as life:
         assert log == ["setup"]
@@ -306,7 +306,7 @@ async def test_a_lifespan_that_fails_says_where_and_why(stage):
         async def teardown(self, app, path):
             raise RuntimeError("no database")
 
-    app = express(App())
+    app = express(App()).configure(rest())
     app.use("service", Service())
     life = Lifespan(app)
     for asked in ("startup", "shutdown")[: 1 if stage == "startup" else 2]:

@@ -398,4 +398,7 @@ def _with_range(query: Query, limit: int | None, skip: int) -> Query:
 
 
 def _not_found(id: Id) -> NotFound:
-    return NotFound(f"No record found for id '{id}'")
+    message = f"No record found for id '{id}'"
+    if isinstance(id, Mapping | list):  # by code alone: from outside, an id is text
+        message += "; an id is a single value, and what selects records is query={...}"
+    return NotFound(message)

@@ -16,6 +16,7 @@ from alula.compose import name_of
 from alula.events import EventEmitter
 from alula.hooks import Hookable
 from alula.routes import strip_slashes
+from alula.service import ServiceHandle
 from alula.types import STANDARD_METHODS
 
 __all__ = ["Client", "create_client"]
@@ -160,6 +161,8 @@ class Client(EventEmitter, Hookable):
         )
         if isinstance(service, RestService):
             self.services[path].declare(methods or ())
+        elif isinstance(service, ServiceHandle):
+            service.attach(self.services[path])
         return self
 
     # -- hooks ---------------------------------------------------------------------------------

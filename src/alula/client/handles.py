@@ -40,6 +40,13 @@ class ClientService(ServiceHandle):
         "signal": "connection={'signal': ...}",
     }
 
+    def _check_event(self, event: str) -> None:
+        """Refuse slips alone: which other events a server emits, nobody knows here."""
+        from difflib import get_close_matches  # noqa: PLC0415  # slow to load, and seldom needed
+
+        if event in self.events or get_close_matches(event, self.events, 1, 0.75):
+            super()._check_event(event)
+
     def declare(self, methods: Iterable[str]) -> None:
         """Add custom methods; those that are there already stay as they are.
 

@@ -10,6 +10,7 @@ from alula.express.classify import Kind, kind_of
 from alula.express.routing import Router, flatten
 from alula.express.service_route import ServiceRoute
 from alula.express.web import WebApplication
+from alula.hooks import HookTable
 from alula.routes import Match
 from alula.service import ServiceHandle
 
@@ -26,11 +27,15 @@ class ExpressApplication(WebApplication):
     Attributes:
         app: The application below.
         service_routes: The middleware around each service that has some.
+        transports: Names of what carries calls to the services, such as ``"rest"``. Plugins that
+            bring a transport add its name.
     """
 
     def __init__(self, app: App, existing: Any = None) -> None:
         super().__init__(existing)
         self.app = app
+        app.present_as(self)
+        self.transports: list[str] = []
         self.settings = app.settings
         self.service_routes: dict[ServiceHandle, ServiceRoute] = {}
 
@@ -130,9 +135,25 @@ class ExpressApplication(WebApplication):
         """Register an error hook for all services."""
         return self.app.error(*methods)
 
+    @property
+    def hook_table(self) -> HookTable:
+        """The hooks around the methods of all services."""
+        return self.app.hook_table
+
     def on(self, event: str, listener: Any = None) -> Any:
         """Listen to an event of the application."""
         return self.app.on(event, listener)
+
+    def once(self, event: str, listener: Any = None) -> Any:
+        """Listen to an event of the application once."""
+        return self.app.once(event, listener)
+
+    async def drain(self) -> None:
+        """Wait until listeners that were begun have ended (see `App.drain`).
+
+        Readiness is `WebApplication.announce_shutdown`.
+        """
+        await self.app.drain()
 
     def off(self, event: str, listener: Callable[..., Any] | None = None) -> None:
         """Stop listening."""
@@ -170,6 +191,15 @@ class ExpressApplication(WebApplication):
 
     async def _tear_down(self) -> None:
         await self.app.teardown()
+
+    def _check_transport(self) -> None:
+        reachable = [path for path, handle in self.services.items() if handle.methods]
+        if reachable and not self.transports:
+            raise RuntimeError(
+                f"nothing carries calls to the services {', '.join(map(repr, reachable))}: write"
+                " app.configure(rest()), behind the body parsers. Services that only this program"
+                " calls are closed to the outside: app.use(path, service, methods=[])"
+            )
 
 
 @overload

@@ -58,7 +58,8 @@ def kind_of(item: Any) -> Kind:
         return Kind.SERVICE
     raise TypeError(
         f"{name_of(item)}{signature} fits nothing that can be used: middleware takes (req, res,"
-        " next), error middleware (error, req, res, next), a handler (req, res)"
+        " next), error middleware (error, req, res, next), a handler (req, res); a plugin takes"
+        " (app), and goes to app.configure(plugin)"
         + (f"; call it to get middleware: {name_of(item)}()" if _is_factory(signature) else "")
     )
 

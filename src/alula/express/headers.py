@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, MutableMapping
 
 __all__ = ["Headers"]
 
@@ -32,11 +32,14 @@ _FIRST_ONLY = frozenset(
 )
 
 
-class Headers(Mapping[str, str]):
+class Headers(MutableMapping[str, str]):
     """Names in lower case to values; look-ups take any case.
 
     A header that is sent several times is joined by ``", "``, except for those that can only
     stand once: of these the first counts.
+
+    Middleware may set and delete them: what runs behind it (body parsers, services) reads that. An
+    ASGI application that is mounted gets them as they were sent.
 
     Args:
         raw: The headers of an ASGI scope, whose names are in lower case.
@@ -64,6 +67,14 @@ class Headers(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         return self._all()[name.lower()]
+
+    def __setitem__(self, name: str, value: str) -> None:
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"a header is text: req.headers[{str(name)!r}] = ..., not {value!r}")
+        self._all()[name.lower()] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._all()[name.lower()]
 
     # Names in any case, and values are text alone.
     def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]

@@ -44,6 +44,7 @@ def rest(
     def configure(app: ExpressApplication) -> None:
         if not isinstance(app, ExpressApplication):
             raise TypeError(f"rest() configures what express(App()) returns, not {app!r}")
+        app.transports.append("rest")
         if cancel_on_disconnect:
             app.add(Step(_cancel_calls, claims=True, concerns=never))
         app.add(Step(proof_reader(app.app), claims=True, concerns=never))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 from alula.compose import Layer
 from alula.express.body_reader import BodyParser
@@ -15,7 +16,9 @@ from alula.express.pattern import Pattern
 from alula.express.request import Request
 from alula.express.response import Response
 
-__all__ = ["Router", "flatten", "step_of"]
+__all__ = ["Router", "flatten", "singleton", "step_of"]
+
+M = TypeVar("M", bound=Callable[..., Any])
 
 
 class Router:
@@ -109,16 +112,21 @@ class Router:
     def begin_with(self, *middleware: Any) -> Self:
         """Have middleware run before all that is registered, in the order that is given.
 
-        One that is there already, made by the same function, stays what and where it is; those
-        that follow here come behind it then.
+        Middleware of which an application needs one only says so by a name (`singleton`). One
+        that is there already stays where it is; those that follow here come behind it then.
 
         Raises:
-            TypeError: Something is no middleware.
+            TypeError: Something is not middleware.
         """
         for steps in (self._steps, self._bodyless):
             at = 0
             for step in map(step_of, middleware):
-                same = [i for i, each in enumerate(steps) if _code(each) is _code(step)]
+                name = singleton_name(step.function)
+                same = [
+                    i
+                    for i, each in enumerate(steps)
+                    if name is not None and singleton_name(each.function) == name
+                ]
                 if not same:
                     steps.insert(at, step)
                 at = (same or [at])[0] + 1
@@ -213,9 +221,26 @@ class _Place:
             req.path, req.base_url, req.params = outer
 
 
-def _code(step: Step) -> Any:
-    """Return what all functions have in common that one function has made."""
-    return getattr(step.function, "__code__", step.function)
+_SINGLETONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def singleton(name: str, middleware: M) -> M:
+    """Note that an application needs one of this middleware only; return it.
+
+    Args:
+        name: What all of its kind are called.
+        middleware: A function.
+    """
+    _SINGLETONS[middleware] = name
+    return middleware
+
+
+def singleton_name(middleware: Any) -> str | None:
+    """Return the name that `singleton` noted, None for other middleware."""
+    try:
+        return _SINGLETONS.get(middleware)
+    except TypeError:  # nothing can be noted about it
+        return None
 
 
 def flatten(items: Iterable[Any]) -> list[Any]:

@@ -225,16 +225,19 @@ class WebApplication(Router):
 
     @property
     def phase(self) -> str:
-        """``"starting"``, ``"ready"``, or ``"draining"`` since `drain`: what readiness tells."""
+        """What readiness tells: ``"starting"``, ``"ready"``, or ``"draining"``.
+
+        It is draining since `announce_shutdown`.
+        """
         if self._is_draining:
             return "draining"
         return "ready" if self.is_ready else "starting"
 
-    def drain(self) -> None:
-        """Tell load balancers to send nothing more: readiness is a 503 from here on.
+    def announce_shutdown(self) -> None:
+        """Tell load balancers to send nothing more: readiness is a 503 until the next start.
 
-        All that comes is served as before. Whoever stops a server without losing a request calls
-        this, waits until the balancers have asked, and closes the server then.
+        Requests are served as before. To stop a server without losing a request, call this, wait
+        until the balancers have asked, and close the server then.
         """
         self._is_draining = True
 
@@ -333,6 +336,7 @@ class WebApplication(Router):
     async def _lived(self, server: Any) -> AsyncIterator[None]:
         """Be set up; with the lifespan of the existing application around that."""
         self._is_draining = False
+        self._check_transport()
         async with AsyncExitStack() as stack:
             if self._existing is not None:
                 self._state = await stack.enter_async_context(self._existing.lifespan())
@@ -342,6 +346,9 @@ class WebApplication(Router):
 
     async def _tear_down(self) -> None:
         """Undo what `setup` has done."""
+
+    def _check_transport(self) -> None:
+        """Refuse to start where services cannot be reached; there are none here."""
 
     def _is_served(self) -> bool:
         self._servers = [server for server in self._servers if not server.is_closed()]

@@ -116,7 +116,7 @@ async def test_one_that_drains_is_not_ready_and_serves_on():
     app = app_with(checks={"database": lambda: ran.append(1)})
     app.get("/", lambda req, res: res.json("served"))
     assert app.phase == "ready"
-    app.drain()
+    app.announce_shutdown()
     assert app.phase == "draining"
     assert await ready(app) == (503, {"status": "draining"})
     assert ran == []
@@ -158,7 +158,7 @@ async def test_probes_do_not_wait_for_a_long_setup_while_all_else_does():
     async with await listening:
         assert await waiting == (200, "served")
         assert await asyncio.to_thread(ask, f"{url}/health/ready") == (200, {"status": "ok"})
-        app.drain()
+        app.announce_shutdown()
         assert (await asyncio.to_thread(ask, f"{url}/health/ready"))[0] == 503
     async with await app.listen(0):  # what starts again does not drain any longer
         assert await ready(app) == (200, {"status": "ok"})

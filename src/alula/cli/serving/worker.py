@@ -201,7 +201,7 @@ class _Life:
 
     async def _drain(self) -> None:
         if self._seconds_to_drain:
-            self._app.drain()
+            self._app.announce_shutdown()
             await asyncio.sleep(self._seconds_to_drain)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from alula.express.chain import ignores_body
 from alula.express.request import Request, without_id
 from alula.express.response import ASGIApp, Response
+from alula.express.routing import singleton
 from alula.logs.text import one_line, short_line
 
 __all__ = ["access_log"]
@@ -47,7 +48,7 @@ def access_log(*, user: str | None = None, ip: bool = False) -> Any:
             line.write()
             raise
 
-    return middleware
+    return singleton("access_log", middleware)
 
 
 class _Line:

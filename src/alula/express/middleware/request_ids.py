@@ -11,6 +11,7 @@ from typing import Any, Final
 from alula.express.chain import ignores_body
 from alula.express.request import Request
 from alula.express.response import ASGIApp, Response
+from alula.express.routing import singleton
 from alula.request_ids import (
     begin_request,
     end_request,
@@ -58,7 +59,7 @@ def request_id(
         res.wrap(partial(_until_sent, begin_request(known)))
         return next()
 
-    return middleware
+    return singleton("request_id", middleware)
 
 
 def _until_sent(token: Token[str | None], answer: ASGIApp) -> ASGIApp:
