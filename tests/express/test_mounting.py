@@ -285,7 +285,7 @@ async def test_lifespan_and_setup_run_together_with_the_lifespan_outside():
 
     for make in (lambda app, existing: app, lambda app, existing: existing):
         existing = starlette(lifespan=lifespan)
-        app = express(App(), existing)
+        app = express(App(), existing).configure(rest())
         app.use("noting", Noting())
         served = make(app, existing)
         async with living(served) as life:
