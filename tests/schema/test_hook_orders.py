@@ -63,6 +63,34 @@ class TestACallerOfWhomABeforeHookTells:
         created = await service.create([{"text": "a", "userId": 1}, {"text": "b"}])
         assert [each["userId"] for each in created] == [2, 2]
 
+    async def test_is_there_for_resolvers_that_cannot_do_without(self, model):
+        need = resolve({"userId": lambda _value, _record, context: context.params.user["id"]})
+        service = tasks(model=model, query=need, data=need).hooks(before=[know({"id": 2})])
+        assert (await service.create({"text": "a"}, provider="rest"))["userId"] == 2
+        assert [each["id"] for each in await service.find(provider="rest")] == [2]
+        unknown = tasks(model=model, query=need, data=need)
+        unknown.hooks(before=[know(None)])
+        for call in (unknown.find(provider="rest"), unknown.create({}, provider="rest")):
+            with pytest.raises(TypeError, match="not subscriptable") as caught:
+                await call
+            assert "the property 'userId'" in caught.value.__notes__[0]
+
+    async def test_is_refused_by_a_hook_before_a_resolver_fails(self, model):
+        def fail(_value, _record, _context):
+            raise ValueError("nobody is signed in")
+
+        def refuse(_context):
+            raise NotAuthenticated("sign in")
+
+        for hooks, kind in (([refuse], NotAuthenticated), ([], BadRequest)):
+            service = tasks(model=model, data=resolve({"userId": fail})).hooks(before=hooks)
+            with pytest.raises(kind):
+                await service.create({"text": "a"}, provider="rest")
+        known = tasks(model=model, data=resolve({"userId": fail})).hooks(before=[refuse])
+        for given in ({"user": {"id": 1}, "provider": "rest"}, {}):  # nobody will sign in
+            with pytest.raises(BadRequest):
+                await known.create({"text": "a"}, given)
+
     async def test_resolvers_do_not_run_on_what_they_made(self, model):
         twice = resolve({"userId": lambda n, _, c: n if n is UNSET else (n + 1)})
         service = tasks(model=model, query=twice, data=twice)

@@ -180,11 +180,13 @@ class _Made(NamedTuple):
         query: The query in front of them, and a copy of it behind them.
         data: The same for the data, which may be a list of records.
         caller: Who was known to be calling.
+        failure: What a resolver raised before there was a user.
     """
 
     query: tuple[Any, Any]
     data: tuple[Any, Any]
     caller: tuple[Any, Any]
+    failure: Exception | None
 
 
 class _Incoming:
@@ -264,24 +266,47 @@ class _Incoming:
         return frozenset(resolved & self._records.required())
 
     async def _resolve(self, context: HookContext) -> None:
-        query, data, method = query_of(context), context.data, context.method
+        """Resolve query and data.
+
+        Where a call from outside has no user, a failure waits for the other before hooks: one of
+        them may set the user whom a resolver needs.
+        """
+        query, data, params = query_of(context), context.data, context.params
+        caller, failure = _caller(context), None
+        try:
+            await self._run(context)
+        except Exception as error:
+            if params.get("provider") is None or params.get("user") is not None:
+                raise
+            failure = error
+            set_query(context, query)
+            context.data = data
+        vars(context)[_MADE] = _Made(
+            (query, _copy(query_of(context))), (data, _copy(context.data)), caller, failure
+        )
+
+    async def _run(self, context: HookContext) -> None:
+        data, method = context.data, context.method
         if chosen := self._of_query(method):
-            set_query(context, await resolved_query(chosen, query, context))
+            set_query(context, await resolved_query(chosen, query_of(context), context))
         if data is not None and (chosen := self._of_data(method)):
             required = self._required.get(method, ())
             context.data = await resolved_data(chosen, data, context, required)
-        vars(context)[_MADE] = _Made(
-            (query, _copy(query_of(context))), (data, _copy(context.data)), _caller(context)
-        )
 
     async def _resolve_again(self, context: HookContext) -> None:
-        """Resolve once more where a before hook has said who is calling."""
+        """Resolve once more where a before hook has said who is calling.
+
+        Raises:
+            Exception: What a resolver raises now, or has raised where there is still no user.
+        """
         made: _Made = vars(context)[_MADE]
         if any(
             now is not before for now, before in zip(_caller(context), made.caller, strict=True)
         ):
             await _take_back(context)
-            await self._resolve(context)
+            await self._run(context)
+        elif made.failure is not None:
+            raise made.failure
 
     async def _open(self, context: HookContext) -> None:
         """Mark a query as checked that a before hook has put in the place of the checked one."""
