@@ -1,0 +1,51 @@
+"""The ranges that are declared: both ends are tried, and on each Python that is named."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+
+from packaging.requirements import Requirement
+from tests.outside.environments import ROOT, variables
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SCRIPT = ROOT / "scripts" / "try-versions"
+EXTRAS = [
+    Requirement(line)
+    for extra, lines in PROJECT["optional-dependencies"].items()
+    if extra not in {"all", "embedded"}
+    for line in lines
+]
+
+
+def test_every_range_begins_at_a_version_that_can_be_installed():
+    for each in EXTRAS:
+        assert [spec.version for spec in each.specifier if spec.operator == ">="], str(each)
+
+
+def test_what_is_used_without_being_public_has_an_end():
+    (uvicorn,) = (each for each in EXTRAS if each.name == "uvicorn")
+    (newest,) = re.findall(
+        r"^uvicorn==(.*)$", (ROOT / "requirements" / "constraints.txt").read_text(), re.MULTILINE
+    )
+    major, minor, *_ = map(int, newest.split("."))
+    assert uvicorn.specifier.contains(newest)
+    assert not uvicorn.specifier.contains(f"{major}.{minor + 1}.0")
+
+
+def test_each_python_that_is_named_is_tried_in_ci():
+    named = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.MULTILINE)
+    tried = re.findall(r"wanted=(3\.\d+)", SCRIPT.read_text())
+    assert set(named) == {PROJECT["requires-python"].removeprefix(">="), *tried}
+    ci = (ROOT / ".ci" / "run").read_text()
+    assert re.search(r"^for check in .*\blowest newest;", ci, re.MULTILINE)
+
+
+def test_a_python_that_is_not_here_is_left_out_with_a_line():
+    done = subprocess.run(
+        [SCRIPT, "3.99"], env=variables(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "try-versions: no Python 3.99 here: its tests are left out\n"
+    assert not (ROOT / ".venv" / "versions" / "3.99").exists()
