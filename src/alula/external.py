@@ -95,8 +95,13 @@ def outside_of(value: Any) -> Any:
     Returns:
         The value itself where it holds nothing guarded, otherwise a copy.
     """
-    if type(value) in _ATOMS:
+    kind = type(value)
+    if kind in _ATOMS:
         return value
+    if kind is dict:  # as most are; the general tests are slow
+        return _shown(value, value.items(), dict)
+    if kind is list:
+        return _shown(value, enumerate(value), list)
     if isinstance(value, GuardedRecord):
         return value.outside
     if isinstance(value, Mapping):

@@ -339,7 +339,7 @@ class TestLongLists:
 
     @pytest.fixture
     def service(self, monkeypatch):
-        monkeypatch.setattr(sys.modules[MemoryService.__module__], "_MAX_STEPS", 50_000)
+        monkeypatch.setattr("alula.adapters.base.MAX_STEPS", 50_000)
         return MemoryService([{"id": 1, "a": [{}] * 1000}], multi=True)
 
     async def test_many_conditions_on_one_are_refused_to_others(self, service):

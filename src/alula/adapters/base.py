@@ -18,6 +18,7 @@ from alula.adapters.selection import selector
 from alula.context import Params
 from alula.errors import BadRequest, MethodNotAllowed, NotFound
 from alula.query import EMPTY_QUERY, Grammar, Query
+from alula.query.budget import MAX_STEPS, Budget
 from alula.types import Id, Page, Record
 
 __all__ = ["AdapterService", "DollarKeys", "Options", "Pagination", "Query"]
@@ -166,7 +167,7 @@ class AdapterService(ABC):
         params = read_params(params)
         if params.adapter and (own := self._set_up_for(params)) is not None:
             return await AdapterService.find(own, params)
-        query = self._grammar.read(params.query)
+        query = self._grammar.read(params.query, _budget_of(params))
         pagination = self.options_for(params).pagination
         if pagination is None:
             if query.limit == 0:
@@ -329,7 +330,7 @@ class AdapterService(ABC):
         raw = params.query
         if not raw:
             return EMPTY_QUERY
-        query = self._grammar.read(raw)
+        query = self._grammar.read(raw, _budget_of(params))
         if query.limit is None and query.skip == 0:
             return query
         return _with_range(query, None, 0)
@@ -394,7 +395,12 @@ def read_params(params: Given, values: Mapping[str, Any] | None = None) -> Param
 
 
 def _with_range(query: Query, limit: int | None, skip: int) -> Query:
-    return Query(query.criteria, limit, skip, query.sort, query.select, query.filters)
+    return Query(query.criteria, limit, skip, query.sort, query.select, query.filters, query.budget)
+
+
+def _budget_of(params: Params) -> Budget | None:
+    """Return what a call may make the process do; the application itself may do all it likes."""
+    return None if params.provider is None else Budget(MAX_STEPS)
 
 
 def _not_found(id: Id) -> NotFound:

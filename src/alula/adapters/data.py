@@ -74,15 +74,19 @@ def check_data(data: Mapping[str, Any], opened: Collection[str] | None) -> None:
     waiting: list[tuple[Any, int]] = [(data, 1)]
     while waiting:
         value, depth = waiting.pop()
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):
             if opened is not None:
                 _check_keys(value, opened)
             value = value.values()
         for inner in value:
-            if type(inner) not in ATOMS and isinstance(inner, _CONTAINERS):
+            kind = type(inner)
+            if kind not in ATOMS and (
+                kind is dict or kind is list or isinstance(inner, _CONTAINERS)
+            ):
                 if depth == MAX_DEPTH:
                     raise BadRequest(f"The data has more than {MAX_DEPTH} levels")
-                waiting.append((inner, depth + 1))
+                if inner:
+                    waiting.append((inner, depth + 1))
 
 
 def hide_nested(data: dict[str, Any]) -> None:

@@ -24,15 +24,13 @@ from alula.adapters.data import ATOMS
 from alula.context import Params
 from alula.errors import BadRequest, Conflict
 from alula.query import SUPPORTED_OPERATORS, Query, ordered, predicate
+from alula.query.budget import MAX_STEPS, Budget
 from alula.types import Id, Record
 
 __all__ = ["MemoryService"]
 
 _ATOMS = ATOMS | {bytes, complex, date, datetime, time, timedelta, Decimal, UUID}
 _KEPT_ORDERS = 8
-
-_MAX_STEPS = 1_000_000
-"""What a query from outside may look at, see `predicate`: some tenths of a second."""
 
 
 class MemoryService(AdapterService):
@@ -152,24 +150,22 @@ class MemoryService(AdapterService):
             chosen = records[start:end]
         elif pagination is None:  # nobody wants the number, so stop at the last one
             total = None
-            chosen = list(islice(filter(_test(query, params), records), start, end))
+            chosen = list(islice(filter(_test(query), records), start, end))
         else:
-            matching = list(filter(_test(query, params), records))
+            matching = list(filter(_test(query), records))
             total = len(matching)
             chosen = matching[start:end]
         return [record.copy() for record in chosen], total
 
     async def _get(self, id: Id, query: Query, params: Params) -> Record | None:
-        record = (
-            self._match(id, query, params) if query.criteria.parts else self._store.get(str(id))
-        )
+        record = self._match(id, query) if query.criteria.parts else self._store.get(str(id))
         return None if record is None else record.copy()
 
     async def _create(self, records: list[Record], query: Query, params: Params) -> list[Record]:
         return [record.copy() for record in self._add(records)]
 
     async def _update(self, id: Id, data: Record, query: Query, params: Params) -> Record | None:
-        record = self._match(id, query, params)
+        record = self._match(id, query)
         if record is None:
             return None
         return self._replace(record, {**_copied(data), self.id: record[self.id]})
@@ -178,13 +174,16 @@ class MemoryService(AdapterService):
         self, id: Id | None, data: Record, query: Query, params: Params
     ) -> list[Record]:
         changes = _copied(data)
-        records = self._chosen(id, query, params)
+        records = self._chosen(id, query)
+        if params.provider is not None and len(records) > 1:
+            budget = Budget(MAX_STEPS) if query.budget is None else query.budget
+            budget.spend(len(records) * _values_in(changes), "The data has too many values")
         if self._owners:  # all or none
             self._refuse_taken({str(record[self.id]): {**record, **changes} for record in records})
         return [self._replace(record, {**record, **changes}) for record in records]
 
     async def _remove(self, id: Id | None, query: Query, params: Params) -> list[Record]:
-        records = self._chosen(id, query, params)
+        records = self._chosen(id, query)
         for record in records:
             del self._store[str(record[self.id])]
             self._disown(record)
@@ -193,18 +192,18 @@ class MemoryService(AdapterService):
 
     # -- the store -----------------------------------------------------------------------------
 
-    def _match(self, id: Id, query: Query, params: Params) -> Record | None:
+    def _match(self, id: Id, query: Query) -> Record | None:
         """Return the stored record with an id, None where it does not meet the query."""
         record = self._store.get(str(id))
-        if record is None or not query.criteria.parts or _test(query, params)(record):
+        if record is None or not query.criteria.parts or _test(query)(record):
             return record
         return None
 
-    def _chosen(self, id: Id | None, query: Query, params: Params) -> list[Record]:
+    def _chosen(self, id: Id | None, query: Query) -> list[Record]:
         """Return the stored records that one id, or with None a query, selects."""
         if id is None:
-            return list(filter(_test(query, params), self._ordered(query)))
-        record = self._match(id, query, params)
+            return list(filter(_test(query), self._ordered(query)))
+        record = self._match(id, query)
         return [] if record is None else [record]
 
     def _ordered(self, query: Query) -> list[Record]:
@@ -213,7 +212,9 @@ class MemoryService(AdapterService):
         if records is None:
             if len(self._orders) == _KEPT_ORDERS:
                 self._orders.clear()
-            records = self._orders[query.sort] = ordered(self._store.values(), query.sort)
+            records = self._orders[query.sort] = ordered(
+                self._store.values(), query.sort, query.budget
+            )
         return records
 
     def _replace(self, old: Record, new: Record) -> Record:
@@ -294,9 +295,9 @@ def _values(name: str, records: Mapping[str, Record]) -> Iterable[tuple[str, Any
             yield key, value if plain else (type(value).__name__, repr(value))
 
 
-def _test(query: Query, params: Params) -> Callable[[Record], bool]:
-    """Return what says whether a record meets a query, within a limit where others ask."""
-    return predicate(query.criteria, None if params.provider is None else _MAX_STEPS)
+def _test(query: Query) -> Callable[[Record], bool]:
+    """Return what says whether a record meets a query, within the budget of the call."""
+    return predicate(query.criteria, query.budget)
 
 
 def _storable(record: Record) -> Record:
@@ -304,13 +305,24 @@ def _storable(record: Record) -> Record:
     return record if flat else _Nested(record)
 
 
+def _values_in(value: Any) -> int:
+    """Return how many values there are in data, itself included."""
+    if isinstance(value, Mapping):
+        return 1 + sum(map(_values_in, value.values()))
+    return 1 + sum(map(_values_in, value)) if type(value) is list else 1
+
+
 def _copied(value: Any) -> Any:
     """Return a value that shares nothing that can be changed; mappings become plain dicts."""
     kind = type(value)
     if kind in _ATOMS:
         return value
-    if isinstance(value, Mapping):
-        return {name: _copied(inner) for name, inner in value.items()}
+    # The types of most values are asked for without a call: bodies may have very many.
     if kind is list:
-        return [_copied(inner) for inner in value]
+        return [inner if type(inner) in _ATOMS else _copied(inner) for inner in value]
+    if kind is dict or isinstance(value, Mapping):
+        return {
+            name: inner if type(inner) in _ATOMS else _copied(inner)
+            for name, inner in value.items()
+        }
     return deepcopy(value)

@@ -17,7 +17,9 @@ def selector(names: Iterable[str], id: str) -> Callable[[Mapping[str, Any]], Rec
     """Return a function that reduces a record to the fields named.
 
     A dotted name leads into objects and keeps their structure; in a list it is looked for in
-    every object, and what is no object is left out. A name that a record lacks is left out.
+    every object, and what is no object is left out. A name that a record lacks is left out. The
+    work does not grow with the product of names and elements: each object costs as much as it has
+    entries, or as there are names, whichever is less.
 
     Args:
         names: Names of fields, as `Query.select` has them.
@@ -25,7 +27,11 @@ def selector(names: Iterable[str], id: str) -> Callable[[Mapping[str, Any]], Rec
     """
     whole = tuple(dict.fromkeys((*names, id)))
 
+    wanted = frozenset(whole)
+
     def fields(record: Mapping[str, Any]) -> Record:
+        if len(record) < len(whole):
+            return {name: record[name] for name in record if name in wanted}
         return {name: record[name] for name in whole if name in record}
 
     dotted = [name for name in whole if "." in name]
@@ -35,9 +41,9 @@ def selector(names: Iterable[str], id: str) -> Callable[[Mapping[str, Any]], Rec
 
     def fields_and_parts(record: Mapping[str, Any]) -> Record:
         chosen = fields(record)  # dotted names, too: a key may be spelled with a dot
-        for name, below in tree.items():
-            if name in record and name not in chosen:
-                part = _pick(record[name], below)
+        for name in record if len(record) < len(tree) else tree:
+            if name in record and name in tree and name not in chosen:
+                part = _pick(record[name], tree[name])
                 if part is not UNSET:
                     chosen[name] = part
         return chosen
@@ -65,7 +71,8 @@ def _pick(value: Any, tree: _Tree) -> Any:
     if not tree:
         return value
     if isinstance(value, Mapping):
-        parts = {name: _pick(value[name], below) for name, below in tree.items() if name in value}
+        fewer, other = (value, tree) if len(value) < len(tree) else (tree, value)
+        parts = {name: _pick(value[name], tree[name]) for name in fewer if name in other}
         return {name: part for name, part in parts.items() if part is not UNSET}
     if isinstance(value, list | tuple):
         items = (_pick(item, tree) for item in value)

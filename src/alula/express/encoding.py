@@ -14,7 +14,10 @@ import decimal
 import enum
 import json
 import math
+import re
+import sys
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -30,26 +33,66 @@ MAX_DEPTH: Final = 254
 
 # Dates have a form of ours; a subclass of dict may be a record of which not all may leave.
 _PASSED_ON: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+# One that never ends is one to the end: else each quote in it would be tried anew.
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _DIGITS: Final = bytes.maketrans(b"123456789", b"0" * 9)
+_LONGEST_OF_ITS_HASH: Final = 18  # an integer of so many characters has a hash of its own
 _LONG_NUMBER: Final = b"0" * 19  # the shortest that may not fit into 64 bits
 
+MOST_OF_ONE_HASH: Final = 100
+"""How many integers beyond 64 bits `loads` takes that have the same hash. Python looks through all
+of them for each that is put into a set, so that some ten thousand hold a process for seconds."""
 
-def loads(raw: bytes) -> Any:
+
+def loads(raw: bytes, max_containers: int | None = None) -> Any:
     """Return the value of a JSON text; integers of any size stay exact.
 
+    Args:
+        raw: The text.
+        max_containers: How many objects and lists it may hold, None for any number.
+
     Raises:
-        ValueError: It is no JSON, holds a number that no float can hold, or has more than
-            `MAX_DEPTH` levels.
+        ValueError: It is no JSON, holds a number that no float can hold or more than
+            `MOST_OF_ONE_HASH` integers of one hash, or has more than `MAX_DEPTH` levels or more
+            objects and lists than it may have.
     """
+    if (
+        max_containers is not None
+        and _brackets_in(raw) > max_containers
+        and _brackets_in(_STRING.sub(b"", raw)) > max_containers  # not those in strings
+    ):
+        raise ValueError(f"it has more than {max_containers} objects and lists")
     value = orjson.loads(raw)
-    if len(raw) > 2 * MAX_DEPTH and raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
+    if len(raw) > 2 * MAX_DEPTH and _brackets_in(raw) > MAX_DEPTH:
         # Much faster than a loop in Python, which somebody could keep busy.
         try:
             orjson.dumps(value)
         except TypeError:
             raise ValueError(f"it has more than {MAX_DEPTH} levels") from None
     # orjson turns longer integers into floats. That the text is valid is known by now.
-    return json.loads(raw) if _LONG_NUMBER in raw.translate(_DIGITS) else value
+    if _LONG_NUMBER in raw.translate(_DIGITS):
+        return json.loads(raw, parse_int=_integers())
+    return value
+
+
+def _brackets_in(raw: bytes) -> int:
+    return raw.count(b"[") + raw.count(b"{")
+
+
+def _integers() -> Callable[[str], int]:
+    """Return what reads the integers of one text, and refuses too many that have one hash."""
+    same: defaultdict[int, set[str]] = defaultdict(set)  # hashes of strings cannot be foreseen
+
+    def read(text: str) -> int:
+        number = int(text)
+        if len(text) > _LONGEST_OF_ITS_HASH:
+            texts = same[number % sys.hash_info.modulus]
+            texts.add(text)
+            if len(texts) > MOST_OF_ONE_HASH:
+                raise ValueError(f"it has more than {MOST_OF_ONE_HASH} integers of one hash")
+        return number
+
+    return read
 
 
 def dumps(value: Any) -> bytes:

@@ -1,19 +1,22 @@
-"""How much one query may look at, since nothing else runs meanwhile.
+"""How much work one call may make the process do, since nothing else runs meanwhile.
 
 Conditions times elements can be very many, from one short request to one large record; so can
-conditions times records.
+conditions times records, and fields in ``$sort`` times elements. All of it is counted in one
+budget for each call from outside.
 """
 
 from __future__ import annotations
 
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 from alula.errors import BadRequest
-from alula.query.compare import is_number
-from alula.query.criteria import And, Or, Where
 
-__all__ = ["LONG", "MANY", "Budget", "Walk", "weight_of"]
+__all__ = ["LONG", "MANY", "MAX_STEPS", "Budget", "Walk"]
+
+MAX_STEPS: Final = 1_000_000
+"""How many steps a call from outside may take in memory. A step is one look at one value: it takes
+about a quarter of a microsecond, so that all of them take about a quarter of a second."""
 
 LONG: Final = 1000
 """Lists whose elements times the tests are no more than this are not counted: counting costs."""
@@ -21,31 +24,37 @@ LONG: Final = 1000
 MANY: Final = 50
 """With more conditions than that, each is counted for each record, and so are all lists."""
 
-_NO_CRITERIA: Final = And(())
+
+_TOO_MUCH: Final = (
+    "The query has too many conditions for these records and their lists, or too many fields in"
+    " $sort; send fewer, or conditions that lead to fewer records"
+)
 
 
 class Budget:
-    """The elements of long lists that one query may look at, and records where it is long itself.
+    """The steps that one call may take.
 
     Args:
         steps: How many; None for any number.
-        criteria: What the query says.
 
     Attributes:
-        conditions: What each record costs; 0 where that is not counted.
+        left: How many are left.
         uncounted: Lists whose elements times the tests are no more than this are not counted.
     """
 
-    __slots__ = ("conditions", "left", "uncounted")
+    __slots__ = ("left", "uncounted")
 
-    def __init__(self, steps: int | None = None, criteria: And = _NO_CRITERIA) -> None:
+    def __init__(self, steps: int | None = None) -> None:
         self.left: float = inf if steps is None else steps
-        conditions = 0 if steps is None else _tests_in(criteria)
-        self.conditions = conditions if conditions > MANY else 0
-        self.uncounted = 0 if self.conditions else LONG
+        self.uncounted = LONG
 
-    def spend(self, steps: int) -> None:
+    def spend(self, steps: int, what: str = "") -> None:
         """Count what is looked at.
+
+        Args:
+            steps: How many.
+            what: What there is too much of, for the message; conditions or fields to sort by
+                where it is left out.
 
         Raises:
             BadRequest: It is too much.
@@ -53,8 +62,9 @@ class Budget:
         self.left -= steps
         if self.left < 0:
             raise BadRequest(
-                "The query has too many conditions for these records and their lists; send fewer,"
-                " or conditions that lead to fewer records"
+                f"{what} for these records; send fewer, or conditions that lead to fewer records"
+                if what
+                else _TOO_MUCH
             )
 
 
@@ -71,17 +81,3 @@ class Walk:
     def __init__(self) -> None:
         self.seen: set[tuple[int, int]] = set()
         self.steps = 0
-
-
-def weight_of(name: str, wanted: Any) -> int:
-    """Return how many tests of one element an operator stands for."""
-    if name == "$in":  # strings and numbers are one look, whatever their number
-        return 1 + sum(not (isinstance(item, str) or is_number(item)) for item in wanted)
-    return _tests_in(wanted) if name == "$elemMatch" else 1
-
-
-def _tests_in(wanted: Any) -> int:
-    if isinstance(wanted, And | Or):
-        return sum(map(_tests_in, wanted.parts))
-    tests = wanted.tests if isinstance(wanted, Where) else wanted
-    return sum(weight_of(name, value) for name, value in tests)

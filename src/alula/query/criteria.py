@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from alula.query.budget import Budget
+
 __all__ = ["EMPTY", "EMPTY_QUERY", "And", "Criterion", "Or", "Query", "Where"]
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -57,6 +59,7 @@ class Query:
         sort: Pairs of field and 1 (ascending) or -1 (descending), the first counts most.
         select: Fields to return, None for all.
         filters: Values of the additional filters that the service opened.
+        budget: What the call may still make the process do, None where that is not counted.
     """
 
     criteria: And = And(())
@@ -65,6 +68,7 @@ class Query:
     sort: tuple[tuple[str, int], ...] = ()
     select: tuple[str, ...] | None = None
     filters: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    budget: Budget | None = field(default=None, compare=False, repr=False)
 
 
 EMPTY_QUERY = Query()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from alula.query.budget import Budget
 from alula.query.criteria import EMPTY, EMPTY_QUERY, And, Criterion, Or, Query, Where
 from alula.query.validated import ValidatedQuery
 from alula.query.values import (
@@ -104,12 +105,13 @@ class Grammar:
                     " False (drop it) or a function that converts it"
                 )
 
-    def read(self, raw: Mapping[str, Any]) -> Query:
+    def read(self, raw: Mapping[str, Any], budget: Budget | None = None) -> Query:
         """Return the query that a raw mapping describes.
 
         Args:
             raw: What came in as ``params.query``. It is not changed. For a `ValidatedQuery` the
                 grammar is open for what its schema names, too.
+            budget: What the call may make the process do; for `Query.budget`.
 
         Returns:
             A frozen query; `EMPTY_QUERY` itself where the mapping is empty.
@@ -122,7 +124,7 @@ class Grammar:
         if not is_mapping(raw):
             raise refused("Invalid query: expected an object")
         if type(raw) is ValidatedQuery and (raw.operators or raw.filters):
-            return self._opened_for(raw).read(dict(raw))
+            return self._opened_for(raw).read(dict(raw), budget)
         parts: list[Criterion] = []
         limit: int | None = None
         skip = 0
@@ -145,7 +147,7 @@ class Grammar:
             else:
                 filters = self._read_filter(filters, name, value)
         criteria = And(tuple(parts)) if parts else EMPTY_QUERY.criteria
-        return Query(criteria, limit, skip, sort, select, filters)
+        return Query(criteria, limit, skip, sort, select, filters, budget)
 
     def read_select(self, raw: Mapping[str, Any]) -> tuple[str, ...] | None:
         """Return the fields that ``$select`` names, None where it is not there.

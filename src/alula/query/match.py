@@ -12,12 +12,13 @@ What holds in this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from alula.errors import BadRequest
-from alula.query.budget import Budget, Walk, weight_of
+from alula.query.budget import MANY, Budget, Walk
 from alula.query.compare import ARRAYS, MISSING, element_index, is_nan, is_number
-from alula.query.criteria import And, Criterion, Where
+from alula.query.criteria import And, Criterion, Or, Where
 from alula.query.operators import VALUE_TESTS, Test, pattern_of, truth_of
 
 __all__ = ["SUPPORTED_OPERATORS", "predicate"]
@@ -35,30 +36,47 @@ _WHOLE_LIST = frozenset({"$exists", "$size", "$elemMatch"})
 """Operators that look at a list itself and not at its elements."""
 
 
-def predicate(criteria: And, max_steps: int | None = None) -> Callable[[Record], bool]:
+def predicate(criteria: And, max_steps: int | Budget | None = None) -> Callable[[Record], bool]:
     """Return a function that says whether a record meets the criteria, as MongoDB means them.
 
     Args:
         criteria: Those of a `Query`.
         max_steps: How many elements of long lists it may look at, over all records; None for any
-            number. A list counts once for each condition. Where there are more than fifty
-            conditions, all lists count, and each record as much as there are conditions.
+            number; or the budget of a call. A list counts once for each condition. Where there are
+            more than fifty conditions, all lists count, and each record as much as there are
+            conditions.
 
     Raises:
         BadRequest: The value of an opened operator makes no sense (an invalid ``$regex``), or
             records in memory can not be tested for the operator. By the function: there are too
             many conditions for the records and their lists.
     """
-    budget = Budget(max_steps, criteria)
+    budget = max_steps if isinstance(max_steps, Budget) else Budget(max_steps)
+    conditions = 0 if budget.left == inf else _tests_in(criteria)
+    if conditions <= MANY:
+        return _criterion(criteria, budget)
+    budget.uncounted = 0
     meets = _criterion(criteria, budget)
-    if not budget.conditions:
-        return meets
 
     def counted(record: Record) -> bool:
-        budget.spend(budget.conditions)
+        budget.spend(conditions)
         return meets(record)
 
     return counted
+
+
+def _weight_of(name: str, wanted: Any) -> int:
+    """Return how many tests of one element an operator stands for."""
+    if name == "$in":  # strings and numbers are one look, whatever their number
+        return 1 + sum(not (isinstance(item, str) or is_number(item)) for item in wanted)
+    return _tests_in(wanted) if name == "$elemMatch" else 1
+
+
+def _tests_in(wanted: Any) -> int:
+    if isinstance(wanted, And | Or):
+        return sum(map(_tests_in, wanted.parts))
+    tests = wanted.tests if isinstance(wanted, Where) else wanted
+    return sum(_weight_of(name, value) for name, value in tests)
 
 
 def _criterion(criterion: Criterion, budget: Budget) -> Test:
@@ -143,7 +161,7 @@ def _on_value(name: str, wanted: Any) -> Test:
 def _has_element(wanted: And | tuple[tuple[str, Any], ...]) -> Test:
     """Return the test of ``$elemMatch``: of elements themselves, or of the fields in them."""
     if isinstance(wanted, And):
-        # Without a limit of its own: `weight_of` counts every element once for each test in here.
+        # Without a limit of its own: `_weight_of` counts every element once for each test in here.
         meets = _on_fields_of_element(_criterion(wanted, Budget()))
     else:
         meets = _all(_tests(wanted, _on_value))
@@ -170,7 +188,7 @@ def _on_field(field: str, budget: Budget) -> Builder:
         if name == "$eq" and is_number(wanted) and not is_nan(wanted):
             return _equals_number(field, wanted, budget)
         test = _on_value(name, wanted)
-        weight, expand = weight_of(name, wanted), name not in _WHOLE_LIST
+        weight, expand = _weight_of(name, wanted), name not in _WHOLE_LIST
 
         def on_field(record: Record) -> bool:
             value = record.get(field, MISSING)
@@ -219,7 +237,7 @@ def _equals_number(field: str, wanted: Any, budget: Budget) -> Test:
 def _on_path(field: str, name: str, wanted: Any, budget: Budget) -> Test:
     test = _on_value(name, wanted)
     path = field.split(".")
-    weight, expand = weight_of(name, wanted), name not in _WHOLE_LIST
+    weight, expand = _weight_of(name, wanted), name not in _WHOLE_LIST
 
     def on_path(record: Record) -> bool:
         value: Any = record

@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from alula.query.compare import ARRAYS, MISSING, NOTHING, NULL, element_index, is_nan, sort_key
+from alula.query.budget import Budget
+from alula.query.compare import (
+    ARRAYS,
+    FLAT,
+    MISSING,
+    NOTHING,
+    NULL,
+    element_index,
+    is_nan,
+    sort_key,
+)
 
 __all__ = ["ordered"]
 
@@ -19,11 +29,20 @@ Record = Mapping[str, Any]
 Key = tuple[int, Any]
 Path = tuple[str, ...] | None
 """The parts of a dotted name that are still to go; None where a value counts as it stands."""
+Spend = Callable[[int], None]
 Row = dict[int, Key]
 """Keys of one record, by the position of their field in the sort."""
 
+_STEPS_OF_A_KEY = 4
+"""What it takes to make and compare the key of one value, against one look at a value."""
 
-def ordered(records: Iterable[Record], sort: Sequence[tuple[str, int]]) -> list[Any]:
+_STEPS_IN_A_ROW = 16
+"""The same for a key in a row of keys."""
+
+
+def ordered(
+    records: Iterable[Record], sort: Sequence[tuple[str, int]], budget: Budget | None = None
+) -> list[Any]:
     """Return the records in the order that MongoDB gives them.
 
     Records that are equal in all fields stay in the order in which they came, also where the
@@ -32,15 +51,41 @@ def ordered(records: Iterable[Record], sort: Sequence[tuple[str, int]]) -> list[
     Args:
         records: The records; they are not changed.
         sort: Pairs of field and 1 or -1, the first counts most.
+        budget: What the call may make the process do: every value that a field leads to counts.
+
+    Raises:
+        BadRequest: The fields lead to more values than the budget has steps.
     """
     result = list(records)
+    if not sort:
+        return result
+    spend = budget.spend if budget is not None else _spend_nothing
+    spend(len(result) * len(sort))
     if len({field.partition(".")[0] for field, _ in sort}) < len(sort):
-        return _ordered_by_rows(result, sort)
+        return _ordered_by_rows(result, sort, spend)
     # The sort is stable: done by the last field first, the first field counts most in the end.
     for field, direction in reversed(sort):
-        key = _plain_key(result, field) or _field_key(field, direction)
+        key = _plain_key(result, field)
+        if key is None:
+            spend(len(result) * _STEPS_OF_A_KEY)
+            key = _field_key(field, direction, spend)
         result.sort(key=key, reverse=direction < 0)
     return result
+
+
+def _spend_nothing(_steps: int) -> None:
+    pass
+
+
+def _count(value: Any, spend: Spend) -> None:
+    """Count what a sort key of this value is made of."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if value.__class__ not in FLAT and isinstance(value, (Mapping, *ARRAYS)):
+            spend((1 + len(value)) * _STEPS_OF_A_KEY)
+            inner = value.values() if isinstance(value, Mapping) else value
+            waiting += [item for item in inner if item.__class__ not in FLAT]
 
 
 def _plain_key(records: list[Record], field: str) -> Callable[[Record], Any] | None:
@@ -59,28 +104,32 @@ def _plain_key(records: list[Record], field: str) -> Callable[[Record], Any] | N
     return None
 
 
-def _field_key(field: str, direction: int) -> Callable[[Record], Key]:
+def _field_key(field: str, direction: int, spend: Spend) -> Callable[[Record], Key]:
     """Return what gives the key of one field, whatever its values are."""
     path = tuple(field.split("."))
     choose = min if direction > 0 else max
 
     def key(record: Record) -> Key:
         value, rest = _follow(record, path)
+        if value.__class__ not in FLAT and not rest:
+            _count(value, spend)
         if rest is None or not isinstance(value, ARRAYS):
             return sort_key(value)
         if rest:
-            return _row({0: (value, rest)}, [direction])[0]
+            return _row({0: (value, rest)}, [direction], spend)[0]
         return choose(map(sort_key, value), default=(NOTHING, None))
 
     return key
 
 
-def _ordered_by_rows(records: list[Record], sort: Sequence[tuple[str, int]]) -> list[Any]:
+def _ordered_by_rows(
+    records: list[Record], sort: Sequence[tuple[str, int]], spend: Spend
+) -> list[Any]:
     """Do it with the keys of all fields found together, because some depend on each other."""
     paths = [tuple(field.split(".")) for field, _ in sort]
     directions = [direction for _, direction in sort]
     rows = [
-        (_row({at: (record, path) for at, path in enumerate(paths)}, directions), record)
+        (_row({at: (record, path) for at, path in enumerate(paths)}, directions, spend), record)
         for record in records
     ]
     for at in reversed(range(len(sort))):
@@ -107,24 +156,27 @@ def _follow(value: Any, path: Path) -> tuple[Any, Path]:
     return value, path
 
 
-def _row(ends: dict[int, tuple[Any, Path]], directions: list[int]) -> Row:
+def _row(ends: dict[int, tuple[Any, Path]], directions: list[int], spend: Spend) -> Row:
     """Return the keys of several fields.
 
     Args:
         ends: Where each field has come to: a value, and the path from there on.
         directions: 1 or -1 for each field.
+        spend: Counts what is looked at.
     """
     row: Row = {}
     lists: dict[int, tuple[Sequence[Any], dict[int, Path]]] = {}
     for at, end in ends.items():
         value, path = _follow(*end)
         if path is None or not isinstance(value, ARRAYS):
+            _count(value, spend)
             row[at] = sort_key(value)
         else:
             lists.setdefault(id(value), (value, {}))[1][at] = path
     for items, paths in lists.values():
+        spend(len(items) * len(paths) * _STEPS_IN_A_ROW)
         rows = [
-            _row({at: _element_end(item, path) for at, path in paths.items()}, directions)
+            _row({at: _element_end(item, path) for at, path in paths.items()}, directions, spend)
             for item in items
         ]
         empty = {at: (NULL if path else NOTHING, None) for at, path in paths.items()}

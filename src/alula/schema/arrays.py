@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from alula.schema.equality import key_of
-from alula.schema.failures import Check, Failures, failure
+from alula.schema.failures import MOST_TOLD, Check, Failures, failure
 from alula.schema.kinds import is_array
 from alula.schema.spot import Schema, Spot
 
@@ -57,6 +57,8 @@ def items(spot: Spot, schema: Schema) -> Check:
             if one is None:
                 break
             new = one(item, f"{path}/{index}", failures)
+            if len(failures) > MOST_TOLD:
+                break  # nobody is told of more
             if new is not item:
                 changed = list(value) if changed is None else changed
                 changed[index] = new
@@ -104,7 +106,7 @@ def contains(spot: Spot, schema: Schema) -> Check:
             own: Failures = []
             converted = one(item, f"{path}/{index}", own)
             if own:
-                tried += own
+                tried += own[: max(0, MOST_TOLD - len(tried))]
             else:
                 new[index] = converted
                 found += 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any, TypeAlias
 
 from referencing.exceptions import Unresolvable
@@ -17,7 +18,7 @@ from referencing.exceptions import Unresolvable
 from alula.schema import arrays, branches, objects, scalars, unevaluated
 from alula.schema.bounds import BOUNDED
 from alula.schema.documents import check_keywords
-from alula.schema.failures import Check, Failures, accept, failure, in_sequence
+from alula.schema.failures import Check, Failures, accept, failure, in_sequence, work
 from alula.schema.kinds import coercion, kind_test
 from alula.schema.spot import Schema, Spot
 from alula.types import UNSET, SchemaKeyword
@@ -25,6 +26,10 @@ from alula.types import UNSET, SchemaKeyword
 __all__ = ["Compiler"]
 
 Maker: TypeAlias = Callable[[Spot, Schema], Check | None]
+
+
+_NUMBERS = count()
+"""Numbers of references, of all compilers."""
 
 
 class Compiler:
@@ -58,8 +63,10 @@ class Compiler:
         key, found = _target(spot, keyword, schema[keyword])
         made = self._made
         if key not in made:
+            number = next(_NUMBERS)
 
             def later(value: Any, path: str, failures: Failures) -> Any:
+                work.visit(value, number)
                 return made[key](value, path, failures)
 
             made[key] = later  # for references to it from within

@@ -7,10 +7,12 @@ converted, and it never changes the value that it got.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from alula.errors import BadRequest
+from alula.query.budget import MAX_STEPS
 
 __all__ = [
     "MOST_TOLD",
@@ -18,12 +20,14 @@ __all__ = [
     "Failure",
     "Failures",
     "SchemaError",
+    "Work",
     "accept",
     "failure",
     "in_sequence",
     "missing",
     "passes",
     "refusal",
+    "work",
 ]
 
 Failure: TypeAlias = dict[str, Any]
@@ -37,8 +41,69 @@ MOST_TOLD = 1_000
 Check: TypeAlias = Callable[[Any, str, Failures], Any]
 
 
+_STEPS_OF_A_VISIT = 120
+
+
+class Work(threading.local):
+    """The steps that one check of a value may still take: it waits for nothing, so one a thread.
+
+    What costs a fixed number of steps for each element of a value is not counted: bodies have a
+    limit. What can cost the product of two things that clients choose is.
+
+    Attributes:
+        left: How many are left; None outside of a check.
+    """
+
+    left: int | None = None
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[int, int]] = set()
+
+    def begin(self) -> int | None:
+        """Begin a check, one within another included; returns what `end` takes."""
+        before = self.left
+        if before is None:
+            self.left = MAX_STEPS
+        return before
+
+    def end(self, before: int | None) -> None:
+        """End it."""
+        if before is None:
+            self.left = None
+            self._seen.clear()
+
+    def visit(self, value: Any, reference: int) -> None:
+        """Count that a reference is followed for a value, from the second time on.
+
+        Where several branches lead to one reference, each level of the value doubles the work.
+
+        Raises:
+            BadRequest: It is too much.
+        """
+        if self.left is not None and (type(value) is dict or type(value) is list):
+            visit = id(value), reference
+            if visit in self._seen:
+                self.spend(_STEPS_OF_A_VISIT)
+            self._seen.add(visit)
+
+    def spend(self, steps: int) -> None:
+        """Count work.
+
+        Raises:
+            BadRequest: It is too much.
+        """
+        if self.left is not None:
+            self.left -= steps
+            if self.left < 0:
+                raise BadRequest("The data takes too long to check; send less at a time")
+
+
 class SchemaError(ValueError):
     """A schema or a model that can not be used; the text says where in it and why."""
+
+
+work = Work()
+"""The work of the check that runs in this thread."""
 
 
 def failure(

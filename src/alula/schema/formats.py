@@ -10,8 +10,9 @@ from calendar import monthrange
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from alula.schema.failures import work
 from alula.schema.kinds import is_number
 from alula.schema.patterns import python_pattern
 
@@ -59,9 +60,19 @@ def _is_date_time(text: str) -> bool:
     return text[10:11] in ("T", "t", " ") and _is_date(text[:10]) and _is_time(text[11:])
 
 
+_LONGEST_PATTERN: Final = 1000
+"""Characters of a text that can be of the format ``regex``. Nobody writes longer ones by hand."""
+
+_PYTHON_GROUP: Final = re.compile(r"(?<!\\)(?:\\\\)*\(\?(?![:=!<])")
+
+
 def _is_regex(text: str) -> bool:
-    with suppress(re.error, ValueError, OverflowError):
-        return bool(re.compile(python_pattern(text)))
+    # Flags within the pattern are Python's alone, and make it slow to compile.
+    if len(text) > _LONGEST_PATTERN or _PYTHON_GROUP.search(text):
+        return False
+    work.spend(400 + 20 * len(text) + 4000 * text.count("["))  # it is compiled to see
+    with suppress(re.error, ValueError, OverflowError, RecursionError):
+        return bool(re.compile(python_pattern(text, expand=False)))
     return False
 
 

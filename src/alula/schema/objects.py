@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import Any
 
 from alula.query.values import is_mapping
-from alula.schema.failures import Check, Failures, failure, in_sequence
+from alula.schema.failures import MOST_TOLD, Check, Failures, failure, in_sequence
 from alula.schema.patterns import pattern_of
 from alula.schema.spot import Schema, Spot
 
@@ -117,6 +117,8 @@ def property_names(spot: Spot, schema: Schema) -> Check:
 
     def check(value: Any, path: str, failures: Failures) -> Any:
         for name in value if is_mapping(value) else ():
+            if len(failures) > MOST_TOLD:
+                break  # nobody is told of more
             own: Failures = []
             one(name, path, own)
             if own:
@@ -161,6 +163,8 @@ def members(spot: Spot, schema: Schema) -> Check:
                 new = entry[1](item, path + entry[0], failures)
             else:
                 new = unknown(name, item, path, failures)
+            if len(failures) > MOST_TOLD:
+                break  # nobody is told of more
             if new is not item:
                 changed = dict(value) if changed is None else changed
                 changed[name] = new

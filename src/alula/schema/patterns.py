@@ -41,8 +41,13 @@ _PYTHON_ONLY = frozenset("AZaN")
 """Escapes that mean something in Python alone; in JavaScript they are the letter."""
 
 
-def python_pattern(pattern: str) -> str:
+def python_pattern(pattern: str, *, expand: bool = True) -> str:
     r"""Return the pattern as Python spells it.
+
+    Args:
+        pattern: The pattern.
+        expand: Whether ``\p{...}`` becomes its ranges, which are long; else it becomes any letter,
+            so that it can be told whether this is a pattern.
 
     Raises:
         ValueError: It has ``\p{...}`` with something else than a general category.
@@ -53,7 +58,8 @@ def python_pattern(pattern: str) -> str:
         nonlocal inside
         name, text = found.lastgroup or "", found[0]
         if name == "category":
-            ranges = _characters(found["category"], found["not"] == "p")
+            category = _general(found["category"])
+            ranges = _characters(category, found["not"] == "p") if expand else "a"
             return ranges if inside else f"[{ranges}]"
         if name == "code":
             return re.escape(chr(int(found["code"], 16)))
@@ -81,14 +87,19 @@ def _escape(letter: str, inside: bool) -> str:
     return letter if letter in _PYTHON_ONLY else f"\\{letter}"
 
 
-@cache
-def _characters(category: str, positive: bool) -> str:
-    """Return the ranges of the characters that are in a general category of Unicode, or are not."""
+def _general(category: str) -> str:
+    """Return the short name of a general category of Unicode."""
     short = _LONG_NAMES.get(category, category)
     if re.fullmatch("[CLMNPSZ][a-z]?", short) is None:
         raise ValueError(f"{category!r} is no general category of Unicode")
+    return short
+
+
+@cache
+def _characters(category: str, positive: bool) -> str:
+    """Return the ranges of the characters that are in a general category of Unicode, or are not."""
     codes = range(sys.maxunicode + 1)
-    inside = [unicodedata.category(chr(code)).startswith(short) == positive for code in codes]
+    inside = [unicodedata.category(chr(code)).startswith(category) == positive for code in codes]
     edges = [code for code in codes if inside[code] != (code > 0 and inside[code - 1])]
     ends = [*edges[1:], sys.maxunicode + 1]
     pairs = zip(edges[::2], ends[::2], strict=False)

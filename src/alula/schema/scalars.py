@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from alula.schema.equality import key_of
 from alula.schema.failures import Check, Failures, failure
@@ -13,6 +14,9 @@ from alula.schema.patterns import pattern_of
 from alula.schema.spot import Schema, Spot
 
 __all__ = ["const", "enum", "formatted", "matching", "multiple_of"]
+
+_DIGITS: Final = Context(prec=1000)
+"""Enough digits for what one float leaves of another."""
 
 
 def const(spot: Spot, schema: Schema) -> Check:
@@ -38,9 +42,11 @@ def _equal_to_one_of(
     where: str, keyword: str, allowed: list[Any], params: Mapping[str, Any], message: str
 ) -> Check:
     keys = frozenset(map(key_of, allowed))
+    plain = frozenset(each for each in allowed if type(each) in (str, int))
 
     def check(value: Any, path: str, failures: Failures) -> Any:
-        if (value if type(value) is str else key_of(value)) not in keys:
+        # Most values are plain ones, and found without a key.
+        if (type(value) not in (str, int) or value not in plain) and key_of(value) not in keys:
             failures.append(failure(path, where, keyword, params, message))
         return value
 
@@ -55,14 +61,29 @@ def multiple_of(spot: Spot, schema: Schema) -> Check:
         {"multipleOf": step},
         f"must be multiple of {step}",
     )
-    exact = Fraction(str(step))
+    rest = _remainder_by(step)
 
     def check(value: Any, path: str, failures: Failures) -> Any:
-        if is_number(value) and Fraction(str(value)) % exact:
+        if is_number(value) and rest(value):
             failures.append(failure(path, where, "multipleOf", params, message))
         return value
 
     return check
+
+
+def _remainder_by(step: Any) -> Callable[[Any], Any]:
+    """Return what gives the remainder of a number; an exact fraction only where it must be."""
+    exact, decimal, whole = Fraction(str(step)), Decimal(str(step)), type(step) is int
+
+    def rest(value: Any) -> Any:
+        if whole and type(value) is int:
+            return value % step
+        try:
+            return _DIGITS.remainder(Decimal(repr(value)), decimal)
+        except (InvalidOperation, ValueError):  # too many digits
+            return Fraction(str(value)) % exact
+
+    return rest
 
 
 def matching(spot: Spot, schema: Schema) -> Check:

@@ -17,7 +17,7 @@ from alula.schema.documents import (
     plain,
     resolver_of,
 )
-from alula.schema.failures import Check, Failures, SchemaError, passes, refusal
+from alula.schema.failures import Check, Failures, SchemaError, passes, refusal, work
 from alula.schema.formats import FORMATS
 from alula.schema.opened import names_opened
 from alula.schema.spot import Settings, Spot
@@ -80,13 +80,17 @@ class Validator:
 
         Raises:
             BadRequest: It does not fit; ``data`` lists every failure as ``instancePath``,
-                ``schemaPath``, ``keyword``, ``params`` and ``message``.
+                ``schemaPath``, ``keyword``, ``params`` and ``message``. Or it takes too long to
+                tell.
         """
         failures: Failures = []
+        before = work.begin()
         try:
             converted = self._check(value, "", failures)
         except RecursionError:
             raise BadRequest("The data is nested too deeply") from None
+        finally:
+            work.end(before)
         if failures:
             raise refusal(failures)
         return converted
