@@ -283,3 +283,21 @@ async def test_an_answer_of_a_fetch_function_may_be_too_large():
     client, _ = faked("x" * 99, max_response_size=100)
     with pytest.raises(errors.BadGateway, match="larger than 100 bytes"):
         await client.service("x").find()
+
+
+@pytest.mark.parametrize("create", [create_client, create_sync_client])
+async def test_a_server_alone_means_fetch(create):
+    client = create().configure(rest("http://here/api"))
+    assert client.rest.base == "http://here/api"
+    assert repr(rest("http://here/api/")) == "rest('http://here/api')"
+    with pytest.raises(RuntimeError, match="a client has one"):
+        client.configure(rest("http://there"))
+    closing = client.close()
+    if closing is not None:
+        await closing
+
+
+async def test_a_server_alone_sends():
+    with raw_server(answer([1, 2])) as server:
+        async with create_client().configure(rest(server.url)) as client:
+            assert await client.service("items").find() == [1, 2]

@@ -360,3 +360,35 @@ class TestTryingAgain:
                 with pytest.raises(errors.Unavailable):
                     await settled(client.service("items").find())
             assert len(server.requests) == 1
+
+
+def drip(text: bytes, pause: float = 0.05):
+    """Return a step that sends bytes one by one, each long before a step of the client is late."""
+
+    def send(connection):
+        for byte in text:
+            connection.sendall(bytes([byte]))
+            time.sleep(pause)
+
+    return send
+
+
+DRIPS = {
+    "head": b"HTTP/1.1 200 OK\r\nx-endless: " + b"x" * 400,
+    "hints": b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20,
+    "body": b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n" + b"x" * 400,
+    "length of a chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"0" * 400,
+    "trailer": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: " + b"x" * 400,
+}
+
+
+@pytest.mark.parametrize("text", DRIPS.values(), ids=DRIPS)
+async def test_what_comes_in_drops_is_bounded_as_a_whole(kind, text):
+    with raw_server(answer([1]), drip(text), drip(text)) as server:
+        async with kind.client(server.url) as client:
+            items = client.service("items")
+            assert await settled(items.find()) == [1]  # what follows goes out on that connection
+            began = time.monotonic()
+            with pytest.raises(errors.Timeout, match=r"took longer than 0\.4 seconds"):
+                await settled(items.find(connection={"timeout": 0.4}))
+            assert 0.3 < time.monotonic() - began < 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.client.faking import faked
 
-from alula.errors import BadRequest
+from alula.errors import BadGateway, BadRequest
 
 
 class Pages:
@@ -156,3 +156,38 @@ async def test_progress_tells_of_what_will_come(service_of):
     told.clear()
     await everything(service_of(Pages(7)), {"$limit": 4}, **given)
     assert told == [(3, 4), (4, 4)]
+
+
+@pytest.mark.parametrize("options", [{}, {"page_size": 2}], ids=["", "pages"])
+@pytest.mark.parametrize("paged", [True, False], ids=["page", "list"])
+async def test_a_limit_holds_whatever_a_server_sends(paged, options):
+    many = [{"id": n} for n in range(100_000)]
+    page = {"total": 10**9, "limit": 3, "skip": 0, "data": many}
+    client, fetch = faked(page if paged else many)
+    found = await everything(client.service("items"), {"$limit": 3}, **options)
+    assert found == many[:3]
+    assert len(fetch.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"total": 1},
+        {"data": [1]} | {"total": "1"},
+        {"data": {}, "total": 1},
+        {"data": [1], "total": True},
+        {},
+        "abc",
+        5,
+        None,
+    ],
+)
+async def test_a_page_that_is_none(answer):
+    client, _ = faked(answer)
+    with pytest.raises(BadGateway, match="neither a list nor a page of records"):
+        await everything(client.service("items"))
+
+
+async def test_a_server_that_does_not_count():
+    client, _ = faked({"total": None, "limit": 2, "skip": 0, "data": [1, 2]}, {"data": []})
+    assert await everything(client.service("items"), page_size=2) == [1, 2]

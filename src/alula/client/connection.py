@@ -76,12 +76,21 @@ def read_options(given: Mapping[str, Any] | None) -> Options:
 class Rest:
     """A server that is spoken to over HTTP; one of its methods says by which library.
 
+    ``client.configure(rest(url))`` takes the built-in one, as ``rest(url).fetch()`` does.
+
     Attributes:
         base: The address below which its services are.
     """
 
     def __init__(self, base: str) -> None:
         self.base = base
+
+    def __call__(self, client: Any) -> None:
+        """Become the transport of a client, by `fetch`; ``client.configure`` calls this."""
+        self.fetch()(client)
+
+    def __repr__(self) -> str:
+        return f"rest({self.base!r})"
 
     def fetch(
         self,

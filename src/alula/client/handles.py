@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
 
 from alula.client.service import RestService
 from alula.context import Params
-from alula.errors import BadRequest
+from alula.errors import BadGateway, BadRequest
 from alula.service import Given, RawQuery, ServiceHandle, check_service
 
 __all__ = ["ClientService", "Given", "PageOf", "Progress", "RawQuery"]
@@ -91,6 +91,7 @@ class ClientService(ServiceHandle):
 
         Raises:
             FrameworkError: As `find` does, and where ``$skip`` or ``$limit`` are no whole numbers.
+            BadGateway: The server answers something other than a list or a page.
             ValueError: ``page_size`` is no number of records.
         """
         if page_size is not None and (type(page_size) is not int or page_size < 1):
@@ -106,6 +107,9 @@ class ClientService(ServiceHandle):
             asked = {"$limit": min(sizes)} if sizes else {}
             page = await self.find(given, query={**selected, **asked, "$skip": skip + done})
             records, total = _read_page(page, skip)
+            count = len(records)
+            if left is not None:
+                records = records[: left - done]  # whatever a server sends
             if total is None and sizes:
                 before, told_before = repr(records), before
                 if before == told_before:  # a service that knows neither $limit nor $skip
@@ -115,7 +119,7 @@ class ClientService(ServiceHandle):
                 progress(done, total if left is None or total is None else min(total, left))
             for record in records:
                 yield record
-            if not records or _is_last(len(records), sizes, done, total):
+            if not records or _is_last(count, sizes, done, total):
                 return
 
 
@@ -136,7 +140,14 @@ def _read_page(page: Any, skip: int) -> tuple[list[Any], int | None]:
     """Return the records of a page, and how many there are behind ``skip``, None if it tells none.
 
     A service without pages answers a list, all records that it may.
+
+    Raises:
+        BadGateway: It is neither.
     """
+    if isinstance(page, list):
+        return page, None
     if isinstance(page, Mapping):
-        return page["data"], max(0, page["total"] - skip)
-    return page, None
+        records, total = page.get("data"), page.get("total")
+        if isinstance(records, list) and (total is None or type(total) is int):
+            return records, None if total is None else max(0, total - skip)
+    raise BadGateway("the called server answered find with neither a list nor a page of records")

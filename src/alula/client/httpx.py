@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 from alula.client.abort import AbortSignal
 from alula.client.codec import Request, Response
@@ -89,7 +90,9 @@ class SyncHttpxDriver(SyncDriver):
     """Sends with an ``httpx2.Client``.
 
     httpx2 does not tell on which of its idle connections a request goes out. Requests that a signal
-    may give up get connections of their own, which can be closed.
+    may give up get connections of their own, which can be closed. Where a time limit is over, all
+    connections are closed, which are idle but for one: a client serves one thread at a time. A
+    client of the user's own may serve others meanwhile, so there each step has the time limit.
 
     Args:
         client: One of the user's own, which stays open; None makes one when it is needed.
@@ -101,17 +104,19 @@ class SyncHttpxDriver(SyncDriver):
         self._given: httpx2.Client | None = client
         self._own: httpx2.Client | None = None
         self._for_signals: httpx2.Client | None = None
+        self._connections = _Watch()
         self._answered = False  # as above
 
     async def send(self, request: Request, wish: Wish) -> Response:
-        """Send a request and return the answer; the limit of time counts for each step of it."""
+        """Send a request and return the answer."""
         if wish.signal is not None:
             return self._send_until(request, wish, wish.signal)
-        client = self._given or self._own
-        if client is None:
-            client = self._own = httpx2.Client()
         again = self._answered and request.method in REPEATABLE
-        return self._exchange(client, request, wish, again=again)
+        if self._given is not None:
+            return self._exchange(self._given, request, wish, again=again)
+        if self._own is None:
+            self._own = httpx2.Client()
+        return self._in_time(self._own, request, wish, self._connections, again=again)
 
     def _send_until(self, request: Request, wish: Wish, signal: AbortSignal) -> Response:
         if self._given is not None:
@@ -125,11 +130,9 @@ class SyncHttpxDriver(SyncDriver):
             limits = httpx2.Limits(max_keepalive_connections=0)
             self._for_signals = httpx2.Client(limits=limits)
         watch = _Watch()
-        extensions = {**wish.more.get("extensions", {}), "trace": watch.trace}
-        watched = replace(wish, more={**wish.more, "extensions": extensions})
         forget = signal.listen(watch.abort)
         try:
-            response = self._exchange(self._for_signals, request, watched)
+            response = self._in_time(self._for_signals, request, wish, watch)
         except FrameworkError:
             if not watch.aborted:
                 raise
@@ -141,8 +144,50 @@ class SyncHttpxDriver(SyncDriver):
             raise given_up(request)
         return response
 
+    def _in_time(
+        self,
+        client: httpx2.Client,
+        request: Request,
+        wish: Wish,
+        watch: _Watch,
+        *,
+        again: bool = False,
+    ) -> Response:
+        """Send a request; close its connection when its time is over."""
+        extensions = {**wish.more.get("extensions", {}), "trace": watch.trace}
+        watched = replace(wish, more={**wish.more, "extensions": extensions})
+        if wish.timeout is None:
+            return self._exchange(client, request, watched, again=again)
+        over = threading.Event()
+
+        def end() -> None:
+            over.set()
+            watch.shut_down()
+
+        timer = threading.Timer(wish.timeout, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            response = self._exchange(client, request, watched, again=again, over=over)
+        except FrameworkError:
+            if not over.is_set():
+                raise
+            failure = timed_out(request, wish.timeout)
+            raise failure from failure.__cause__
+        finally:
+            timer.cancel()
+        if over.is_set():  # what ends with its connection may look whole
+            raise timed_out(request, wish.timeout)
+        return response
+
     def _exchange(
-        self, client: httpx2.Client, request: Request, wish: Wish, *, again: bool = False
+        self,
+        client: httpx2.Client,
+        request: Request,
+        wish: Wish,
+        *,
+        again: bool = False,
+        over: threading.Event | None = None,
     ) -> Response:
         while True:
             begun = False
@@ -158,7 +203,8 @@ class SyncHttpxDriver(SyncDriver):
                             raise too_large(request, wish.limit)
                     return Response(answer.status_code, answer.headers, b"".join(parts))
             except _FAILURES as error:
-                if begun or not again or not isinstance(error, _LOST):
+                late = over is not None and over.is_set()
+                if begun or late or not again or not isinstance(error, _LOST):
                     failure = _failure(request, error, wish.timeout)
                     raise failure from failure.__cause__
                 again = False
@@ -172,35 +218,39 @@ class SyncHttpxDriver(SyncDriver):
 
 
 class _Watch:
-    """Knows the connection of one request, and closes it from any thread.
+    """Knows the connections that requests have opened, and closes them from any thread.
 
     Attributes:
-        aborted: Whether that was asked for.
+        aborted: Whether every one is to be closed, also those that are opened later.
     """
 
     def __init__(self) -> None:
         self.aborted = False
         self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Take note of a new connection, and of the encrypted one around it; httpx2 calls this."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             with self._lock:
-                self._socket = info["return_value"].get_extra_info("socket")
-                if self.aborted:
-                    self._end()
+                self._sockets.add(info["return_value"].get_extra_info("socket"))
+                aborted = self.aborted
+            if aborted:
+                self.shut_down()
 
     def abort(self) -> None:
-        """Close the connection, now or as soon as there is one."""
+        """Close what there is, now or as soon as it is there."""
         with self._lock:
             self.aborted = True
-            self._end()
+        self.shut_down()
 
-    def _end(self) -> None:
-        if self._socket is not None:
-            with suppress(OSError):  # it may be closed already
-                self._socket.shutdown(socket.SHUT_RDWR)
+    def shut_down(self) -> None:
+        """Close what there is now."""
+        with self._lock:
+            for each in self._sockets:
+                with suppress(OSError):  # it may be closed already
+                    each.shutdown(socket.SHUT_RDWR)
+            self._sockets.clear()
 
 
 def _arguments(request: Request, wish: Wish) -> dict[str, Any]:

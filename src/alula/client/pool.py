@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import io
 import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -87,12 +90,12 @@ class Exchange:
         response: http.client.HTTPResponse | None = None
         whole = False
         try:
-            sock = self._watch(connection)
+            self._watch(connection)
             path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
             connection.request(request.method, path, request.body, request.headers)
             response = connection.getresponse()
             self._answered = True
-            body = self._read(sock, response)
+            body = self._read(response)
             whole = not response.will_close and response.status >= _FIRST_FINAL
             headers: Any = response.headers  # a mapping in all but name
             return Response(response.status, headers, body)
@@ -117,8 +120,10 @@ class Exchange:
             return timed_out(self._request, self._timeout)
         return connection_failed(self._request, error)
 
-    def _watch(self, connection: http.client.HTTPConnection) -> socket.socket:
+    def _watch(self, connection: http.client.HTTPConnection) -> None:
         """Connect where that was not done, and let the socket be closed from elsewhere."""
+        timed: Any = partial(_Answer, left=self._left)
+        connection.response_class = timed
         connection.timeout = self._left()
         if connection.sock is None:
             connection.connect()
@@ -129,7 +134,6 @@ class Exchange:
             self._socket = connected
             if self._aborted:
                 raise ConnectionAbortedError
-        return connected
 
     def _left(self) -> float | None:
         if self._until is None:
@@ -139,7 +143,7 @@ class Exchange:
             raise TimeoutError
         return left
 
-    def _read(self, sock: socket.socket, response: http.client.HTTPResponse) -> bytes:
+    def _read(self, response: http.client.HTTPResponse) -> bytes:
         if response.length is not None and response.length > self._limit:
             raise too_large(self._request, self._limit)
         parts: list[bytes] = []
@@ -149,9 +153,6 @@ class Exchange:
             size += len(part)
             if size > self._limit:
                 raise too_large(self._request, self._limit)
-            left = self._left()
-            with suppress(OSError):  # an answer that is read whole may have closed it
-                sock.settimeout(left)
         if self._aborted:  # what ends with its connection looks whole then
             raise ConnectionAbortedError
         if response.length:  # read1 takes an early end for the end
@@ -162,8 +163,48 @@ class Exchange:
         return b"".join(parts)
 
 
+class _TimedReader(io.RawIOBase):
+    """What a socket receives, each part within what is left of a time limit.
+
+    The timeout of a socket is that of one step, so a server that sends a byte now and then, as in a
+    head without an end, would never exceed it.
+    """
+
+    def __init__(self, raw: Any, sock: socket.socket, left: Callable[[], float | None]) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._left = left
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._left()
+        with suppress(OSError):  # closed meanwhile, which reading tells
+            self._sock.settimeout(left)
+        size: int | None = self._raw.readinto(buffer)
+        return size
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
 class _Answer(http.client.HTTPResponse):
-    """Passes over what servers say before they answer, such as 103 Early Hints."""
+    """Passes over what servers say before they answer, such as 103 Early Hints.
+
+    Args:
+        sock: The connection.
+        left: Returns the seconds that are left, None for no limit; raises `TimeoutError`.
+        given: What else a connection gives its responses.
+    """
+
+    def __init__(
+        self, sock: Any, *given: Any, left: Callable[[], float | None], **more: Any
+    ) -> None:
+        super().__init__(sock, *given, **more)
+        raw: Any = self.fp
+        self.fp = io.BufferedReader(_TimedReader(raw.detach(), sock, left))
 
     def begin(self) -> None:
         super().begin()
@@ -203,7 +244,6 @@ class ConnectionPool:
             if self._context is None:
                 self._context = ssl.create_default_context()
             connection = http.client.HTTPSConnection(netloc, context=self._context)
-        connection.response_class = _Answer
         return connection
 
     def give_back(self, origin: Origin, connection: http.client.HTTPConnection) -> None:

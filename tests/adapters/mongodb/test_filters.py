@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
+
 import pytest
 from bson import ObjectId
+from bson.regex import Regex
 
-from alula.adapters.mongodb.filters import all_of, filter_of
+from alula.adapters.mongodb import MongoDBService
+from alula.adapters.mongodb.filters import (
+    all_of,
+    check_conditions,
+    filter_of,
+    read_max_conditions,
+)
 from alula.adapters.mongodb.object_ids import to_object_id
 from alula.errors import BadRequest
 from alula.query import Grammar
@@ -141,3 +151,47 @@ def test_parts_with_one_name_twice_are_kept_apart():
     parts = [{"a": 1}, {"a": 2}]
     assert all_of(parts) == {"$and": [{"a": 1}, {"a": 2}]}
     assert parts == [{"a": 1}, {"a": 2}]
+
+
+# -- how many conditions ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ({}, 0),
+        ({"a": 1, "b": 2}, 2),
+        ({"a": {"$gt": 1, "$lt": 5, "$ne": 3}}, 3),
+        ({"$or": [{"a": 1}, {"$and": [{"b": 2}, {"c": {"$gte": 1, "$lte": 2}}]}]}, 4),
+        ({"a": {"$in": [str(n) for n in range(900)]}}, 1),
+        ({"a": {"$nin": [1, None, ObjectId(), datetime(2026, 1, 1, tzinfo=UTC), True]}}, 1),
+        ({"a": {"$in": [{"b": 1}, [1, 2], 3]}}, 3),
+        ({"a": {"$in": [re.compile("a"), Regex("b")]}}, 3),
+        ({"a": {"$all": [1, 2, 3]}}, 3),
+        ({"a": {"$all": []}}, 1),
+        ({"a": {"$not": {"$gt": 1, "$in": [1, 2]}}}, 2),
+        ({"a": {"$elemMatch": {"b": 1, "c": {"$gt": 1, "$lt": 2}}}}, 3),
+        ({"a": {"$elemMatch": {"$gt": 1, "$lt": 2}}}, 2),
+        ({"a": {"$exists": True}, "b": {"$regex": "x", "$options": "i"}}, 3),
+    ],
+)
+def test_conditions_are_counted(query, number):
+    opened = ["$all", "$not", "$elemMatch", "$exists", "$regex", "$options"]
+    criteria = Grammar(operators=opened).read(query).criteria
+    check_conditions(criteria, number)
+    if number:
+        with pytest.raises(BadRequest, match=f"has {number} conditions, and {number - 1} are"):
+            check_conditions(criteria, number - 1)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "5", True, None])
+def test_a_number_of_conditions_that_makes_no_sense_is_refused(value):
+    with pytest.raises(ValueError, match=r"^max_conditions is .* or False for no limit"):
+        read_max_conditions(value)
+    with pytest.raises(ValueError, match=r"^max_conditions is"):
+        MongoDBService(lambda: None, max_conditions=value)
+
+
+def test_any_number_can_be_allowed():
+    assert read_max_conditions(False) is None
+    assert read_max_conditions(7) == 7

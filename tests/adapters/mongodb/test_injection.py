@@ -355,7 +355,11 @@ def test_a_long_list_is_answered_and_an_endless_one_refused(attacked):
     many = "&".join(f"name[$in][]={number}" for number in range(900))
     assert (client.get(f"/notes?{many}&name[$in][]=Ada")).json()["total"] == 1
     nested = "&".join(f"$or[{number}][name]=x" for number in range(900))
-    assert (client.get(f"/notes?{nested}")).json()["total"] == 0
+    assert (
+        (client.get(f"/notes?{nested}"))
+        .json()["message"]
+        .startswith("The query has 900 conditions, and 100 are allowed")
+    )
     endless = "&".join("name[$in][]=x" for _ in range(1_100))
     assert (client.get(f"/notes?{endless}")).status_code == 400
     selected = "&".join(f"$select[]=f{number}.a.b" for number in range(900))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 from pymongo import AsyncMongoClient
@@ -52,6 +53,32 @@ async def test_keeps_its_data_when_its_port_changes_and_after_a_kill(tmp_path):
     async with LocalServer(tmp_path, port=port) as again:  # the address of the last time
         assert again.url == f"mongodb://127.0.0.1:{port}/?replicaSet=alula"
         assert await count_after_one_more(again) == 3
+
+
+@pytest.mark.parametrize("own_folder", [True, False])
+async def test_one_that_died_comes_up_at_the_same_address(tmp_path, own_folder):
+    async with LocalServer(None if own_folder else tmp_path) as server:
+        address, folder = server.url, server._mongod.folder
+        async with AsyncMongoClient(address, serverSelectionTimeoutMS=20_000) as client:
+            await client.test.records.insert_one({})
+            server._mongod.kill()
+            await server.start()
+            assert server.url == address
+            assert await client.test.records.count_documents({}) == 1  # by the very same client
+    assert folder.exists() is not own_folder
+
+
+async def test_where_its_address_is_taken_it_says_so_and_keeps_its_data(tmp_path):
+    async with LocalServer() as server:
+        assert await count_after_one_more(server) == 1
+        address, folder, port = server.url, server._mongod.folder, server._mongod.port
+        server._mongod.kill()
+        with socket.create_server(("127.0.0.1", port)), pytest.raises(LocalServerError):
+            await server.start()
+        assert folder.exists()
+        await server.start()
+        assert server.url == address
+        assert await count_after_one_more(server) == 2
 
 
 async def test_a_folder_of_its_own_goes_with_it():

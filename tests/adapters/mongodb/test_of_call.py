@@ -259,7 +259,7 @@ async def test_raw_access_is_bounded_in_time(watched):
         assert find == most
         assert 0 < aggregate <= most
     sent.commands.clear()
-    free = MongoDBService(model)
+    free = MongoDBService(model, max_time_ms=False)
     await (await free.find_raw()).to_list()
     await (await free.aggregate_raw()).to_list()
     assert sent.values("maxTimeMS") == [None, None]

@@ -409,7 +409,7 @@ async def test_over_time_is_over_time_for_all(model, commands):
 
 
 async def test_what_can_not_be_reached_is_unavailable_for_all(unreachable):
-    service = MongoDBService(unreachable)
+    service = MongoDBService(unreachable, max_time_ms=False)
     answers = await asyncio.gather(
         *(service.patch(n, {"on": 1}) for n in range(3)), return_exceptions=True
     )

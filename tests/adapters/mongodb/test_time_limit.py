@@ -5,13 +5,20 @@ import asyncio
 import pytest
 from pymongo import _csot
 
-from alula.adapters.mongodb.time_limit import as_option, in_time, limited, read_max_time
+from alula.adapters.mongodb.time_limit import (
+    MAX_TIME_MS,
+    as_option,
+    in_time,
+    limited,
+    read_max_time,
+)
 from alula.errors import Timeout
 
 
 def test_milliseconds_become_seconds():
     assert read_max_time(1500, "max_time_ms") == 1.5
-    assert read_max_time(None, "max_time_ms") is None
+    assert read_max_time(False, "max_time_ms") is None
+    assert read_max_time(None, "max_time_ms") == MAX_TIME_MS / 1000 == 10
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "100", True])

@@ -387,8 +387,7 @@ SLEEP = {"body": "function () { sleep(400); return true }", "args": [], "lang": 
 SLOW = {"$expr": {"$function": SLEEP}}
 
 
-async def test_every_operation_has_the_time_of_the_option(model, commands):
-    service = MongoDBService(model, paginate={"default": 5}, multi=True, max_time_ms=9000)
+async def every_method(service):
     new = await service.create({"n": 1})
     key = new["_id"]
     await service.create([{"n": 1}, {"n": 2}])
@@ -399,6 +398,11 @@ async def test_every_operation_has_the_time_of_the_option(model, commands):
     await service.patch(None, {"n": 4}, {"query": {"n": 2}})
     await service.remove(key)
     await service.remove(None, {"query": {"n": 4}})
+
+
+async def test_every_operation_has_the_time_of_the_option(model, commands):
+    service = MongoDBService(model, paginate={"default": 5}, multi=True, max_time_ms=9000)
+    await every_method(service)
     sent = commands.take()
     names = {next(iter(each)) for each in sent}
     assert names == {"insert", "aggregate", "find", "findAndModify", "update", "delete"}
@@ -419,10 +423,31 @@ async def test_params_bring_another_time_for_one_call(model, commands, params):
     assert [each for each in commands.take() if not 4000 < each["maxTimeMS"] <= 5000] == []
 
 
-async def test_without_one_nothing_is_limited(model, commands):
-    service = MongoDBService(model)
-    await service.get((await service.create({"n": 1}))["_id"])
-    assert not any("maxTimeMS" in each for each in commands.take())
+async def test_without_one_ten_seconds_hold(model, commands):
+    await every_method(MongoDBService(model, paginate={"default": 5}, multi=True))
+    sent = commands.take()
+    assert len(sent) > 8
+    assert [each for each in sent if not 9000 < each.get("maxTimeMS", 0) <= 10_000] == []
+
+
+async def test_a_limit_can_be_switched_off(model, commands):
+    app = App()
+    app.set("mongodb_max_time_ms", 7000)
+    service = MongoDBService(model, paginate={"default": 5}, multi=True, max_time_ms=False)
+    app.use("unlimited", service)
+    await app.setup()
+    await every_method(service)
+    assert [each for each in commands.take() if "maxTimeMS" in each] == []
+    limited = MongoDBService(model)
+    await limited.find(Params(adapter={"max_time_ms": False}))
+    (sent,) = commands.take()
+    assert "maxTimeMS" not in sent
+    with pytest.raises(ValueError, match=r"for no limit say adapter=\{"):
+        await limited.find(Params(docdb={"max_time_ms": False}))
+    app.set("mongodb_max_time_ms", False)
+    await limited.setup(app, "records")
+    await limited.find()
+    assert "maxTimeMS" not in commands.take()[0]
 
 
 async def test_the_setting_of_the_application_holds_where_the_service_has_none(model, commands):

@@ -145,6 +145,13 @@ async def test_credentials_are_announced():
     assert (await get(app)).get("access-control-allow-credentials") is None
 
 
+@pytest.mark.parametrize("origins", [["null"], ["https://app.example", "null"], "null"])
+def test_credentials_for_the_origin_null_are_refused(origins):
+    with pytest.raises(ValueError, match="'null', which any page has in a sandboxed frame"):
+        cors(origins=origins, credentials=True)
+    assert cors(origins=origins)
+
+
 def test_credentials_for_all_origins_are_refused():
     with pytest.raises(ValueError, match="would let every page on the web act for your users"):
         cors(credentials=True)

@@ -131,6 +131,7 @@ def _overtaken(_: Any) -> Conflict:
 
 
 def _late(_: Any) -> Timeout:
+    _log.warning("an operation took longer than its time limit (max_time_ms) allows")
     return Timeout(_SLOW)
 
 

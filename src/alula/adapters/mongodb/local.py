@@ -90,8 +90,10 @@ class LocalServer:
     async def start(self) -> Self:
         """Start it, and return once it takes writes; nothing where it runs already.
 
+        One that has died is started again at the same address, with the same data.
+
         Raises:
-            MongodMissing: There is no mongod, or it can not run here.
+            MongodMissing: There is no mongod, or it cannot run here.
             FolderInUse: Another mongod works in the data folder.
             LocalServerError: It did not start.
         """
@@ -112,14 +114,19 @@ class LocalServer:
         return self._shared_port is not None
 
     async def _start(self) -> None:
-        folder = self._given or Path(tempfile.mkdtemp(prefix="alula-mongodb-"))
-        self._mongod = Mongod(folder, port=self._port, replica_set=NAME)
+        died, mongod = self._mongod is not None, self._mongod
+        if mongod is None:
+            folder = self._given or Path(tempfile.mkdtemp(prefix="alula-mongodb-"))
+            mongod = self._mongod = Mongod(folder, port=self._port, replica_set=NAME)
         try:
-            await self._mongod.start()
-            await form_replica_set([self._mongod])
-            note_port(folder, self._mongod.port)
+            await mongod.start()
+            await form_replica_set([mongod])
+            note_port(mongod.folder, mongod.port)
         except BaseException:
-            await self.stop(grace=0)
+            if died:  # its data stay for another attempt
+                await mongod.stop(grace=0)
+            else:
+                await self.stop(grace=0)
             raise
 
     async def stop(self, grace: float = SECONDS_TO_END) -> None:

@@ -40,6 +40,13 @@ SECONDS_TO_END = 20.0
 SECONDS_FOR_FOLDER = 3.0
 """How long a mongod that is ending may still hold the data folder."""
 
+TRANSACTION_SECONDS = 20
+"""How long a transaction may take; MongoDB's own default is 60 seconds.
+
+Until then the records of a process that was killed inside one are locked, and at most half as long
+again, since the server looks for such transactions at intervals.
+"""
+
 _PAUSE = 0.02
 _LONGEST_LOG = 10_000_000
 
@@ -50,6 +57,7 @@ _OPTIONS = (
     *("--oplogSize", "128"),
     *("--wiredTigerEngineConfigString", "log=(prealloc=false,file_max=32MB)"),
     *("--setParameter", "diagnosticDataCollectionEnabled=false"),
+    *("--setParameter", f"transactionLifetimeLimitSeconds={TRANSACTION_SECONDS}"),
 )
 
 # Waits until its input ends, then stops the process $0, by force after $1 seconds.

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReturnDocument
@@ -31,13 +31,21 @@ from alula.adapters.mongodb.documents import (
 )
 from alula.adapters.mongodb.driver_options import options_for, ranged, session_of, upsert_options
 from alula.adapters.mongodb.failures import translated
+from alula.adapters.mongodb.filters import MAX_CONDITIONS, read_max_conditions
 from alula.adapters.mongodb.model import Collection, Model, ModelSource, resolved, with_concerns
 from alula.adapters.mongodb.object_ids import keyword_object_id
 from alula.adapters.mongodb.pipeline import Stage, counting, page_and_total, with_own_stages
 from alula.adapters.mongodb.several import create_all, patch_all, remove_all
 from alula.adapters.mongodb.sharing import Sharing
 from alula.adapters.mongodb.terms import Terms
-from alula.adapters.mongodb.time_limit import as_option, in_time, limited, read_max_time, seconds_of
+from alula.adapters.mongodb.time_limit import (
+    MaxTime,
+    as_option,
+    in_time,
+    limited,
+    read_max_time,
+    seconds_of,
+)
 from alula.adapters.mongodb.totals import Counting, Totals, read_counting
 from alula.adapters.selection import selector
 from alula.context import Params
@@ -48,7 +56,7 @@ __all__ = ["MongoDBService"]
 
 _PER_CALL: Final = frozenset({
     "id", "disable_objectify", "use_estimated_document_count", "operators", "filters",
-    "update_operators", "share",
+    "update_operators", "share", "max_conditions",
 })  # fmt: skip
 """Options of the service that ``params.adapter`` may have, beside those read where they count."""
 
@@ -67,8 +75,10 @@ class MongoDBService(AdapterService):
             for an ObjectId.
         use_estimated_document_count: Take the collection's estimated size for ``total`` where a
             query has no criteria.
-        max_time_ms: How long an operation may take in milliseconds; longer is a 408. Where it is
-            None, the application's setting ``mongodb_max_time_ms`` holds.
+        max_time_ms: How long an operation may take in milliseconds; longer is a 408. False for no
+            limit. Where it is None, the application's setting ``mongodb_max_time_ms`` holds, and
+            without that 10,000.
+        max_conditions: How many conditions a query may have; more is a 400. False for no limit.
         share: Whether concurrent gets, creates, patches and counts share round trips:
             ``{"get": False, "patch": False}`` switches each off.
         operators: As in `AdapterService`: further operators of the database, such as ``$regex``.
@@ -100,7 +110,8 @@ class MongoDBService(AdapterService):
         multi: bool | Iterable[str] = False,
         disable_objectify: bool = False,
         use_estimated_document_count: bool = False,
-        max_time_ms: int | None = None,
+        max_time_ms: MaxTime = None,
+        max_conditions: int | Literal[False] = MAX_CONDITIONS,
         share: bool | Mapping[str, bool] = True,
         operators: Iterable[str] = (),
         filters: Mapping[str, Any] | None = None,
@@ -111,6 +122,7 @@ class MongoDBService(AdapterService):
             "id": id, "disable_objectify": disable_objectify, "filters": filters,
             "use_estimated_document_count": use_estimated_document_count, "share": share,
             "operators": tuple(operators), "update_operators": tuple(update_operators),
+            "max_conditions": max_conditions,
         }  # fmt: skip
         self._is_of_call = False
         self._sharing = Sharing(share)
@@ -118,13 +130,18 @@ class MongoDBService(AdapterService):
         read_counting(self.options.pagination, self._counting)
         self._source = ModelSource(model)
         self._max_time = read_max_time(max_time_ms, "max_time_ms")
+        self._asks_for_max_time = max_time_ms is None
         self._totals = Totals()
 
     def _adopt(self, given: Mapping[str, Any], **more: Any) -> None:
         """Set up what may be different for a call."""
         names = ("id", "operators", "filters", "update_operators")
         AdapterService.__init__(self, **{name: given[name] for name in names}, **more)
-        self._terms = Terms(self.id, objectifies=not given["disable_objectify"])
+        self._terms = Terms(
+            self.id,
+            objectifies=not given["disable_objectify"],
+            max_conditions=read_max_conditions(given["max_conditions"]),
+        )
         estimated = given["use_estimated_document_count"]
         self._counting: Counting = "estimated" if estimated else "exact"
 
@@ -148,7 +165,7 @@ class MongoDBService(AdapterService):
         Raises:
             ValueError: The setting ``mongodb_max_time_ms`` is not in order.
         """
-        if self._max_time is None and app is not None:
+        if self._asks_for_max_time and app is not None:
             name = "mongodb_max_time_ms"
             self._max_time = read_max_time(app.get(name), f"the setting {name!r}")
         await self._source.prepare(f"the service {path!r}")

@@ -11,7 +11,7 @@ from bson import ObjectId
 
 from alula.adapters.data import check_new_id
 from alula.adapters.mongodb.driver_options import Call, options_for, ranged, session_of
-from alula.adapters.mongodb.filters import Filter, all_of, filter_of
+from alula.adapters.mongodb.filters import Filter, all_of, check_conditions, filter_of
 from alula.adapters.mongodb.model import Collection
 from alula.adapters.mongodb.object_ids import to_object_id
 from alula.adapters.mongodb.pipeline import NOTHING, Stage, projection_of, stages_of
@@ -30,11 +30,13 @@ class Terms:
     Args:
         id: Name of the id property.
         objectifies: Whether 24 hexadecimal digits as the ``_id`` stand for an ObjectId.
+        max_conditions: How many conditions a query may have, None for any number.
     """
 
-    def __init__(self, id: str, *, objectifies: bool) -> None:
+    def __init__(self, id: str, *, objectifies: bool, max_conditions: int | None = None) -> None:
         self._id = id
         self._objectifies = objectifies
+        self._max_conditions = max_conditions
 
     def key(self, id: Id) -> Any:
         """Return the id of a record as the database keeps it.
@@ -75,8 +77,16 @@ class Terms:
         return {**changes, "$setOnInsert": made}
 
     def filter(self, query: Query) -> Filter:
-        """Return what records have to meet."""
-        return {} if query is EMPTY_QUERY else filter_of(query, self._converted)
+        """Return what records have to meet.
+
+        Raises:
+            BadRequest: The query has too many conditions.
+        """
+        if query is EMPTY_QUERY:
+            return {}
+        if self._max_conditions is not None:
+            check_conditions(query.criteria, self._max_conditions)
+        return filter_of(query, self._converted)
 
     def filter_with(self, id: Id, query: Query, params: Params) -> Filter:
         """Return what the record with an id has to meet; a collation is none of the id's."""

@@ -5,34 +5,52 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import pymongo
 
 from alula.context import Params
 from alula.errors import Timeout
 
-__all__ = ["as_option", "in_time", "limited", "read_max_time", "seconds_of"]
+__all__ = [
+    "MAX_TIME_MS",
+    "MaxTime",
+    "as_option",
+    "in_time",
+    "limited",
+    "read_max_time",
+    "seconds_of",
+]
 
 _T = TypeVar("_T")
+
+MaxTime: TypeAlias = int | Literal[False] | None
+"""A time limit in milliseconds, False for no limit, None where nothing is said."""
+
+MAX_TIME_MS: Final = 10_000
+"""How long an operation may take where nobody says otherwise, in milliseconds."""
 
 _UNLIMITED: Final[AbstractContextManager[Any]] = nullcontext()
 
 
 def read_max_time(value: Any, where: str) -> float | None:
-    """Return the seconds that a number of milliseconds stands for, None for no limit.
+    """Return the seconds that an option allows, None for no limit.
 
     Args:
-        value: Milliseconds from 1 on, or None.
+        value: Milliseconds from 1 on, False for no limit, None for `MAX_TIME_MS`.
         where: What to call it in an error.
 
     Raises:
         ValueError: It is something else.
     """
-    if value is None:
+    if value is False:
         return None
+    if value is None:
+        value = MAX_TIME_MS
     if type(value) is not int or value < 1:
-        raise ValueError(f"{where} is {value!r}; give whole milliseconds from 1 on, or None")
+        raise ValueError(
+            f"{where} is {value!r}; give whole milliseconds from 1 on, or False for no limit"
+        )
     return value / 1000
 
 
@@ -49,8 +67,14 @@ def seconds_of(params: Params, otherwise: float | None) -> float | None:
     if params.docdb is None and params.adapter is None:
         return otherwise
     for name, given in (("docdb", params.docdb), ("adapter", params.adapter)):
-        if given and given.get("max_time_ms") is not None:
-            return read_max_time(given["max_time_ms"], f"params.{name}: 'max_time_ms'")
+        value = given.get("max_time_ms") if given else None
+        if value is not None:
+            if value is False and name == "docdb":  # its options go to the driver as they are
+                raise ValueError(
+                    "params.docdb: 'max_time_ms' is False; for no limit say"
+                    ' adapter={"max_time_ms": False}'
+                )
+            return read_max_time(value, f"params.{name}: 'max_time_ms'")
     return otherwise
 
 

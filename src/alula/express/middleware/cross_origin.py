@@ -21,6 +21,10 @@ __all__ = ["cors"]
 METHODS: Final = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE")
 
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]+|null|\*")
+_ANYONE: Final = {
+    "*": "with all origins",
+    "null": "with the origin 'null', which any page has in a sandboxed frame,",
+}
 _NOT_COPIED: Final = frozenset({"content-length", "content-type", "vary"})
 
 
@@ -46,7 +50,8 @@ def cors(
         max_age: Seconds for which browsers keep the answer to a preflight request.
 
     Raises:
-        ValueError: An origin can never fit, or ``credentials`` would be given to all of them.
+        ValueError: An origin can never fit, or ``credentials`` would be given to all of them (by
+            ``"*"``, or by ``"null"``, which any page can have).
         BadRequest: By the middleware, for a preflight request that asks for too much.
     """
     origins, methods, headers, expose = map(_listed, (origins, methods, headers, expose))
@@ -92,11 +97,12 @@ def _check(origins: Sequence[str], *, credentials: bool) -> None:
                 f"cors(origins=...): {origin!r} is no origin as browsers send it; write scheme,"
                 " host and port in lower case, such as 'https://app.example:8443', without a path"
             )
-    if credentials and "*" in origins:
-        raise ValueError(
-            "cors(credentials=True) with all origins would let every page on the web act for your"
-            " users; name the origins: cors(origins=['https://app.example'], credentials=True)"
-        )
+    for anyone, why in _ANYONE.items():
+        if credentials and anyone in origins:
+            raise ValueError(
+                f"cors(credentials=True) {why} would let every page on the web act for your users;"
+                " name the origins: cors(origins=['https://app.example'], credentials=True)"
+            )
 
 
 def _preflight(response: StarletteResponse, res: Response, next: Any) -> Any:

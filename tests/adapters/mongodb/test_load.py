@@ -1,0 +1,130 @@
+"""What strangers can make the database do, and what a killed process leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_module
+import signal
+import subprocess
+import sys
+import time
+from urllib.parse import urlencode
+
+import pytest
+from bson import ObjectId
+from pymongo import AsyncMongoClient
+from tests.express.asgi_client import call
+from tests.requirements import require_mongod
+
+from alula import App
+from alula.adapters.mongodb import MongoDBService
+from alula.adapters.mongodb.local import LocalServer
+from alula.adapters.mongodb.mongod import TRANSACTION_SECONDS
+from alula.errors import BadRequest, Timeout
+from alula.express import error_handler, express, json, rest
+
+LOCK = """
+import sys
+from bson import ObjectId
+from pymongo import MongoClient
+
+client = MongoClient(sys.argv[1])
+session = client.start_session()
+session.start_transaction()
+key = {"_id": ObjectId(sys.argv[3])}
+client["alula_adapter"][sys.argv[2]].update_one(key, {"$set": {"n": 2}}, session=session)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def served(service):
+    app = express(App())
+    app.use(json())
+    app.configure(rest())
+    app.use("records", service)
+    app.use(error_handler(logger=False))
+    return app
+
+
+def conditions(number):
+    return {f"$or[{n}][n][$gt]": f"value {n:06}" for n in range(number)}
+
+
+async def test_a_long_query_of_a_stranger_is_refused_before_it_reaches_the_database(offline):
+    app = served(MongoDBService(offline, multi=True))
+    for method, url, body in (
+        ("GET", "/records", None),
+        ("GET", "/records/1", None),
+        ("PUT", "/records/1", {"n": 1}),
+        ("PATCH", "/records", {"n": 1}),
+        ("DELETE", "/records", None),
+    ):
+        query = urlencode(conditions(600))
+        assert len(query) > 20_000
+        typed = {"content-type": "application/json"} if body else {}
+        sent = None if body is None else json_module.dumps(body).encode()
+        answer = await call(app, method, f"{url}?{query}", sent, typed)
+        assert answer.status == 400
+        assert answer.json["message"] == (
+            "The query has 600 conditions, and 100 are allowed; compare one field with many values"
+            " by $in"
+        )
+
+
+async def test_who_needs_more_conditions_says_so(collection):
+    await collection.insert_one({"n": "value 000150!"})
+    query = {"$or": [{"n": {"$gt": f"value {n:06}"}} for n in range(150)]}
+    service = MongoDBService(collection)
+    with pytest.raises(BadRequest, match="has 150 conditions, and 100 are allowed"):
+        await service.find({"query": query})
+    assert len(await service.find({"query": query, "adapter": {"max_conditions": 150}})) == 1
+    assert len(await MongoDBService(collection, max_conditions=150).find({"query": query})) == 1
+    assert len(await MongoDBService(collection, max_conditions=False).find({"query": query})) == 1
+
+
+async def test_an_operation_that_takes_too_long_is_a_408_and_a_line_in_the_log(collection, caplog):
+    await collection.insert_many([{"n": n} for n in range(20)])
+    app = served(MongoDBService(collection, max_time_ms=200, paginate={"default": 5}))
+    slow = {
+        "$expr": {"$function": {"body": "function () { sleep(100) }", "args": [], "lang": "js"}}
+    }
+
+    async def slow_down(context):
+        context.params.pipeline = [{"$match": slow}]
+
+    app.service("records").hooks(before={"find": [slow_down]})
+    began = time.monotonic()
+    answer = await call(app, "GET", "/records")
+    assert (answer.status, answer.json["name"]) == (408, "Timeout")
+    assert time.monotonic() - began < 1.5
+    assert "longer than its time limit (max_time_ms)" in caplog.text
+
+
+async def test_a_transaction_of_a_killed_process_holds_writes_up_no_longer_than_their_limit():
+    require_mongod()
+    async with LocalServer() as server, AsyncMongoClient(server.url) as client:
+        await client.admin.command("setParameter", transactionLifetimeLimitSeconds=2)
+        key, collection = ObjectId(), client["alula_adapter"]["locked"]
+        await collection.insert_one({"_id": key, "n": 1})
+        await asyncio.to_thread(lock_and_die, server.url, collection.name, str(key))
+        began = time.monotonic()
+        with pytest.raises(Timeout):
+            await MongoDBService(collection, max_time_ms=500).patch(key, {"n": 3})
+        assert 0.4 < time.monotonic() - began < 2
+        assert (await MongoDBService(collection).get(key))["n"] == 1  # reads are not held up
+        patient = MongoDBService(collection, max_time_ms=60_000)
+        assert (await patient.patch(key, {"n": 3}))["n"] == 3
+        assert time.monotonic() - began < 1.5 * TRANSACTION_SECONDS
+
+
+def lock_and_die(*arguments):
+    command = [sys.executable, "-c", LOCK, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout.readline() == b"locked\n"
+        worker.send_signal(signal.SIGKILL)
+
+
+async def test_the_local_server_ends_transactions_that_nobody_ends(client):
+    found = await client.admin.command("getParameter", transactionLifetimeLimitSeconds=1)
+    assert found["transactionLifetimeLimitSeconds"] == TRANSACTION_SECONDS
