@@ -287,11 +287,11 @@ async def test_a_call_begins_anew_with_what_it_began_with(app, database):
     def change(context):
         """What hooks may do to a call, and must not find done by an earlier attempt."""
         params = context.params
-        seen.append(f"{context.id} {context.data} {params.query} {params.tenant} {context.event}")
+        seen.append(f"{context.id} {context.data} {params.query} {params.user} {context.event}")
         assert context.http == {}
         context.data["tags"].append("x")
         params.query["count"]["$in"].append(7)
-        params.tenant, context.event = "other", None
+        params.user, context.event = "other", None
         context.http["status"] = 202
 
     losing = Losing(database, 2)
@@ -300,7 +300,7 @@ async def test_a_call_begins_anew_with_what_it_began_with(app, database):
     events = []
     app.service("orders").on("patched", lambda *_: events.append(1))
     changed = await app.service("orders").patch(
-        made["_id"], {"tags": []}, query={"count": {"$in": [1]}}, tenant="acme"
+        made["_id"], {"tags": []}, query={"count": {"$in": [1]}}, user="acme"
     )
     assert losing.tried == 3
     assert seen == [f"{made['_id']} {{'tags': []}} {{'count': {{'$in': [1]}}}} acme patched"] * 3

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from pymongo import AsyncMongoClient, ReadPreference
 from pymongo.asynchronous.client_session import AsyncClientSession
-from pymongo.client_session import TransactionOptions
+from pymongo.client_session import TransactionOptions  # type: ignore[attr-defined]
 from pymongo.errors import OperationFailure, PyMongoError
 
 from alula.adapters.mongodb.copies import copied
