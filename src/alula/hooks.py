@@ -36,9 +36,14 @@ _PROVIDERS: Final = ("external", "server", "rest")
 
 
 class HookTable:
-    """The hooks of one level, the application's or those of one service."""
+    """The hooks of one level, the application's or those of one service.
+
+    Attributes:
+        changes: How often hooks have been registered, for what is made of them.
+    """
 
     def __init__(self) -> None:
+        self.changes = 0
         self._hooks: dict[str, dict[str, list[Hook]]] = {kind: {} for kind in HOOK_TYPES}
         self._innermost: dict[str, list[Hook]] = {}
         self._first: Mapping[str, Sequence[Hook]] = {}
@@ -82,6 +87,7 @@ class HookTable:
             check_hook(kind, hook, where)
         for kind, method, hook in found:
             self._hooks[kind].setdefault(method, []).append(hook)
+        self.changes += 1
 
     def add_innermost(self, hook: Hook, methods: Collection[str]) -> None:
         """Register an around hook directly around the method itself.

@@ -27,6 +27,60 @@ async def test_answers_the_description_of_now():
     assert "/late" in (await call(app, "GET", "/openapi.json")).json["paths"]
 
 
+class TestItIsMadeOnce:
+    @pytest.fixture
+    def made(self, monkeypatch):
+        """The descriptions that were made."""
+        made = []
+
+        def describing(*arguments, **options):
+            made.append(describe(*arguments, **options))
+            return made[-1]
+
+        monkeypatch.setattr("alula.openapi.plugin.describe", describing)
+        return made
+
+    async def test_for_any_number_of_requests(self, made):
+        app = make_app()
+        first, second = [await call(app, "GET", "/openapi.json") for _ in range(2)]
+        assert first.body == second.body
+        assert first.get("etag") == second.get("etag")
+        assert len(made) == 1
+
+    async def test_until_services_or_hooks_change(self, made):
+        app = make_app()
+        inner = App()
+        inner.use("in", MemoryService())
+        changes = (
+            lambda: app.use("late", MemoryService()),
+            lambda: app.service("late").hooks(before=[lambda context: None]),
+            lambda: app.hooks(before=[lambda context: None]),
+            lambda: app.use("mounted", inner),
+            lambda: inner.service("in").hooks(before=[lambda context: None]),
+            lambda: inner.hooks(before=[lambda context: None]),
+        )
+        await call(app, "GET", "/openapi.json")
+        for number, change in enumerate(changes, 2):
+            change()
+            for _ in range(2):
+                answer = await call(app, "GET", "/openapi.json")
+            assert len(made) == number
+            assert answer.json == made[-1]
+        await app.unuse("late")
+        assert "/late" not in (await call(app, "GET", "/openapi.json")).json["paths"]
+
+    async def test_and_not_sent_to_those_who_have_it(self):
+        app = make_app()
+        answer = await call(app, "GET", "/openapi.json")
+        tag = answer.get("etag")
+        for known in (tag, f"W/{tag}", f'"x", {tag}'):
+            again = await call(app, "GET", "/openapi.json", headers={"if-none-match": known})
+            assert (again.status, again.body, again.get("etag")) == (304, b"", tag)
+        for unknown in ('"x"', tag[:-2], ""):
+            again = await call(app, "GET", "/openapi.json", headers={"if-none-match": unknown})
+            assert (again.status, again.body) == (200, answer.body)
+
+
 async def test_the_page_brings_all_that_it_needs():
     app = make_app()
     page = await call(app, "GET", "/docs")

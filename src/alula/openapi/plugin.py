@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from alula.openapi.document import describe
+from alula.service import ServiceHandle
 
 if TYPE_CHECKING:
     from alula.express import ExpressApplication
@@ -35,8 +37,9 @@ def openapi(
 ) -> Callable[[ExpressApplication], None]:
     """Return the plugin that describes an application: ``app.configure(openapi(title="Chat"))``.
 
-    The description is made when it is asked for, so that services which are registered later are
-    in it. Configure it before a middleware that ends every request, such as ``not_found()``.
+    The description is made when it is asked for, and again once services, methods or hooks have
+    changed, so that services which are registered later are in it. Configure it before a
+    middleware that ends every request, such as ``not_found()``.
 
     Args:
         title: What the API is called.
@@ -58,14 +61,58 @@ def openapi(
             raise TypeError(f"openapi() configures what express(App()) returns, not {app!r}")
         app.set(SETTING, about)
 
-        def answer(_: Any, res: Any) -> None:
-            res.json(describe(app, **about))
+        made = _Description(app, about)
+
+        def answer(req: Any, res: Any) -> None:
+            body, tag = made.current()
+            res.set("ETag", tag).set("Cache-Control", "no-cache")
+            if tag in (req.get("if-none-match") or "").replace("W/", "").split(", "):
+                res.status(304).end()
+            else:
+                res.type("application/json").send(body)
 
         app.get(path, answer)
         if docs is not None:
             _serve_page(app, docs, path, title)
 
     return configure
+
+
+class _Description:
+    """The description as it is sent, which takes long to make and is made once.
+
+    Args:
+        app: The application.
+        about: Its title and the like.
+    """
+
+    def __init__(self, app: Any, about: dict[str, Any]) -> None:
+        self._app, self._about = app, about
+        self._made_of: Any = None
+        self._made = b"", ""
+
+    def current(self) -> tuple[bytes, str]:
+        """Return the description in JSON, and its entity tag."""
+        made_of = [_state_of(handle) for handle in self._app.services.values()]
+        if made_of != self._made_of:
+            from alula.express.encoding import dumps  # noqa: PLC0415  # as in openapi()
+
+            body = dumps(describe(self._app, **self._about))
+            self._made = body, f'"{sha256(body).hexdigest()[:32]}"'
+            self._made_of = made_of
+        return self._made
+
+
+def _state_of(handle: ServiceHandle) -> tuple[Any, ...]:
+    """Return what is different once there is something else to say about a service."""
+    service = handle.service
+    inner: Any = ()
+    if isinstance(service, ServiceHandle):
+        inner = _state_of(service)
+    elif hasattr(service, "strategies"):
+        inner = tuple(service.strategies)
+    changes = handle.app.hook_table.changes, handle.hook_table.changes
+    return handle, handle.methods, changes, inner
 
 
 def _serve_page(app: ExpressApplication, docs: str, description: str, title: str) -> None:
