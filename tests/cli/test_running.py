@@ -34,7 +34,7 @@ def asked(monkeypatch, tmp_path):
 def test_serve_as_it_is(asked):
     (settings, count), where, result = asked("serve")
     assert result.exit_code == 5
-    assert settings == WorkerSettings("app:app", linger=1)
+    assert settings == WorkerSettings("app:app", linger=1, worker_timeout=30)
     assert count == 1
     assert where == {"host": "127.0.0.1", "port": 3030, "path": None}
     assert (settings.development, settings.announce) == (False, False)
@@ -47,7 +47,8 @@ def test_serve_with_options(asked, tmp_path):
         *("serve", "shop:app", "--host", "0.0.0.0", "-p", "80", "-w", "4", "--uds", "/run/s"),
         *("--graceful-timeout", "7.5", "--drain", "3", "--no-access-log", "--proxy-headers"),
         *("--forwarded-allow-ips", "10.0.0.5", "--ssl-certfile", "c.pem", "--ssl-keyfile", "k.pem"),
-        *("--watch-loop", "0.5"),
+        *("--watch-loop", "0.5", "--worker-timeout", "9", "--keep-alive", "5"),
+        *("--read-timeout", "2", "--write-timeout", "3", "--min-rate", "44"),
     )
     assert settings == WorkerSettings(
         "shop:app",
@@ -56,6 +57,11 @@ def test_serve_with_options(asked, tmp_path):
         drain=3,
         access_log=False,
         watch_loop=0.5,
+        worker_timeout=9,
+        keep_alive=5,
+        read_timeout=2,
+        write_timeout=3,
+        min_rate=44,
         proxy_headers=True,
         forwarded_allow_ips="10.0.0.5",
         ssl_certfile="c.pem",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
+import resource
 import socket
 import ssl
 from contextlib import asynccontextmanager
@@ -315,6 +317,67 @@ async def test_a_set_up_that_is_cancelled_inside_does_not_hang():
     service.go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await application(service).listen(0)
+
+
+async def test_running_out_of_file_descriptors_is_told_once(app, monkeypatch, caplog):
+    monkeypatch.setattr("alula.express.server._TICK_SECONDS", 0.02)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with await app.listen(0):
+        taken = []
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.append(os.open(os.devnull, os.O_RDONLY))
+            await asyncio.sleep(0.2)
+        finally:
+            for descriptor in taken:
+                os.close(descriptor)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        await asyncio.sleep(0.1)
+    told = [record.getMessage() for record in caplog.records if record.name == "alula.serve"]
+    assert len(told) == 2
+    assert told[0].startswith("no file descriptors are left (0 connections): new ones are dropped;")
+    assert told[1] == "there are file descriptors again; connections are taken"
+
+
+async def test_the_end_of_the_time_leaves_what_is_no_request_alone(app, slow):
+    """A WebSocket is a connection, too, and knows nothing of responses."""
+    server = await app.listen(0, timeout_graceful_shutdown=0.1)
+    server._running.server_state.connections.add(socket_like := Foreign())
+    await asyncio.wait_for(server.close(), 5)
+    assert socket_like.log == ["shutdown", "abort"]
+
+
+async def test_a_response_that_has_begun_is_cut_off_at_the_end(app):
+    async def parts():
+        yield b"begun"
+        await asyncio.sleep(600)
+
+    app.get("/parts", lambda req, res: res.send(parts()))
+    server = await app.listen(0, timeout_graceful_shutdown=0.1)
+    reader, writer = await open_connection(server)
+    idle = await open_connection(server)
+    writer.write(b"GET /parts HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert b"200 OK" in await reader.readuntil(b"begun")
+    await asyncio.wait_for(server.close(), 5)
+    assert b"503" not in await reader.read()
+    for each in (writer, idle[1]):
+        each.close()
+
+
+class Foreign:
+    """A connection that became a WebSocket."""
+
+    def __init__(self):
+        self.log = []
+        self.transport = self
+
+    def shutdown(self):
+        self.log.append("shutdown")
+
+    def abort(self):
+        self.log.append("abort")
 
 
 # -- the end ---------------------------------------------------------------------------------------

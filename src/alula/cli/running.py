@@ -33,6 +33,26 @@ GracefulTimeout = Annotated[
     float,
     typer.Option(min=0, help="Seconds that requests may still take once the server stops."),
 ]
+KeepAlive = Annotated[
+    int,
+    typer.Option(
+        min=1, help="Seconds for which idle connections are kept; longer than a proxy keeps them."
+    ),
+]
+ReadTimeout = Annotated[
+    float,
+    typer.Option(
+        min=0.1, help="Seconds in which a head, or the next part of a body, has to arrive."
+    ),
+]
+WriteTimeout = Annotated[
+    float,
+    typer.Option(min=0.1, help="Seconds in which a client has to read some of a response."),
+]
+MinRate = Annotated[
+    float,
+    typer.Option(min=1, help="Bytes per second that a client has to send or read then."),
+]
 WorkerTimeout = Annotated[
     float,
     typer.Option(min=0, help="Seconds after which a worker that hangs is replaced; 0 for never."),
@@ -122,6 +142,10 @@ def serve(
     uds: UnixSocket = None,
     graceful_timeout: GracefulTimeout = 30,
     drain: Drain = 0,
+    keep_alive: KeepAlive = 75,
+    read_timeout: ReadTimeout = 20,
+    write_timeout: WriteTimeout = 20,
+    min_rate: MinRate = 500,
     worker_timeout: WorkerTimeout = 30,
     access_log: AccessLog = True,
     watch_loop: WatchLoop = 0,
@@ -140,6 +164,10 @@ def serve(
         application,
         drain=drain,
         graceful_timeout=graceful_timeout,
+        keep_alive=keep_alive,
+        read_timeout=read_timeout,
+        write_timeout=write_timeout,
+        min_rate=min_rate,
         worker_timeout=worker_timeout,
         access_log=access_log,
         watch_loop=watch_loop,

@@ -237,6 +237,16 @@ def test_it_gives_signs_of_life_where_they_are_wanted():
     assert run(listen, worker_timeout=5) == (0, [b".", b".", b"."])
 
 
+def test_clients_that_stall_are_given_up_as_the_settings_say():
+    def stall(parent):
+        with socket.create_connection(("127.0.0.1", parent.port), SECONDS) as client:
+            client.sendall(b"GET / HTT")
+            return client.recv(65536).split(b"\r\n")[0]
+
+    settings = {"read_timeout": 0.2, "write_timeout": 0.2, "min_rate": 1000, "keep_alive": 1}
+    assert run(stall, **settings) == (0, b"HTTP/1.1 408 Request Timeout")
+
+
 def test_it_denies_readiness_while_it_drains():
     def stop(parent):
         before = parent.ask("/health/ready")[0]

@@ -30,6 +30,10 @@ class WorkerSettings:
         drain: Seconds in which readiness is denied, and all served, before the worker stops.
         linger: Seconds in which open connections are still read once the worker stops.
         graceful_timeout: Seconds that requests may take once the worker stops.
+        keep_alive: Seconds for which idle connections are kept.
+        read_timeout: As in `alula.express.connection_limits.ConnectionLimits`.
+        write_timeout: As there.
+        min_rate: As there.
         worker_timeout: Seconds after which a worker that hangs is replaced; 0 for never.
         access_log: Whether each request is a line in the log.
         proxy_headers: Whether to believe what a proxy says about clients.
@@ -49,6 +53,10 @@ class WorkerSettings:
     drain: float = 0
     linger: float = 0
     graceful_timeout: float = 30
+    keep_alive: int = 75
+    read_timeout: float = 20
+    write_timeout: float = 20
+    min_rate: float = 500
     worker_timeout: float = 0
     access_log: bool = True
     proxy_headers: bool = False
