@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import alula.hooks
+import alula.stacks as stacks_module
 from alula.stacks import (
     callback_frames,
     describe_frames,
@@ -62,6 +63,22 @@ class TestPlace:
         assert run_it(lambda: run_it(lambda: place_of(frames_here()), "inner"), "outer").what == (
             "hook inner"
         )
+
+    def test_frames_of_the_user_around_it_are_not_where_it_is(self):
+        class Encoder(json.JSONEncoder):
+            def default(self, o):
+                frames = callback_frames(sys._getframe(1))
+                places.append(place_of(frames))
+
+        places = []
+        described = json.JSONEncoder.encode
+        describe_frames(described, lambda names: "encoder")
+        try:
+            json.dumps({"a": object()}, cls=Encoder)
+        finally:
+            del stacks_module._DESCRIBED[described.__code__]
+        assert places[0].what == "encoder"
+        assert places[0].where.startswith(json.encoder.__file__)
 
     def test_frames_of_others_within_are_passed_over(self):
         class Encoder(json.JSONEncoder):

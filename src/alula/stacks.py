@@ -38,8 +38,8 @@ class Place(NamedTuple):
 
     Attributes:
         what: What runs there, such as ``before hook app.check of service 'notes'``.
-        where: The file, the line and the function of the user's innermost frame; the innermost
-            of all frames where none is the user's.
+        where: The file, the line and the function of the user's innermost frame in it; the
+            innermost of all frames where none is the user's.
     """
 
     what: str
@@ -81,10 +81,12 @@ def place_of(frames: Sequence[FrameType]) -> Place:
     """Return where code is whose frames are given, the innermost first."""
     if not frames:
         return Place("a callback of the event loop", "an unknown place")
-    inner = next((each for each in frames if is_user_code(each.f_code.co_filename)), frames[0])
+    described = ((at, what) for at, each in enumerate(frames) if (what := _described(each)))
+    last, what = next(described, (len(frames) - 1, ""))
+    within = frames[: last + 1]  # code around it has only called what runs
+    inner = next((each for each in within if is_user_code(each.f_code.co_filename)), frames[0])
     code = inner.f_code
-    module = inner.f_globals.get("__name__", "")
-    what = next(filter(None, map(_described, frames)), f"{module}.{code.co_qualname}")
+    what = what or f"{inner.f_globals.get('__name__', '')}.{code.co_qualname}"
     return Place(what, f"{code.co_filename}, line {inner.f_lineno}, in {code.co_name}")
 
 

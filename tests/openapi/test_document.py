@@ -374,6 +374,9 @@ def test_signing_in_and_out_are_called_so():
     assert sign_in["description"] == "Sign in"
     assert (sign_out["summary"], sign_out["x-alula-token"]) == ("Sign out", "revoked")
     assert "/authentication/{id}" not in document["paths"]  # a path ends up in logs
+    assert sign_in["parameters"] == []
+    assert set(sign_in["responses"]) == {"201", "400", "401", "429", "default"}
+    assert set(sign_out["responses"]) == {"200", "400", "401", "default"}
     create = of(document, "/plain", "post")
     assert create["summary"] == "Create a record"
     assert "x-alula-token" not in create

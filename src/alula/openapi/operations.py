@@ -159,6 +159,8 @@ class ServiceOperations:
     # -- parts ---------------------------------------------------------------------------------
 
     def _parameters(self, method: str, member: bool) -> list[dict[str, Any]]:
+        if self._facts.signs_in:
+            return []
         if (known := self._queries.get(method)) is not None:
             only = ("$select",) if member else ()
             return query_parameters(known[1], known[0], self._components, only=only)
@@ -169,11 +171,14 @@ class ServiceOperations:
             str(status): {"description": "The result", "content": _json(schema)}
             for status, schema in answers.items()
         }
-        if self._facts.adapter is None or self._custom:
+        signs_in = self._facts.signs_in
+        if (self._facts.adapter is None and not signs_in) or self._custom:
             responses["204"] = {"description": "The result is empty"}
         errors = ["400"]
-        if method in self._facts.secured:
+        if method in self._facts.secured or (signs_in and method == "create"):
             errors.append("401")
+        if signs_in and method == "create":
+            errors.append("429")
         if member:
             errors.append("404")
         return {**responses, **{status: dict(_ERROR) for status in (*errors, "default")}}

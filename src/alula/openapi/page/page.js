@@ -166,7 +166,8 @@ function operationView(path, verb, operation, shared) {
     : null;
   const output = element("div", { className: "answer", "aria-live": "polite" });
   const form = element("form", {},
-    operation.description ? element("p", {}, operation.description) : null,
+    operation.description && operation.description !== operation.summary
+      ? element("p", {}, operation.description) : null,
     fields.length ? element("h3", {}, "Parameters") : null,
     element("div", { className: "fields" }, ...usual.flatMap(({ row }) => row)),
     operators.length ? element("details", {}, element("summary", {}, "Operators"),
@@ -211,7 +212,7 @@ function show() {
     element("li", {}, element("a", { href: `#${section.id}` }, name))));
   const schemas = Object.entries(api.components.schemas);
   document.getElementById("services").replaceChildren(...sections.values(),
-    element("section", { id: "schemas" }, element("h2", {}, "Schemas"),
+    element("details", { id: "schemas" }, element("summary", {}, "Schemas"),
       ...schemas.map(([name, schema]) => schemaView(name, schema))));
 }
 
