@@ -119,7 +119,7 @@ class TestOptions:
         [
             (
                 {"adapter": {"modle": 1}},
-                "params.adapter has 'modle'; Recorder reads multi, paginate",
+                "params.adapter has 'modle'; Recorder reads filters, multi, operators, paginate",
             ),
             ({"adapter": {"multi": "patch"}}, "multi is 'patch'"),
             ({"paginate": {"default": 5, "max": 1}}, "greater than"),

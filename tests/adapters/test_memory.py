@@ -469,3 +469,29 @@ def test_there_are_no_update_operators_to_open():
     assert MemoryService(update_operators=[]).options
     with pytest.raises(ValueError, match="records in memory know none"):
         MemoryService(update_operators=["$inc"])
+
+
+class TestOperatorsOfOneCall:
+    """``params.adapter`` opens the query for one call, as at every adapter."""
+
+    async def test_are_open_for_it_alone(self):
+        service = MemoryService(PEOPLE)
+        found = {"query": {"age": {"$exists": True}}, "adapter": {"operators": ["$exists"]}}
+        assert len(await service.find(found)) == 3
+        assert (await service.get(1, found))["id"] == 1
+        with pytest.raises(BadRequest, match=r"\$exists"):
+            await service.find({"query": found["query"]})
+
+    async def test_take_the_place_of_those_of_the_service(self):
+        service = MemoryService(PEOPLE, operators=["$exists"], filters={"$comment": True})
+        query = {"age": {"$exists": True}, "$comment": "x"}
+        assert len(await service.find({"query": query})) == 3
+        for adapter in ({"operators": []}, {"filters": {}}):
+            with pytest.raises(BadRequest):
+                await service.find({"query": query, "adapter": adapter})
+
+    async def test_are_those_that_records_can_be_tested_for(self):
+        with pytest.raises(ValueError, match=r"operators lists '\$geoWithin'"):
+            await MemoryService().find(
+                {"query": {"a": 1}, "adapter": {"operators": ["$geoWithin"]}}
+            )

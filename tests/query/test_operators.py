@@ -160,7 +160,6 @@ class TestRanges:
             (datetime(2026, 1, 1), [], SCALARS[-2:], []),
             (date(2026, 1, 2), SCALARS[-2:], [], []),
             (Tag(), [], [], []),
-            (re.compile("a"), [], [], []),
         ],
         ids=repr,
     )
@@ -339,3 +338,17 @@ def test_all_supported_operators_are_known():
     for name in SUPPORTED_OPERATORS:
         beside = (("$regex", "x"),) if name == "$options" else ()
         matching([], (name, values.get(name, 1)), *beside)
+
+
+@pytest.mark.parametrize("name", ["$lt", "$lte", "$gt", "$gte"])
+def test_a_pattern_has_no_order(name):
+    with pytest.raises(BadRequest, match="a pattern has no order"):
+        matching(["a"], (name, re.compile("a")))
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("$eq", re.compile(b"a")), ("$in", [re.compile(b"a")])]
+)
+def test_a_pattern_of_bytes_matches_no_text(name, wanted):
+    with pytest.raises(BadRequest, match="compile one of text"):
+        matching(["a"], (name, wanted))

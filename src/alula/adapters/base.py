@@ -60,7 +60,9 @@ class AdapterService(ABC):
     paginate_options: ClassVar[frozenset[str]] = frozenset({"default", "max"})
     """What ``paginate`` may have; an adapter that reads more of it names it here."""
 
-    call_options: ClassVar[frozenset[str]] = frozenset({"paginate", "multi"})
+    call_options: ClassVar[frozenset[str]] = frozenset(
+        {"paginate", "multi", "operators", "filters"}
+    )
     """What ``params.adapter`` may have; an adapter that reads more of it names it here."""
 
     dollar_keys: ClassVar[Mapping[str, DollarKeys]] = {
@@ -167,7 +169,7 @@ class AdapterService(ABC):
         params = read_params(params)
         if params.adapter and (own := self._set_up_for(params)) is not None:
             return await AdapterService.find(own, params)
-        query = self._grammar.read(params.query, _budget_of(params))
+        query = self._grammar_for(params).read(params.query, _budget_of(params))
         pagination = self.options_for(params).pagination
         if pagination is None:
             if query.limit == 0:
@@ -323,6 +325,17 @@ class AdapterService(ABC):
         """
         return None
 
+    def _grammar_for(self, params: Params) -> Grammar:
+        """Return what reads the query of a call: ``params.adapter`` may open it for others.
+
+        Raises:
+            ValueError: It opens what can not be opened.
+        """
+        own: Mapping[str, Any] = params.adapter or {}
+        if "operators" not in own and "filters" not in own:
+            return self._grammar
+        return self._grammar.opened(own.get("operators"), own.get("filters"))
+
     # -- reading and checking ------------------------------------------------------------------
 
     def _read(self, params: Params) -> Query:
@@ -330,7 +343,7 @@ class AdapterService(ABC):
         raw = params.query
         if not raw:
             return EMPTY_QUERY
-        query = self._grammar.read(raw, _budget_of(params))
+        query = self._grammar_for(params).read(raw, _budget_of(params))
         if query.limit is None and query.skip == 0:
             return query
         return _with_range(query, None, 0)

@@ -23,7 +23,7 @@ from alula.adapters.base import AdapterService, DollarKeys, Pagination
 from alula.adapters.data import ATOMS
 from alula.context import Params
 from alula.errors import BadRequest, Conflict
-from alula.query import SUPPORTED_OPERATORS, Query, ordered, predicate
+from alula.query import SUPPORTED_OPERATORS, Grammar, Query, ordered, predicate
 from alula.query.budget import MAX_STEPS, Budget
 from alula.types import Id, Record
 
@@ -88,13 +88,7 @@ class MemoryService(AdapterService):
             raise TypeError(f"unique is a list of names of properties: unique=[{unique!r}]")
         if tuple(update_operators):
             raise ValueError("update_operators: records in memory know none; leave it out")
-        operators = tuple(operators)
-        for name in operators:
-            if name not in SUPPORTED_OPERATORS:
-                raise ValueError(
-                    f"operators lists {name!r}; records in memory can be tested for"
-                    f" {', '.join(sorted(SUPPORTED_OPERATORS))}"
-                )
+        operators = _known(operators)
         super().__init__(
             id=id, paginate=paginate, multi=multi, operators=operators, filters=filters,
             events=events,
@@ -136,6 +130,10 @@ class MemoryService(AdapterService):
                     f"store has under {key!r} a record whose {self.id!r} is {record[self.id]!r}"
                 )
             yield {self.id: key, **record} if isinstance(record, Mapping) else record
+
+    def _grammar_for(self, params: Params) -> Grammar:
+        _known((params.adapter or {}).get("operators") or ())
+        return super()._grammar_for(params)
 
     # -- the six methods of the store ----------------------------------------------------------
 
@@ -276,6 +274,22 @@ class MemoryService(AdapterService):
         for name, owners in self._owners.items():
             for _, value in _values(name, {"": record}):
                 owners.pop(value, None)
+
+
+def _known(operators: Iterable[str]) -> tuple[str, ...]:
+    """Return operators that records in memory can be tested for.
+
+    Raises:
+        ValueError: One is not among them.
+    """
+    names = tuple(operators)
+    for name in names:
+        if name not in SUPPORTED_OPERATORS:
+            raise ValueError(
+                f"operators lists {name!r}; records in memory can be tested for"
+                f" {', '.join(sorted(SUPPORTED_OPERATORS))}"
+            )
+    return names
 
 
 class _Nested(Record):

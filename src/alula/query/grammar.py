@@ -149,6 +149,21 @@ class Grammar:
         criteria = And(tuple(parts)) if parts else EMPTY_QUERY.criteria
         return Query(criteria, limit, skip, sort, select, filters, budget)
 
+    def opened(
+        self,
+        operators: Iterable[str] | None = None,
+        filters: Mapping[str, FilterOption] | None = None,
+    ) -> Grammar:
+        """Return a grammar with other operators or filters opened; None leaves them as they are.
+
+        Raises:
+            ValueError: As for a new one.
+        """
+        return Grammar(
+            operators=self._operators.keys() - COMMON_OPERATORS if operators is None else operators,
+            filters=self._filters if filters is None else filters,
+        )
+
     def read_select(self, raw: Mapping[str, Any]) -> tuple[str, ...] | None:
         """Return the fields that ``$select`` names, None where it is not there.
 

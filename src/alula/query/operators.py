@@ -51,6 +51,10 @@ def _equal(wanted: Any) -> Test:
             return lambda value: is_number(value) and is_nan(value)
         return lambda value: value == wanted and value.__class__ is not bool
     if isinstance(wanted, re.Pattern):
+        if not isinstance(wanted.pattern, str):
+            raise BadRequest(
+                "Invalid query: a pattern of bytes matches no text; compile one of text"
+            )
         matches = _matches(wanted)
         return lambda value: value == wanted or matches(value)
     key = sort_key(wanted)
@@ -99,6 +103,8 @@ def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
     with_equal = compare in (le, ge)
 
     def make(bound: Any) -> Test:
+        if isinstance(bound, re.Pattern):
+            raise BadRequest("Invalid query: a pattern has no order; compare with a value")
         if is_number(bound):
             return _number_range(compare, bound, with_equal=with_equal)
         if isinstance(bound, str):

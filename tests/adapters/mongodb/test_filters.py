@@ -195,3 +195,36 @@ def test_a_number_of_conditions_that_makes_no_sense_is_refused(value):
 def test_any_number_can_be_allowed():
     assert read_max_conditions(False) is None
     assert read_max_conditions(7) == 7
+
+
+A = re.compile("^a", re.IGNORECASE)
+AS_SENT = Regex("^a", "i")
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ({"a": A}, {"$in": [AS_SENT]}),
+        ({"a": {"$ne": A}}, {"$nin": [AS_SENT]}),
+        ({"a": {"$in": [A, "b"]}}, {"$in": [AS_SENT, "b"]}),
+        ({"a": {"$nin": [A]}}, {"$nin": [AS_SENT]}),
+        ({"a": {"$all": [A]}}, {"$all": [AS_SENT]}),
+        ({"a": {"$eq": A, "$in": ["b"]}}, {"$regex": AS_SENT, "$in": ["b"]}),
+        ({"a": {"$ne": A, "$nin": ["b"]}}, {"$not": AS_SENT, "$nin": ["b"]}),
+        ({"a": {"$regex": A}}, {"$regex": AS_SENT}),
+        ({"a": {"$not": {"$eq": A}}}, {"$not": {"$in": [AS_SENT]}}),
+    ],
+)
+def test_a_compiled_pattern_matches(query, wanted):
+    assert read(query) == {"a": wanted}
+
+
+@pytest.mark.parametrize("name", ["$lt", "$lte", "$gt", "$gte"])
+def test_a_compiled_pattern_has_no_order(name):
+    with pytest.raises(BadRequest, match="a pattern has no order"):
+        read({"a": {name: A}})
+
+
+def test_a_compiled_pattern_is_one_of_text():
+    with pytest.raises(BadRequest, match="compile one of text"):
+        read({"a": re.compile(b"a")})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from re import Pattern
+from re import DOTALL, IGNORECASE, MULTILINE, VERBOSE, Pattern
 from typing import Any, Final, TypeAlias
 
 from bson.regex import Regex
@@ -34,6 +34,8 @@ list: 990 of them, which fit into 24 kB, keep it busy for minutes on 100,000 rec
 """
 
 _COMPARING: Final = frozenset({"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"})
+_FLAGS: Final = IGNORECASE | MULTILINE | DOTALL | VERBOSE
+_NAME_WITH_PATTERN: Final = {"$eq": "$in", "$ne": "$nin"}
 _LISTS: Final = frozenset({"$in", "$nin", "$all"})
 _NESTED: Final = frozenset({"$not", "$elemMatch"})
 _COMPARED_ONE_BY_ONE: Final = (Mapping, list, tuple, Pattern, Regex)
@@ -125,14 +127,40 @@ def _part(part: Criterion, convert: Convert) -> Filter:
 
 
 def _tests(tests: Iterable[tuple[str, Any]], convert: Callable[[Any], Any]) -> Filter:
-    return {operator: _value(operator, value, convert) for operator, value in tests}
+    given = dict(tests)
+    found: Filter = {}
+    for operator, value in given.items():
+        if isinstance(value, Pattern) and operator in ("$eq", "$ne"):
+            # The database would look for a stored pattern, where one in a list is matched.
+            name = _NAME_WITH_PATTERN[operator]
+            if name in given:
+                name = "$regex" if operator == "$eq" else "$not"
+            found[name] = _regex(value) if name not in _LISTS else [_regex(value)]
+        else:
+            found[operator] = _value(operator, value, convert)
+    return found
+
+
+def _regex(pattern: Pattern[str]) -> Regex[str]:
+    """Return a compiled pattern as the database takes it.
+
+    Raises:
+        BadRequest: It is one of bytes.
+    """
+    if not isinstance(pattern.pattern, str):
+        raise BadRequest("Invalid query: a pattern of bytes matches no text; compile one of text")
+    return Regex(pattern.pattern, pattern.flags & _FLAGS)
 
 
 def _value(operator: str, value: Any, convert: Callable[[Any], Any]) -> Any:
+    if isinstance(value, Pattern):
+        if operator in _COMPARING:
+            raise BadRequest("Invalid query: a pattern has no order; compare with a value")
+        return _regex(value)
     if operator in _COMPARING:
         return convert(value)
     if operator in _LISTS:
-        return [convert(item) for item in value]
+        return [_regex(item) if isinstance(item, Pattern) else convert(item) for item in value]
     if operator == "$not":
         return _tests(value, convert)
     if operator == "$elemMatch":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeAlias
 
 import pytest
@@ -47,6 +48,13 @@ SELECTED: list[tuple[Any, list[str]]] = [
     ({"name": {"$in": {str(i): f"x{i}" for i in range(25)} | {"25": "Ada"}}}, ["Ada"]),
     ({"name": {"$nin": {str(i): f"x{i}" for i in range(25)} | {"25": "Ada"}}}, ["Bela", "Cleo"]),
     ({"name": {"$in": "Ada"}}, ["Ada"]),
+    ({"name": re.compile("^[ab]", re.IGNORECASE)}, ["Ada", "Bela"]),
+    ({"name": re.compile("^[ab]")}, []),
+    ({"name": {"$in": [re.compile("^A"), "Cleo"]}}, ["Ada", "Cleo"]),
+    ({"name": {"$ne": re.compile("^A")}}, ["Bela", "Cleo"]),
+    ({"name": {"$nin": [re.compile("^A"), "Cleo"]}}, ["Bela"]),
+    ({"name": {"$ne": re.compile("^A"), "$nin": ["Cleo"]}}, ["Bela"]),
+    ({"$or": [{"name": re.compile("o$")}, {"age": re.compile("3")}]}, ["Cleo"]),
     ({"nothing": "Ada"}, []),
     ({"nothing": {"$gt": 1}}, []),
 ]
