@@ -29,7 +29,8 @@ class JWTStrategy(AuthenticationStrategy):
         self, *, header: str = "Authorization", schemes: Iterable[str] = ("Bearer", "JWT")
     ) -> None:
         self._header = header.lower().encode("ascii")
-        self._schemes = frozenset(scheme.lower() for scheme in schemes)
+        names = [scheme.lower() for scheme in schemes]
+        self._schemes = frozenset((*names, *(f"{name}:" for name in names)))
 
     async def authenticate(
         self, authentication: Mapping[str, Any], params: Params
@@ -69,6 +70,6 @@ class JWTStrategy(AuthenticationStrategy):
             return None
         if not rest:
             return {"strategy": self.name, "accessToken": scheme}
-        if scheme.lower().removesuffix(":") not in self._schemes:
+        if scheme.lower() not in self._schemes:
             return None
         return {"strategy": self.name, "accessToken": next(filter(None, rest))}
