@@ -259,9 +259,64 @@ class TestDollarKeys:
             await getattr(service, method)(0, {"$inc": {"age": 1}}, params)
         assert await service.get(0) == {"id": 0, **PEOPLE[0]}
 
-    async def test_keys_with_dots_are_plain_data(self):
-        service = MemoryService([{"a": {"b": 1}}])
-        assert await service.patch(0, {"a.b": 2}) == {"id": 0, "a": {"b": 1}, "a.b": 2}
+
+class TestNamesWithDots:
+    """In the data of a patch they mean what they mean in MongoDB."""
+
+    RECORD: ClassVar = {"a": {"b": 1, "c": 2}, "list": [1, {"x": 1}], "text": "x", "none": None}
+
+    @pytest.mark.parametrize(
+        ("changes", "changed"),
+        [
+            ({"a.b": 2}, {"a": {"b": 2, "c": 2}}),
+            (
+                {"a.b": 2, "a.d.e": 3, "text": "y"},
+                {"a": {"b": 2, "c": 2, "d": {"e": 3}}, "text": "y"},
+            ),
+            ({"new.in": 1}, {"new": {"in": 1}}),
+            ({"list.0": 5}, {"list": [5, {"x": 1}]}),
+            ({"list.1.x": 5}, {"list": [1, {"x": 5}]}),
+            ({"list.3": 5}, {"list": [1, {"x": 1}, None, 5]}),
+        ],
+    )
+    async def test_lead_into_objects_and_lists(self, changes, changed):
+        service = MemoryService([self.RECORD])
+        assert await service.patch(0, changes) == {"id": 0, **self.RECORD, **changed}
+        assert await service.get(0) == {"id": 0, **self.RECORD, **changed}
+        assert self.RECORD["list"] == [1, {"x": 1}]
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"text.x": 1},
+            {"none.x": 1},
+            {"list.x": 1},
+            {"list.01": 1},
+            {"list.1503": 1},
+            {"list.0.x": 1},
+            {"a": {}, "a.b": 1},
+            {"a.b": 1, "a.b.c": 1},
+            {"a..b": 1},
+            {"a.": 1},
+            {".a": 1},
+            {"list.$[]": 1},
+            {"id.x": 1},
+        ],
+    )
+    async def test_that_lead_nowhere_change_nothing(self, changes):
+        service = MemoryService([{}, self.RECORD], multi=True)
+        for id in (1, None):
+            with pytest.raises(BadRequest):
+                await service.patch(id, {**changes, "more": 1})
+        assert await service.get(1) == {"id": 1, **self.RECORD}
+
+    @pytest.mark.parametrize("name", ["a.b", "new.in", "list.0"])
+    async def test_are_refused_from_outside(self, name):
+        service = MemoryService([self.RECORD], multi=True)
+        for id in (0, None):
+            with pytest.raises(BadRequest, match="a name with dots is not allowed here"):
+                await service.patch(id, {name: 2}, {"provider": "rest"})
+        assert await service.patch(0, {"a": {"x.y": 1}}, {"provider": "rest"})
 
 
 class TestOperators:

@@ -12,7 +12,14 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
-from alula.adapters.data import check_data, check_new_id, hide_nested, is_scalar, read_data
+from alula.adapters.data import (
+    check_data,
+    check_new_id,
+    check_undotted,
+    hide_nested,
+    is_scalar,
+    read_data,
+)
 from alula.adapters.options import Options, Pagination, read_multi, read_pagination
 from alula.adapters.selection import selector
 from alula.context import Params
@@ -266,6 +273,8 @@ class AdapterService(ABC):
         if id is None:
             self._check_multi("patch", params)
         changes = self._read_changes("patch", data, params)
+        if params.provider is not None:
+            check_undotted(changes)
         found = id is None or is_scalar(id)
         records = await self._patch(id, changes, query, params) if found else []
         return self._one_or_all(id, records, query)

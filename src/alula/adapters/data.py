@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import accumulate
 from typing import Any, Final
 
 from alula.errors import BadRequest
@@ -13,8 +14,10 @@ __all__ = [
     "MAX_DEPTH",
     "check_data",
     "check_new_id",
+    "check_undotted",
     "hide_nested",
     "is_scalar",
+    "merged",
     "read_data",
 ]
 
@@ -23,6 +26,9 @@ MAX_DEPTH: Final = 100
 
 ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 """The types of plain JSON values."""
+
+_MOST_ADDED: Final = 1500
+"""How many entries of None a patch may add to a list before its own (as MongoDB)."""
 
 _CONTAINERS: Final = (Mapping, list, tuple, set, frozenset)
 _WORDS: Final = {
@@ -87,6 +93,73 @@ def check_data(data: Mapping[str, Any], opened: Collection[str] | None) -> None:
                     raise BadRequest(f"The data has more than {MAX_DEPTH} levels")
                 if inner:
                     waiting.append((inner, depth + 1))
+
+
+def check_undotted(changes: Mapping[str, Any]) -> None:
+    """Raise where a name in the data of a patch from outside leads into an object.
+
+    Hooks that look at ``data["a"]`` would be passed by with ``{"a.b": 1}``.
+
+    Raises:
+        BadRequest: A name has a dot.
+    """
+    for name in changes:
+        if type(name) is str and "." in name:
+            raise BadRequest(
+                f"Invalid key {name} in the data: a name with dots is not allowed here; send"
+                f" {name.partition('.')[0]!r} as a whole"
+            )
+
+
+def merged(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with the changes of a patch; the record itself stays as it is.
+
+    A name with dots leads into objects and lists, which are made where there are none, as MongoDB
+    does it: ``{"address.town": "Oslo"}`` leaves the rest of the address alone.
+
+    Raises:
+        BadRequest: A name leads into a value that holds no others, or to a place that another name
+            changes as well, or a part of it is empty or begins with ``$``.
+    """
+    made = dict(record)
+    dotted = [name for name in changes if type(name) is str and "." in name]
+    if not dotted:
+        made.update(changes)
+        return made
+    for name in dotted:
+        for above in accumulate(name.split(".")[:-1], "{}.{}".format):
+            if above in changes:
+                raise BadRequest(f"Invalid keys in the data: {above} and {name} change one place")
+    made.update((name, value) for name, value in changes.items() if name not in dotted)
+    for name in dotted:
+        _set_inside(made, name.split("."), changes[name], name)
+    return made
+
+
+def _set_inside(holder: Any, path: list[str], value: Any, name: str) -> None:
+    """Set a value in a record at the end of a path; what is on the way is copied first."""
+    if not all(part and part[0] != "$" for part in path):
+        raise BadRequest(f"Invalid key {name} in the data: a part is empty or begins with '$'")
+    for at, part in enumerate(path):
+        key: Any = part
+        if isinstance(holder, list):
+            key = int(part[:9]) if part.isdecimal() and part.isascii() else -1
+            if str(key) != part or key > len(holder) + _MOST_ADDED:
+                raise BadRequest(
+                    f"Invalid key {name} in the data: {part} is not an index of a list"
+                )
+            holder += [None] * (key + 1 - len(holder))
+        if at + 1 == len(path):
+            holder[key] = value
+            return
+        there = {} if not isinstance(holder, list) and key not in holder else holder[key]
+        if isinstance(there, Mapping):
+            there = dict(there)
+        elif isinstance(there, list | tuple):
+            there = list(there)
+        else:
+            raise BadRequest(f"Invalid key {name} in the data: {part} holds no other values")
+        holder[key] = holder = there
 
 
 def hide_nested(data: dict[str, Any]) -> None:

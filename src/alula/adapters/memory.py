@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from alula.adapters.base import AdapterService, DollarKeys, Pagination
-from alula.adapters.data import ATOMS
+from alula.adapters.data import ATOMS, merged
 from alula.context import Params
 from alula.errors import BadRequest, Conflict
 from alula.query import SUPPORTED_OPERATORS, Grammar, Query, ordered, predicate
@@ -176,9 +176,12 @@ class MemoryService(AdapterService):
         if params.provider is not None and len(records) > 1:
             budget = Budget(MAX_STEPS) if query.budget is None else query.budget
             budget.spend(len(records) * _values_in(changes), "The data has too many values")
-        if self._owners:  # all or none
-            self._refuse_taken({str(record[self.id]): {**record, **changes} for record in records})
-        return [self._replace(record, {**record, **changes}) for record in records]
+        if any(name.startswith(f"{self.id}.") for name in changes):
+            raise BadRequest(f"'{self.id}' of a record never changes, nor a part of it")
+        new = [merged(record, changes) for record in records]  # all or none
+        if self._owners:
+            self._refuse_taken({str(record[self.id]): record for record in new})
+        return [self._replace(*each) for each in zip(records, new, strict=True)]
 
     async def _remove(self, id: Id | None, query: Query, params: Params) -> list[Record]:
         records = self._chosen(id, query)

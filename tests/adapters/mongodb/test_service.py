@@ -414,8 +414,18 @@ async def test_positional_paths_are_for_calls_from_inside(people):
     assert (await people.patch(1, {"tags.$[]": "z"}))["tags"] == ["z", "z"]
     with pytest.raises(BadRequest, match="Invalid key"):
         await people.patch(1, {"tags.$[]": "y"}, {"provider": "rest"})
-    assert (await people.patch(1, {"home.town": "Oslo"}, {"provider": "rest"}))["home"] == {
-        "town": "Oslo"
+
+
+async def test_names_with_dots_are_for_calls_from_inside(people, collection):
+    assert (await people.patch(1, {"home.town": "Oslo"}))["home"] == {"town": "Oslo"}
+    outside = {"provider": "rest", "adapter": {"multi": True}}
+    for which in (1, None):
+        with pytest.raises(BadRequest, match="a name with dots is not allowed here"):
+            await people.patch(which, {"home.town": "Rome"}, outside)
+    assert (await people.get(1))["home"] == {"town": "Oslo"}
+    opened = {**outside, "adapter": {"update_operators": ["$set"]}}
+    assert (await people.patch(1, {"$set": {"home.town": "Rome"}}, opened))["home"] == {
+        "town": "Rome"
     }
 
 
