@@ -8,6 +8,7 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.bundle import ServiceBundle
 from alula.express import express, rest
+from alula.hook_notes import note as annotate
 
 
 def tag(name):
@@ -86,3 +87,33 @@ async def test_the_web_application_takes_it_for_a_service():
     app.configure(rest())
     app.use("notes", ServiceBundle(MemoryService(start_id=1), {"before": {"create": [tag("a")]}}))
     assert await app.service("notes").create({}) == {"id": 1, "tags": ["a"]}
+
+
+@pytest.mark.parametrize("kinds", [("all", "find"), ("find", "all")])
+async def test_before_hooks_may_have_a_place_of_their_own(kinds):
+    order = []
+
+    def hook(name):
+        return lambda context: order.append(name)
+
+    async def around(context, next):
+        order.append("around")
+        await next()
+
+    identify = annotate(hook("identify"), strategies=("jwt",))
+    bundle = ServiceBundle(
+        MemoryService(), {}, first={"find": [hook("first")]}, last={"find": [hook("last")]}
+    )
+    app = App()
+    app.use("store", bundle)
+    service = app.service("store")
+    await service.find()
+    assert order == ["first", "last"]
+    service.hooks(before={kinds[0]: [hook("a"), identify, hook("b")]}, around=[around])
+    service.hooks(before={kinds[1]: [hook("c")]})
+    app.hooks(before=[hook("application")])
+    del order[:]
+    await service.find()
+    own = ["a", "identify", "first", "b"]
+    inner = [*own, "c"] if kinds[0] == "all" else ["c", *own]
+    assert order == ["application", "around", *inner, "last"]

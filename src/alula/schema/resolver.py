@@ -216,7 +216,7 @@ def resolve(properties: Mapping[str, Any], *, schema: Any = None) -> Resolver:
             is found here.
 
     Raises:
-        TypeError: Something is no function, or needs more arguments than there are.
+        TypeError: Something is not a function, or needs more arguments than there are.
         ValueError: The schema has no such property.
     """
     return Resolver(properties, None if schema is None else names_in(schema))
