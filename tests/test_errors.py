@@ -302,10 +302,6 @@ class TestTheText:
         assert str(error) == "validation failed: /likes must be integer"
         assert error.to_dict()["message"] == "validation failed"
 
-    def test_also_of_resolvers(self):
-        error = BadRequest("Error resolving data", {"at": {"message": "no date"}, "x": 5})
-        assert str(error) == "Error resolving data: at: no date"
-
     def test_is_one_line_and_not_long(self):
         error = failed(failure("/a\n\x1b[2J" + "x" * 5_000, "must be integer"))
         assert "\n" not in str(error)

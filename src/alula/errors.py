@@ -96,7 +96,7 @@ class FrameworkError(Exception):
 
     def __str__(self) -> str:
         text = super().__str__()
-        failures = list(_failures_in(self.data, self.message))
+        failures = list(_failures_in(self.data))
         if not failures:
             return text
         told = "; ".join(_printable(each) for each in failures[:_MOST_IN_TEXT])
@@ -263,19 +263,14 @@ def from_dict(value: Mapping[str, Any]) -> FrameworkError:
     return error
 
 
-def _failures_in(data: Any, message: str) -> Iterator[str]:
-    """Yield the failures of a validation, and those of resolvers, as they are on the wire."""
-    if isinstance(data, list):
-        for each in data:
-            if isinstance(each, Mapping) and "instancePath" in each and "message" in each:
-                params = each.get("params")
-                extra = params.get("additionalProperty") if isinstance(params, Mapping) else None
-                named = "" if extra is None else f": {extra!r}"
-                yield f"{each['instancePath']} {each['message']}{named}".strip()
-    elif message == "Error resolving data" and isinstance(data, Mapping):
-        for name, each in data.items():
-            if isinstance(each, Mapping) and "message" in each:
-                yield f"{name}: {each['message']}"
+def _failures_in(data: Any) -> Iterator[str]:
+    """Yield the failures of a validation, as they are on the wire."""
+    for each in data if isinstance(data, list) else ():
+        if isinstance(each, Mapping) and "instancePath" in each and "message" in each:
+            params = each.get("params")
+            extra = params.get("additionalProperty") if isinstance(params, Mapping) else None
+            named = "" if extra is None else f": {extra!r}"
+            yield f"{each['instancePath']} {each['message']}{named}".strip()
 
 
 def _printable(text: str) -> str:
