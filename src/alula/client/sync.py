@@ -68,6 +68,10 @@ class SyncClient:
         """Call ``listener`` whenever ``event`` is emitted."""
         return self.client.on(event, listener)
 
+    def once(self, event: str, listener: Listener) -> Listener:
+        """Call ``listener`` the next time that ``event`` is emitted, and not again."""
+        return self.client.once(event, listener)
+
     def off(self, event: str, listener: Callable[..., Any] | None = None) -> None:
         """Stop calling one listener of an event, or all of them."""
         self.client.off(event, listener)

@@ -20,7 +20,7 @@ from alula import App
 from alula.adapters.mongodb import MongoDBService
 from alula.adapters.mongodb.local import LocalServer
 from alula.adapters.mongodb.mongod import TRANSACTION_SECONDS
-from alula.errors import BadRequest, Timeout
+from alula.errors import BadRequest, Timeout, Unavailable
 from alula.express import error_handler, express, json, rest
 
 LOCK = """
@@ -45,6 +45,11 @@ def served(service):
     app.use("records", service)
     app.use(error_handler(logger=False))
     return app
+
+
+def sleeping(milliseconds):
+    body = f"function () {{ sleep({milliseconds}) }}"
+    return {"$expr": {"$function": {"body": body, "args": [], "lang": "js"}}}
 
 
 def conditions(number):
@@ -86,12 +91,9 @@ async def test_who_needs_more_conditions_says_so(collection):
 async def test_an_operation_that_takes_too_long_is_a_408_and_a_line_in_the_log(collection, caplog):
     await collection.insert_many([{"n": n} for n in range(20)])
     app = served(MongoDBService(collection, max_time_ms=200, paginate={"default": 5}))
-    slow = {
-        "$expr": {"$function": {"body": "function () { sleep(100) }", "args": [], "lang": "js"}}
-    }
 
     async def slow_down(context):
-        context.params.pipeline = [{"$match": slow}]
+        context.params.pipeline = [{"$match": sleeping(100)}]
 
     app.service("records").hooks(before={"find": [slow_down]})
     began = time.monotonic()
@@ -99,6 +101,24 @@ async def test_an_operation_that_takes_too_long_is_a_408_and_a_line_in_the_log(c
     assert (answer.status, answer.json["name"]) == (408, "Timeout")
     assert time.monotonic() - began < 1.5
     assert "longer than its time limit (max_time_ms)" in caplog.text
+
+
+async def test_slow_queries_take_all_connections_no_longer_than_their_limit(mongodb_url):
+    async with AsyncMongoClient(mongodb_url, maxPoolSize=5) as client:
+        collection = client["alula_adapter"][f"c{ObjectId()}"]
+        key = (await collection.insert_one({"n": 1})).inserted_id
+        service = MongoDBService(collection, max_time_ms=800)
+        pipeline = [{"$match": sleeping(5_000)}]
+        calls = [service.find({"pipeline": pipeline}) for _ in range(8)]
+        slow = [asyncio.create_task(call) for call in calls]
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        assert (await service.get(key))["n"] == 1
+        assert time.monotonic() - began < 1.5
+        for error in await asyncio.gather(*slow, return_exceptions=True):
+            assert isinstance(error, Timeout | Unavailable)
+        assert time.monotonic() - began < 3
+        await collection.drop()
 
 
 async def test_a_transaction_of_a_killed_process_holds_writes_up_no_longer_than_their_limit():
