@@ -47,10 +47,11 @@ def exchange(address, parts) -> bytes:
             for part in parts:
                 connection.sendall(part)
                 time.sleep(0.002)
-        connection.settimeout(0.2)
+        connection.settimeout(5)
         with contextlib.suppress(ConnectionError, TimeoutError):
             while chunk := connection.recv(100_000):
                 received += chunk
+                connection.settimeout(0.2)
     return received
 
 
@@ -125,6 +126,18 @@ async def test_a_request_has_one_length(server):
         "Invalid HTTP request received.",
         "A request cannot have both Content-Length and Transfer-Encoding",
     }
+
+
+async def test_empty_lines_before_a_request_are_nothing(web):
+    async with await web.listen(0, http="httptools") as server:
+        (answer,) = await talk(server, b"\r\n", b"\r\n" + LINE, b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+
+
+async def test_a_head_request_has_a_head_alone(server):
+    (answer,) = await talk(server, LINE.replace(b"GET", b"HEAD") + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert answer.endswith(b"\r\n\r\n")
 
 
 async def test_bodies_are_not_counted(server):

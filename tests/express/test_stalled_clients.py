@@ -101,6 +101,17 @@ async def test_a_head_that_trickles_in_has_an_end(server):
         assert (await answer).startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.parametrize("http", ["httptools", "h11"])
+async def test_the_head_of_a_further_request_has_an_end_too(http):
+    """With h11, which shows no part of a head, that of idle connections may come first."""
+    options = {**LIMITS, "http": http, "timeout_keep_alive": 1}
+    async with await application().listen(0, **options) as server, connected(server) as streams:
+        reader, writer = streams
+        writer.write(GET + GET[:20])
+        with contextlib.suppress(ConnectionResetError):
+            assert (await end_of(reader)).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_a_body_that_comes_slowly_is_waited_for(server):
     async with connected(server) as (reader, writer):
         writer.write(HEAD)

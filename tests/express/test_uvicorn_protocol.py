@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import importlib.metadata
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 import alula.express
-from alula.express import HTTPProtocol, express
+from alula.errors import Unavailable
+from alula.express import HTTPProtocol, express, uvicorn_protocol
 from alula.express.connection_limits import ConnectionLimits
 from alula.express.server import check_uvicorn
 from alula.express.uvicorn_protocol import guarded, guards
@@ -142,6 +144,12 @@ def test_a_module_that_is_gone_names_the_versions_too():
     assert "Install a version that works: pip install 'uvicorn" in ran.stderr
 
 
+def test_the_module_itself_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn.protocols.http.h11_impl", None)
+    with pytest.raises(ImportError, match="Install a version that works: pip install 'uvicorn"):
+        runpy.run_path(uvicorn_protocol.__file__)
+
+
 def test_a_copy_that_is_not_installed_names_its_extra(monkeypatch):
     def requires(_):
         raise importlib.metadata.PackageNotFoundError
@@ -159,6 +167,13 @@ def test_without_httptools_h11_is_guarded():
         "print(*(each.__name__ for each in guards()))"
     )
     assert (ran.stdout, ran.stderr) == ("H11Protocol\n", "")
+
+
+def test_where_uvicorn_chooses_h11_there_is_one_guard(monkeypatch):
+    monkeypatch.setattr(uvicorn_protocol, "AutoHTTPProtocol", H11Protocol)
+    assert list(guards()) == [H11Protocol]
+    with pytest.raises(TypeError, match="cannot be guarded"):
+        guarded(HttpToolsProtocol)
 
 
 def test_no_other_file_knows_uvicorn():
@@ -251,6 +266,15 @@ async def test_the_command_uvicorn_can_have_the_same_guards():
     writer.close()
     server.should_exit = True
     await running
+
+
+async def test_what_is_answered_is_not_cut_short():
+    async with await application().listen(0) as server, client_of(server) as client:
+        assert (await client.get("/")).status_code == 200
+        (connection,) = server._running.server_state.connections
+        connection.cut_short(Unavailable("too late"))
+        assert (await client.get("/")).status_code == 200
+        assert connection in server._running.server_state.connections
 
 
 # -- connections that are kept ---------------------------------------------------------------------

@@ -400,7 +400,7 @@ class _StrictConnection(h11.Connection):
                 text = _HEAD_TOO_LARGE if is_head else _TRAILERS_TOO_LARGE
                 self.refusal = head_too_large(text)
             raise
-        if event is not h11.NEED_DATA and event is not h11.PAUSED:
+        if isinstance(event, h11.Request | h11.EndOfMessage):  # not for each of many small chunks
             came, self._unparsed = self._unparsed, len(self.trailing_data[0])
             if isinstance(event, h11.Request):
                 self._check(event, came - self._unparsed)

@@ -116,8 +116,7 @@ class WorkerProcess:
         while missed * HEARTBEAT_SECONDS < allowed or self.retiring:
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
-                    if not await loop.sock_recv(self._control, 4096):
-                        return  # it is about to end
+                    await loop.sock_recv(self._control, 4096)
             except TimeoutError:
                 missed += 1
             else:
