@@ -70,7 +70,7 @@ class Tokens:
         self._audience: tuple[str, ...] | None = None
         if audience is not None:
             self._audience = (audience,) if isinstance(audience, str) else tuple(audience)
-        self._types = () if isinstance(types, str) else tuple(types)
+        self._types: tuple[str, ...] = () if isinstance(types, str) else tuple(types)
         if not self._types:
             raise ValueError(
                 f"token_types is {types!r}; give a list of the types that tokens may have, such as"
