@@ -227,11 +227,10 @@ class LoopBetweenLines:
             signal.signal(signal.SIGINT, before)
 
     def _leave(self) -> None:
-        """Let the loop run in a thread of its own, unless it still does."""
-        if self._has_stopped.is_set():
-            self._stop_is_due = False
-            self._has_stopped.clear()
-            threading.Thread(target=self._run_aside, name="alula shell", daemon=True).start()
+        """Let the loop run in a thread of its own, where it does not run any more."""
+        self._stop_is_due = False
+        self._has_stopped.clear()
+        threading.Thread(target=self._run_aside, name="alula shell", daemon=True).start()
 
     def _run_aside(self) -> None:
         try:
