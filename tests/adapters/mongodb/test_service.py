@@ -10,6 +10,7 @@ from bson import DatetimeMS, ObjectId
 from pymongo import AsyncMongoClient, monitoring
 from tests.adapters.mongodb.conftest import DATABASE
 
+from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.context import Params
 from alula.errors import BadRequest, Conflict, NotFound, Unavailable
@@ -519,3 +520,30 @@ async def test_many_writers_at_once_lose_nothing(people):
         *(people.patch(None, {"$inc": {"age": 1}}) for _ in range(3)),
     )
     assert (await people.get(1))["age"] == 36 + 8
+
+
+SELECTED = ["tags", "items", "tags.0", "tags.1", "items.x", "items.1", "items.1.x", "map.0", "_id"]
+
+
+@pytest.mark.parametrize("options", [{}, {"paginate": {"default": 9}}, {"docdb": {}}], ids=str)
+@pytest.mark.parametrize("field", ["tags.0", "items.1.x", "items.x", "tags", "map.0"])
+async def test_the_order_by_an_element_holds_whatever_is_selected(collection, options, field):
+    documents = [
+        {
+            "_id": number,
+            "tags": [number * 7 % 5, 9 - number],
+            "items": [{"x": number * 3 % 7}, {"x": -number}],
+            "map": {"0": number * 3 % 5},
+        }
+        for number in range(5)
+    ]
+    await collection.insert_many(documents)
+    service = MongoDBService(collection)
+    same = MemoryService(documents, id="_id")
+    for name in SELECTED:
+        query = {"$sort": {field: -1}, "$select": [name], "_id": {"$gte": 0}}
+        found = await service.find({"query": query, **options})
+        if "paginate" in options:
+            assert found["total"] == 5
+            found = found["data"]
+        assert found == await same.find({"query": query}), name

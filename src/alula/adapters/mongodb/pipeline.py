@@ -57,6 +57,10 @@ def stages_of(query: Query, filter: Filter, projection: Mapping[str, Any] | None
     if query.limit:
         stages.append({"$limit": query.limit})
     if projection:
+        if sorts_by_index(query):
+            # Else the database reads the named fields alone, and takes an index for a name there:
+            # ``tags.0`` is in no document, so that nothing would be in order.
+            stages.append({"$replaceWith": "$$ROOT"})
         stages.append({"$project": dict(projection)})
     return stages
 
@@ -96,5 +100,9 @@ def sorts_in_facet(query: Query) -> bool:
     With a ``$project`` behind it, MongoDB 6.0 reads for a sort there the named fields alone,
     and finds nothing by the index of a list (``tags.0``).
     """
-    parts = (part for field, _ in query.sort for part in field.split("."))
-    return query.select is None or not any(part.isdigit() for part in parts)
+    return query.select is None or not sorts_by_index(query)
+
+
+def sorts_by_index(query: Query) -> bool:
+    """Tell whether a field of ``$sort`` can lead to an element of a list by its index."""
+    return any(part.isdigit() for field, _ in query.sort for part in field.split("."))

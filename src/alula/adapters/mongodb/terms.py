@@ -96,7 +96,7 @@ class Terms:
 
     def projection(self, query: Query, params: Params) -> Mapping[str, Any] | None:
         """Return which fields are wanted, None for all; the driver's own option goes first."""
-        given = params.docdb and params.docdb.get("projection")
+        given = (params.docdb or {}).get("projection")
         if given is None:
             return projection_of(query.select, self._id)
         return given if isinstance(given, Mapping) else dict.fromkeys(given, 1)
