@@ -164,7 +164,7 @@ class _Uvicorn(uvicorn.Server):
             await super()._wait_tasks_to_complete()
         except asyncio.CancelledError:  # the time is up, and uvicorn is about to cancel requests
             stopping = Unavailable("The server is stopping, and the request took too long")
-            for connection in tuple(self.server_state.connections):
+            for connection in tuple[Any, ...](self.server_state.connections):
                 if hasattr(connection, "cut_short"):  # a WebSocket has none
                     connection.cut_short(stopping)
             raise
