@@ -14,6 +14,8 @@ from tests.requirements import require_chromium, require_node_modules
 
 import alula
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 CHECKED = HERE / "pyodide_checks.py"
 STALLS = 3

@@ -13,6 +13,8 @@ import pytest
 from tests.interop.node_script import assert_passed, run_checks
 from tests.requirements import require_chromium, require_mongod
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("chat_browser.mjs")
 PACKAGES = ("playwright-core",)
 

@@ -21,6 +21,8 @@ from tests.conformance.serving import ROOT, environment
 from tests.examples.serving import SECONDS_TO_END, running_chat, start
 from tests.requirements import absent, require_mongod
 
+pytestmark = pytest.mark.slow
+
 SECONDS_TO_END_PROMPTLY = 5
 ENDINGS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 

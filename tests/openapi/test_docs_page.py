@@ -9,6 +9,8 @@ import pytest
 from tests.interop.node_script import assert_passed, run_checks
 from tests.requirements import require_chromium
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("docs_browser.mjs")
 
 CHECKS = (
