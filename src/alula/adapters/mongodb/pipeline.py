@@ -16,6 +16,7 @@ __all__ = [
     "counting",
     "page_and_total",
     "projection_of",
+    "sorts_by_index",
     "sorts_in_facet",
     "stages_of",
     "with_own_stages",

@@ -34,7 +34,13 @@ from alula.adapters.mongodb.failures import translated
 from alula.adapters.mongodb.filters import MAX_CONDITIONS, read_max_conditions
 from alula.adapters.mongodb.model import Collection, Model, ModelSource, resolved, with_concerns
 from alula.adapters.mongodb.object_ids import keyword_object_id
-from alula.adapters.mongodb.pipeline import Stage, counting, page_and_total, with_own_stages
+from alula.adapters.mongodb.pipeline import (
+    Stage,
+    counting,
+    page_and_total,
+    sorts_by_index,
+    with_own_stages,
+)
 from alula.adapters.mongodb.several import create_all, patch_all, remove_all
 from alula.adapters.mongodb.sharing import Sharing
 from alula.adapters.mongodb.terms import Terms
@@ -350,7 +356,12 @@ class MongoDBService(AdapterService):
     async def _page(self, model: Collection, query: Query, params: Params) -> list[Record]:
         if params.docdb is None or params.pipeline:
             return await (await self._aggregate(model, query, params)).to_list()
-        return await model.find(**self._terms.find_arguments(query, params)).to_list()
+        arguments = self._terms.find_arguments(query, params)
+        if query.select is None or not sorts_by_index(query) or "projection" in params.docdb:
+            return await model.find(**arguments).to_list()
+        # As behind a $project: the database would sort by the named fields alone.
+        records = await model.find(**{**arguments, "projection": None}).to_list()
+        return list(map(selector(query.select, self.id), records))
 
     async def _page_and_total(
         self, model: Collection, query: Query, params: Params
