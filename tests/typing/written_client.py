@@ -22,12 +22,14 @@ __all__ = [
     "People",
     "PeoplePlace",
     "TeamsTeamTasks",
+    "authentication",
     "calc",
     "jobs",
     "people",
     "plain",
     "secret",
     "teams_team_tasks",
+    "users",
 ]
 
 
@@ -104,3 +106,21 @@ def secret(client: SyncClient) -> SyncService: ...
 def secret(client: Client | SyncClient) -> Any:
     """Return the service."""
     return client.service('secret')
+
+
+@overload
+def users(client: Client) -> ClientService: ...
+@overload
+def users(client: SyncClient) -> SyncService: ...
+def users(client: Client | SyncClient) -> Any:
+    """Return the service."""
+    return client.service('users')
+
+
+@overload
+def authentication(client: Client) -> ClientService: ...
+@overload
+def authentication(client: SyncClient) -> SyncService: ...
+def authentication(client: Client | SyncClient) -> Any:
+    """Return the service."""
+    return client.service('authentication')
