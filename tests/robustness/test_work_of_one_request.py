@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 import time
+from decimal import Decimal
 from typing import ClassVar
+from uuid import UUID
 
 import pytest
+from pydantic import create_model
 from tests.express.asgi_client import call
 
 from alula import App
@@ -210,6 +213,20 @@ class TestIntegersOfOneHash:
         with Stopwatch(), pytest.raises(BadRequest) as caught:
             validator.validate([*values, values[0]])
         assert caught.value.data[0]["params"] == {"i": len(values), "j": 0}
+
+    @pytest.mark.parametrize(
+        ("kind", "text"),
+        [(int, str), (Decimal, lambda n: f"{n}.0"), (UUID, lambda n: str(UUID(int=n)))],
+    )
+    def test_in_texts_of_which_a_model_makes_a_set(self, kind, text):
+        model = create_model("Model", a=(set[kind], ...), b=(dict[kind, int], {}))
+        values = [*map(text, self.NUMBERS)]
+        validator = get_validator(model)
+        for data in ({"a": values}, {"a": [], "b": dict.fromkeys(values, 1)}):
+            with Stopwatch(), pytest.raises(BadRequest, match="of one hash"):
+                validator.validate(data)
+        assert validator.validate({"a": values[:50] + [text(10**12)] * 2000})
+        assert validator.validate({"a": [text(n + 10**12) for n in range(2000)]})
 
 
 TREE = {

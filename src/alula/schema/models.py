@@ -15,6 +15,7 @@ from pydantic.errors import (
 from pydantic_core import SchemaError as CoreSchemaError
 
 from alula.errors import BadRequest
+from alula.schema.equality import check_hashes
 from alula.schema.failures import SchemaError, refusal
 from alula.schema.model_failures import failures_of
 from alula.schema.storable import storable
@@ -72,6 +73,8 @@ class ModelValidator:
                 JSON Schemas. Or it is a part of a record, and a validator of a field fell over
                 what is not in it.
         """
+        if type(value) is dict or type(value) is list:
+            check_hashes(value)
         try:
             found = self._adapter.validate_python(value)
         except ValidationError as error:
