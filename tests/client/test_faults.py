@@ -373,18 +373,22 @@ def drip(text: bytes, pause: float = 0.05):
     return send
 
 
-DRIPS = {
-    "head": b"HTTP/1.1 200 OK\r\nx-endless: " + b"x" * 400,
-    "hints": b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20,
-    "body": b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n" + b"x" * 400,
-    "length of a chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"0" * 400,
-    "trailer": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: " + b"x" * 400,
+OK = b"HTTP/1.1 200 OK\r\n"
+IN_CHUNKS = OK + b"transfer-encoding: chunked\r\n\r\n"
+DRIPS = {  # what comes at once, and what in drops
+    "head": (OK, b"x-endless: " + b"x" * 400),
+    "hints": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20),
+    "body": (OK + b"content-length: 900\r\n\r\n", b"x" * 400),
+    "body until the end": (OK + b"connection: close\r\n\r\n[]", b" " * 400),
+    "length of a chunk": (IN_CHUNKS, b"0" * 400),
+    "trailer": (IN_CHUNKS + b"0\r\nx: ", b"x" * 400),
 }
 
 
-@pytest.mark.parametrize("text", DRIPS.values(), ids=DRIPS)
-async def test_what_comes_in_drops_is_bounded_as_a_whole(kind, text):
-    with raw_server(answer([1]), drip(text), drip(text)) as server:
+@pytest.mark.parametrize(("at_once", "text"), DRIPS.values(), ids=DRIPS)
+async def test_what_comes_in_drops_is_bounded_as_a_whole(kind, at_once, text):
+    step = (at_once, drip(text))
+    with raw_server(answer([1]), step, step) as server:
         async with kind.client(server.url) as client:
             items = client.service("items")
             assert await settled(items.find()) == [1]  # what follows goes out on that connection
@@ -392,3 +396,9 @@ async def test_what_comes_in_drops_is_bounded_as_a_whole(kind, text):
             with pytest.raises(errors.Timeout, match=r"took longer than 0\.4 seconds"):
                 await settled(items.find(connection={"timeout": 0.4}))
             assert 0.3 < time.monotonic() - began < 2
+
+
+async def test_without_a_limit_nothing_is_bounded(kind):
+    with raw_server(drip(answer([1]), 0.005)) as server:
+        async with kind.client(server.url, timeout=None) as client:
+            assert await settled(client.service("items").find()) == [1]

@@ -400,3 +400,17 @@ async def test_a_query_that_is_cancelled_from_outside_leaves_nobody_waiting():
     store.gate.set()
     assert await waiting == "answer to c"
     assert store.left == 1
+
+
+async def test_a_timer_that_comes_too_early_is_set_again():
+    store = Store()
+    first = store.ask("a")
+    await turns()
+    waits = store.ask("b")
+    await turns()
+    store.line._timer.cancel()
+    store.line._overtake()  # the query has not hung for long
+    assert store.batches == [["a"]]
+    assert store.line._timer is not None
+    store.gate.set()
+    assert await asyncio.gather(first, waits)
