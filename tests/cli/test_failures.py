@@ -40,7 +40,9 @@ class TestReport:
         own = module(tmp_path, "app.py", "def start():\n    fail()\n")
         own["fail"] = foreign["fail"]
         text = report(failure_of(own["start"]), tmp_path)
-        assert text.splitlines() == [
+        lines = text.splitlines()
+        # Python 3.13 marks the call below it.
+        assert [line for line in lines if line.strip(" ~^")] == [
             "Traceback (most recent call last):",
             f'  File "{tmp_path / "app.py"}", line 2, in start',
             "    fail()",
