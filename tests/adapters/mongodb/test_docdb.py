@@ -115,6 +115,8 @@ OPTIONS = [
 ]  # fmt: skip
 
 
+# PyMongo 4.13 warns of no_cursor_timeout without a session.
+@pytest.mark.filterwarnings("ignore:use an explicit session with no_cursor_timeout")
 @pytest.mark.parametrize(
     ("call", "docdb", "wanted"),
     [
