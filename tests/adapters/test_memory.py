@@ -318,6 +318,11 @@ class TestNamesWithDots:
                 await service.patch(id, {name: 2}, {"provider": "rest"})
         assert await service.patch(0, {"a": {"x.y": 1}}, {"provider": "rest"})
 
+    async def test_are_opened_by_name(self):
+        service = MemoryService([{"a": {"b": 1, "c": 2}}], dotted_names=True)
+        patched = await service.patch(0, {"a.b": 3}, {"provider": "rest"})
+        assert patched["a"] == {"b": 3, "c": 2}
+
 
 class TestOperators:
     async def test_what_is_open(self):

@@ -56,7 +56,7 @@ def make_apps(database: Any = None) -> tuple[Any, Any]:
     for register in services.DATABASE_GROUPS if database is not None else ():
         register(main, database)
     routes(main)
-    main.use(not_found(verbose=True))
+    main.use(not_found(verbose=True, hints=False))  # the original gives none in debug mode
     main.use(error_handler(logger=False))
     reset(main, second)
     return main, second
@@ -129,7 +129,7 @@ def second_app() -> Any:
     app.use("items", MemoryService(start_id=1))
     app.use("echo", Echo())
     app.use("conflict", Conflicting())
-    app.use(not_found())
+    app.use(not_found(hints=False))
     app.use(short_errors)
     app.use(error_handler(logger=False, html=False))
     return app

@@ -155,6 +155,14 @@ class TestHints:
         answer = await call(app, url="/message")
         assert answer.json["message"] == "Page not found: /message; did you mean /messages?"
 
+    async def test_hints_can_be_left_out(self):
+        app = express(App(debug=True))
+        app.use("messages", MemoryService())
+        app.use(not_found(hints=False), error_handler(logger=False))
+        for url in ("/message", "/"):
+            answer = await call(app, url=url)
+            assert (answer.status, answer.json["message"]) == (404, "Page not found")
+
     async def test_a_long_path_is_compared_with_nothing(self):
         begun = time.monotonic()
         answer = await call(app_with(), url=f"/{'message/' * 5000}")

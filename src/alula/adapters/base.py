@@ -51,6 +51,9 @@ class AdapterService(ABC):
         operators: Operators of the store that queries may use beside the common ones.
         filters: Names at the top level of a query that are accepted beside the common ones: True
             passes the value to the store, False drops it, a callable converts it.
+        dotted_names: Whether the data of a patch from outside may have names with dots, which lead
+            into objects. Hooks and checks that look at ``data["address"]`` do not see
+            ``{"address.town": ...}``.
         update_operators: Keys that begin with ``$`` that data of update and patch may have when
             it comes from outside.
         events: Names of events that the service emits beside the standard ones.
@@ -95,6 +98,7 @@ class AdapterService(ABC):
         operators: Iterable[str] = (),
         filters: Mapping[str, Any] | None = None,
         update_operators: Iterable[str] = (),
+        dotted_names: bool = False,
         events: Iterable[str] = (),
     ) -> None:
         if not isinstance(id, str) or not id:
@@ -103,6 +107,7 @@ class AdapterService(ABC):
         self.events = tuple(events)
         self.options = Options(read_pagination(paginate, self.paginate_options), read_multi(multi))
         self._grammar = Grammar(operators=operators, filters=filters)
+        self._dotted_names = dotted_names
         self._opened = frozenset(update_operators)
         for name in self._opened:
             if name[:1] != "$":
@@ -273,7 +278,7 @@ class AdapterService(ABC):
         if id is None:
             self._check_multi("patch", params)
         changes = self._read_changes("patch", data, params)
-        if params.provider is not None:
+        if params.provider is not None and not self._dotted_names:
             check_undotted(changes)
         found = id is None or is_scalar(id)
         records = await self._patch(id, changes, query, params) if found else []

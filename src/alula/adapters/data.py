@@ -107,7 +107,7 @@ def check_undotted(changes: Mapping[str, Any]) -> None:
         if type(name) is str and "." in name:
             raise BadRequest(
                 f"Invalid key {name} in the data: a name with dots is not allowed here; send"
-                f" {name.partition('.')[0]!r} as a whole"
+                f" {name.partition('.')[0]!r} as a whole (the option dotted_names opens them)"
             )
 
 

@@ -50,6 +50,7 @@ class MemoryService(AdapterService):
             `alula.query.predicate` knows.
         filters: Names at the top level of a query that are accepted; they select nothing here.
         update_operators: None can be opened here; the option is there as in every adapter.
+        dotted_names: As in `AdapterService`.
         events: Names of events that the service emits beside the standard ones.
         unique: Names of properties of which no two records have the same value, as a unique index
             of a database holds it: the second is a `Conflict`, however many write at once. Records
@@ -81,6 +82,7 @@ class MemoryService(AdapterService):
         operators: Iterable[str] = (),
         filters: Mapping[str, Any] | None = None,
         update_operators: Iterable[str] = (),
+        dotted_names: bool = False,
         events: Iterable[str] = (),
         unique: Iterable[str] = (),
     ) -> None:
@@ -91,7 +93,7 @@ class MemoryService(AdapterService):
         operators = _known(operators)
         super().__init__(
             id=id, paginate=paginate, multi=multi, operators=operators, filters=filters,
-            events=events,
+            dotted_names=dotted_names, events=events,
         )  # fmt: skip
         self._start_id = self._next_id = start_id
         self._store: dict[str, Record] = {}

@@ -428,6 +428,14 @@ async def test_names_with_dots_are_for_calls_from_inside(people, collection):
     assert (await people.patch(1, {"$set": {"home.town": "Rome"}}, opened))["home"] == {
         "town": "Rome"
     }
+    opened = {**outside, "adapter": {"dotted_names": True}}
+    assert (await people.patch(1, {"home.town": "Bern"}, opened))["home"] == {"town": "Bern"}
+
+
+async def test_names_with_dots_are_opened_by_name(people, service):
+    opened = service(dotted_names=True)
+    outside = {"provider": "rest"}
+    assert (await opened.patch(1, {"home.town": "Bern"}, outside))["home"] == {"town": "Bern"}
 
 
 async def test_a_taken_key_is_a_conflict_that_names_it(people, collection):

@@ -34,8 +34,9 @@ def documents(app: Any, database: Any) -> None:
         return database["codes"]
 
     docs = MongoDBService(
-        database["docs"], multi=True, operators=OPERATORS, update_operators=UPDATE_OPERATORS
-    )
+        database["docs"], multi=True, operators=OPERATORS, update_operators=UPDATE_OPERATORS,
+        dotted_names=True,
+    )  # fmt: skip
     app.use("docs", docs)
     app.use("pages", MongoDBService(database["pages"], paginate={"default": 10, "max": 50}))
     app.use("slugs", MongoDBService(database["slugs"], multi=True, disable_objectify=True))

@@ -20,9 +20,17 @@ SEEDS: dict[str, str | None] = {
 }
 
 
+class LiteralNames(MemoryService):
+    """Takes names with dots as plain names, as the original's records in memory do."""
+
+    async def _patch(self, id, data, query, params):
+        records = self._chosen(id, query)
+        return [self._replace(record, {**record, **data}) for record in records]
+
+
 def memory(app: Any) -> None:
     """Register the services in memory."""
-    app.use("people", MemoryService())
+    app.use("people", LiteralNames(dotted_names=True))
     app.use("messages", MemoryService(start_id=1, multi=True, paginate={"default": 10, "max": 50}))
     todos = MemoryService(
         start_id=1,

@@ -62,7 +62,7 @@ __all__ = ["MongoDBService"]
 
 _PER_CALL: Final = frozenset({
     "id", "disable_objectify", "use_estimated_document_count", "operators", "filters",
-    "update_operators", "share", "max_conditions",
+    "update_operators", "dotted_names", "share", "max_conditions",
 })  # fmt: skip
 """Options of the service that ``params.adapter`` may have, beside those read where they count."""
 
@@ -91,6 +91,7 @@ class MongoDBService(AdapterService):
         filters: As in `AdapterService`: ``{"$text": True}``, or ``{"$search": True}`` for its
             short form.
         update_operators: As in `AdapterService`: ``["$inc", "$push"]``.
+        dotted_names: As in `AdapterService`.
         events: As in `AdapterService`.
 
     Attributes:
@@ -122,13 +123,14 @@ class MongoDBService(AdapterService):
         operators: Iterable[str] = (),
         filters: Mapping[str, Any] | None = None,
         update_operators: Iterable[str] = (),
+        dotted_names: bool = False,
         events: Iterable[str] = (),
     ) -> None:
         self._given = {
             "id": id, "disable_objectify": disable_objectify, "filters": filters,
             "use_estimated_document_count": use_estimated_document_count, "share": share,
             "operators": tuple(operators), "update_operators": tuple(update_operators),
-            "max_conditions": max_conditions,
+            "dotted_names": dotted_names, "max_conditions": max_conditions,
         }  # fmt: skip
         self._is_of_call = False
         self._sharing = Sharing(share)
@@ -141,7 +143,7 @@ class MongoDBService(AdapterService):
 
     def _adopt(self, given: Mapping[str, Any], **more: Any) -> None:
         """Set up what may be different for a call."""
-        names = ("id", "operators", "filters", "update_operators")
+        names = ("id", "operators", "filters", "update_operators", "dotted_names")
         AdapterService.__init__(self, **{name: given[name] for name in names}, **more)
         self._terms = Terms(
             self.id,

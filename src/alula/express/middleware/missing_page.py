@@ -15,7 +15,7 @@ __all__ = ["not_found", "nothing_here"]
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 
 
-def not_found(*, verbose: bool = False) -> Any:
+def not_found(*, verbose: bool = False, hints: bool = True) -> Any:
     """Return middleware that raises `NotFound`; it goes last, before the error handler.
 
     An ``access_token`` in the URL is left out of the error, which loggers get as it is. In debug
@@ -24,29 +24,33 @@ def not_found(*, verbose: bool = False) -> Any:
 
     Args:
         verbose: Name the URL in the message.
+        hints: Show the page and what the address may have meant, where debug mode is on.
     """
 
     @ignores_body
     def middleware(req: Request, res: Response, next: Any) -> Any:
-        error = nothing_here(req, res, verbose=verbose)
+        error = nothing_here(req, res, verbose=verbose, hints=hints)
         return None if error is None else next(error)
 
     return middleware
 
 
-def nothing_here(req: Request, res: Response, *, verbose: bool = False) -> NotFound | None:
+def nothing_here(
+    req: Request, res: Response, *, verbose: bool = False, hints: bool = True
+) -> NotFound | None:
     """Return the error for a request that nothing has answered.
 
     Args:
         req: The request.
         res: Gets the page of debug mode.
         verbose: As in `not_found`.
+        hints: As in `not_found`.
 
     Returns:
         None where it is answered by that page.
     """
     url, hint = req.shown_url, ""
-    if req.app.debug:
+    if hints and req.app.debug:
         # Only debug mode pays what it loads.
         from alula.express.debug_page import hint_for, overview_page, wants_overview  # noqa: PLC0415
 
