@@ -23,6 +23,7 @@ NO_NODE = "no Node (20.19 or newer): the tests with JavaScript clients are left 
 NO_CHROMIUM = "no Chromium on the PATH: the tests in a browser are left out"
 NO_SCHEMATHESIS = "no schemathesis: the requests that it makes up are left out"
 NO_WRK = "no wrk on the PATH: the measurements under load are left out"
+NO_NGINX = "no nginx on the PATH (Debian has it in /usr/sbin): the tests behind it are left out"
 
 NO_MONGODB = "no MongoDB that runs here: the tests on a real database are left out"
 
@@ -65,6 +66,11 @@ def require_wrk() -> str:
     return shutil.which("wrk") or absent(NO_WRK)
 
 
+def require_nginx() -> str:
+    """Return the path of nginx."""
+    return shutil.which("nginx") or absent(NO_NGINX)
+
+
 def require_mongod() -> Path:
     """Return the path of a mongod that runs here."""
     return find_mongod() or absent(NO_MONGODB)
@@ -104,6 +110,7 @@ def missing() -> list[str]:
         NO_NODE: find_node(),
         NO_CHROMIUM: find_chromium(),
         NO_WRK: shutil.which("wrk"),
+        NO_NGINX: shutil.which("nginx"),
         NO_MONGODB: os.environ.get("ALULA_MONGODB_URL") or find_mongod(),
         f"no {node_modules()}: the tests with JavaScript clients are left out": (
             node_modules().is_dir()

@@ -52,6 +52,7 @@ def modules(tmp_path: Path, bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -
 REQUIREMENTS = [
     (requirements.require_node, "node", requirements.NO_NODE),
     (requirements.require_wrk, "wrk", requirements.NO_WRK),
+    (requirements.require_nginx, "nginx", requirements.NO_NGINX),
     (requirements.require_chromium, "chromium", requirements.NO_CHROMIUM),
     (requirements.require_chromium, "chromium-browser", requirements.NO_CHROMIUM),
     (requirements.require_chromium, "google-chrome", requirements.NO_CHROMIUM),
@@ -158,15 +159,16 @@ def test_lists_what_is_missing(modules, bin_folder):
     assert requirements.missing() == [
         requirements.NO_CHROMIUM,
         requirements.NO_WRK,
+        requirements.NO_NGINX,
         requirements.NO_MONGODB,
     ]
-    for name in ("google-chrome-stable", "wrk", "mongod"):
+    for name in ("google-chrome-stable", "wrk", "nginx", "mongod"):
         program(bin_folder, name)
     assert requirements.missing() == []
 
 
 def test_lists_missing_javascript(modules, bin_folder):
-    for name in ("chromium", "wrk", "mongod"):
+    for name in ("chromium", "wrk", "nginx", "mongod"):
         program(bin_folder, name)
     (bin_folder / "node").unlink()
     shutil.rmtree(modules)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from tests.express.serving import client_of
+from tests.requirements import require_nginx
 
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.express import express, json, rest
 from alula.listening import listen_at_port
 
-NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
 PAGE = Path(__file__).parents[2] / "docs" / "deployment.md"
 AROUND = """
 daemon off;
@@ -34,10 +33,7 @@ http {{
 }}
 """
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(NGINX is None, reason="nginx is not installed"),
-]
+pytestmark = pytest.mark.slow
 
 
 def configuration(folder: Path, port: int, upstream: int) -> str:
@@ -58,7 +54,8 @@ async def behind_nginx(folder: Path, upstream: int):
         port = sock.getsockname()[1]
     path = folder / "nginx.conf"
     path.write_text(configuration(folder, port, upstream))
-    process = await asyncio.create_subprocess_exec(NGINX, "-p", str(folder), "-c", str(path))
+    nginx = require_nginx()
+    process = await asyncio.create_subprocess_exec(nginx, "-p", str(folder), "-c", str(path))
     try:
         for _ in range(500):
             try:
