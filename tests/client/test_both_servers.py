@@ -190,7 +190,8 @@ class TestErrors:
     async def test_an_answer_that_is_no_json(self, client):
         with pytest.raises(errors.BadGateway, match=r"200 with text/plain.*: hello$") as caught:
             await settled(client.service("mw").get("plain"))
-        assert caught.value.data["body"] == "hello"
+        assert caught.value.__cause__.body == b"hello"
+        assert caught.value.data is None
 
 
 class TestOnThisSide:
