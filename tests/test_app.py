@@ -1014,3 +1014,8 @@ def test_the_core_needs_no_web_server():
 
     assert asyncio.run(main()) == {"text": "hello", "stamped": True}
     assert UNSET is not None
+
+
+def test_a_name_does_not_turn_debug_on():
+    with pytest.raises(TypeError, match=r"App\(debug\) is True, False or None, not 'chat'"):
+        App("chat")

@@ -223,7 +223,10 @@ class TestComparingAndShowing:
         assert params.query == {"a": {"b": 1}}
 
 
-@given(st.dictionaries(st.text(), st.integers()), st.dictionaries(st.text(), st.integers()))
+NAMES = st.text().filter(lambda name: name != "authenticated_by")  # it stays with the params
+
+
+@given(st.dictionaries(NAMES, st.integers()), st.dictionaries(st.text(), st.integers()))
 def test_params_are_what_they_were_made_of(attributes, query):
     """Whatever names a client or a plugin comes up with: none of them breaks the rest."""
     given = {**attributes, "query": query}
@@ -293,11 +296,34 @@ class TestHookContext:
             context.params = value
         assert context.params.provider == "rest"
 
-    @pytest.mark.parametrize("query", [None, MappingProxyType({})], ids=["None", "a mapping"])
-    def test_the_query_in_a_mapping_is_a_dict_then(self, query):
+    def test_the_query_in_a_mapping_is_a_dict_then(self):
         context = HookContext(None, Handle(), "find", Params())
-        context.params = {"query": query}
+        context.params = {"query": MappingProxyType({})}
         assert type(context.params.query) is dict
+
+    @pytest.mark.parametrize("value", [{"user": "ann"}, {}, {"query": None, "user": "ann"}])
+    def test_a_mapping_without_a_query_would_select_everything(self, value):
+        context = HookContext(None, Handle(), "remove", Params(query={"a": 1}))
+        with pytest.raises(TypeError, match="without a query, so the call would select everything"):
+            context.params = value
+        assert context.params.query == {"a": 1}
+
+    @pytest.mark.parametrize("value", [{"query": {"a": 1}}, Params(query={"a": 1})])
+    def test_no_call_from_outside_becomes_an_internal_one_by_the_way(self, value):
+        context = HookContext(None, Handle(), "find", Params(provider="rest"))
+        with pytest.raises(TypeError, match="without a provider, so the call would count as an"):
+            context.params = value
+        assert context.params.provider == "rest"
+        context.params = {"query": {}, "provider": None}
+        assert context.params.provider is None
+
+    @pytest.mark.parametrize("name", ["query", "provider", "user", "headers", "route"])
+    def test_what_belongs_to_params_is_not_lost_on_the_context(self, name):
+        context = HookContext(None, Handle(), "find", Params())
+        with pytest.raises(AttributeError, match=rf"write context\.params\.{name} = \.\.\."):
+            setattr(context, name, {"a": 1})
+        with pytest.raises(AttributeError, match=rf"no '{name}'; write context\.params\.{name}$"):
+            getattr(context, name)
 
     def test_hooks_may_add_attributes(self):
         context = HookContext(None, Handle(), "find", Params())

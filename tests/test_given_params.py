@@ -217,6 +217,25 @@ class TestWhatHooksAdd:
         await app.service("tasks").find()
         assert self.seen == [("acme", {})]
 
+    async def test_what_is_given_to_the_adapter_itself_is_looked_at_too(self, app):
+        adapter = app.service("tasks").service
+        for params in (Params(qurey={"done": True}), {"qurey": {"done": True}}):
+            with pytest.raises(TypeError, match=r"did you mean query=\{\.\.\.\}"):
+                await adapter.remove(None, params)
+            with pytest.raises(TypeError, match=r"did you mean query=\{\.\.\.\}"):
+                await adapter.find(params)
+
+    @pytest.mark.parametrize("method", ["find", "remove"])
+    async def test_a_query_that_a_hook_lost_selects_nothing(self, app, method):
+        def lose(context):
+            context.params.query = None
+
+        tasks = app.service("tasks").hooks(before=[lose])
+        with pytest.raises(TypeError, match=r"params\.query is None"):
+            await (tasks.find() if method == "find" else tasks.remove(None))
+        with pytest.raises(TypeError, match=r"params\.query is None"):
+            await tasks.get(1)
+
     async def test_but_not_without_a_query(self, app):
         def replace(context):
             context.params = {"done": True}

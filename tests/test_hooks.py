@@ -732,13 +732,22 @@ class TestWhatIsAwaited:
         assert (await messages.find())["trace"] == ["service"]
 
     async def test_a_function_that_makes_hooks_and_was_not_called_is_found_out(self, messages):
-        """Otherwise ``before=[disallow]`` would allow everything."""
-        messages.hooks(before=[disallow])
+        """Otherwise ``before=[only]`` would allow everything; ours are known by name already."""
+
+        def only(provider):
+            def refuse(context):
+                raise MethodNotAllowed(provider)
+
+            return refuse
+
+        messages.hooks(before=[only])
         with pytest.raises(TypeError) as caught:
             await messages.find()
-        assert "before hook alula.hooks.disallow returned a function" in str(caught.value)
-        assert "alula.hooks.disallow(...)" in str(caught.value)
+        assert "only returned a function, which is not used" in str(caught.value)
+        assert "only(...)" in str(caught.value)
         assert messages.service.calls == []
+        with pytest.raises(TypeError, match=r'not one itself; write disallow\("external"\)'):
+            messages.hooks(before=[disallow])
 
 
 class TestRegistering:

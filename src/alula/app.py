@@ -53,6 +53,8 @@ class App(EventEmitter, Hookable):
         Hookable.__init__(self)
         if debug is None:
             debug = os.environ.get("ALULA_DEBUG", "").lower() in {"1", "true", "yes", "on"}
+        elif not isinstance(debug, bool):  # App(__name__) would show clients what failed
+            raise TypeError(f"App(debug) is True, False or None, not {debug!r}; write App()")
         self.settings: dict[str, Any] = {}
         self.front: Any = self
         self.services: dict[str, ServiceHandle] = {}

@@ -100,6 +100,7 @@ class Params:
     def __init__(self, params: Params | Mapping[str, Any] | None = None, /, **values: Any) -> None:
         if params is None and not values:  # as in most calls from inside
             self.query = {}
+            self._undeclared = ()
             return
         own = self.__dict__
         if isinstance(params, Params):
@@ -179,6 +180,7 @@ class Params:
         """
         params = cls.__new__(cls)
         params.__dict__ = values
+        params._undeclared = ()  # noqa: SLF001  # its own kind
         return params
 
     def __getattr__(self, name: str) -> Any:
@@ -328,6 +330,28 @@ def _attributes(params: Params | Mapping[str, Any]) -> Mapping[str, Any]:
     return params.__dict__ if isinstance(params, Params) else params
 
 
+def _replaced(name: str, consequence: str) -> str:
+    return (
+        f"context.params was given something without a {name}, so the call would {consequence};"
+        " set what is to be selected as context.params.query = {...}, and what hooks add as an"
+        " attribute, context.params.user = ..., or keep the rest:"
+        " context.params = {**context.params, ...}"
+    )
+
+
+class _InParams:
+    """A name of params that a hook looked for on the context, where it would mean nothing."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._text = f"a context has no {name!r}; write context.params.{name}"
+
+    def __get__(self, context: Any, owner: type) -> Any:
+        raise AttributeError(self._text)
+
+    def __set__(self, context: Any, value: Any) -> None:
+        raise AttributeError(f"{self._text} = ...")
+
+
 class HookContext:
     """All that is known of one call while it runs; hooks read and change it.
 
@@ -355,6 +379,9 @@ class HookContext:
     error: BaseException | None = None
     caller: Any = None
 
+    if not TYPE_CHECKING:  # checkers know none of these
+        query, provider, user, headers, route = (_InParams() for _ in range(5))
+
     def __init__(
         self,
         app: Any,
@@ -380,25 +407,23 @@ class HookContext:
 
         Raises:
             TypeError: When it is set: the value is neither `Params` nor a mapping, or a mapping
-            without a query that has names which nobody has declared (`Params.declare`).
+            without a query, or it has no provider where the call came from outside.
         """
         return self._params
 
     @params.setter
     def params(self, value: Params | Mapping[str, Any]) -> None:
         if not isinstance(value, Params):  # such as {**context.params, "user": ann}
-            query = _attributes(value).get("query")
+            given = _attributes(value)
+            query = given.get("query")
+            if query is None:
+                raise TypeError(_replaced("query", "select everything"))
             made = Params(value)
-            if "query" not in value and made._undeclared:  # noqa: SLF001  # one room
-                name = made._undeclared[0]  # noqa: SLF001
-                raise TypeError(
-                    f"context.params was given {name!r} without a query, so it would select"
-                    " everything; set what is to be selected as context.params.query = {...}, and"
-                    f" what hooks add as an attribute: context.params.{name} = ..."
-                )
             if isinstance(query, dict):
                 made.query = copy(query)  # one that a schema has checked stays one
             value = made
+        if self._params.provider is not None and "provider" not in value:
+            raise TypeError(_replaced("provider", "count as an internal one"))
         value._undeclared = ()  # noqa: SLF001  # what a hook adds is an attribute
         self._params = value
 

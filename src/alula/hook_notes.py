@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["note", "notes_on"]
+__all__ = ["call_to_write", "maker", "note", "notes_on"]
 
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 
@@ -25,7 +25,7 @@ def note(hook: Hook, **what: Any) -> Hook:
             its data, or to None; ``strategies``, the names of those by which callers prove who
             they are; ``kinds``, the types of hooks that it can be, where it could be called as
             another one and do nothing; ``around``, of an after hook, an around hook that belongs
-            to it: it runs outside all others of its level.
+            to it: it runs outside all others of its level; ``call``, see `maker`.
     """
     _NOTES[hook] = what
     return hook
@@ -37,3 +37,19 @@ def notes_on(hook: Any) -> Mapping[str, Any]:
         return _NOTES.get(hook, {})
     except TypeError:  # nothing can be noted about it, such as a built-in function
         return {}
+
+
+def maker(call: str) -> Callable[[Hook], Hook]:
+    """Note of a function that it makes hooks or resolvers, and is not one itself.
+
+    Without this, ``before=[hash_password]`` would be called with the context, and hash nothing.
+
+    Args:
+        call: How it is called: ``hash_password("password")``.
+    """
+    return lambda function: note(function, call=call)
+
+
+def call_to_write(function: Any) -> str | None:
+    """Return the call of a function that makes hooks or resolvers, None for what is one itself."""
+    return notes_on(function).get("call")

@@ -17,7 +17,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 from alula.compose import Layer, Next, compose, enter, name_of
 from alula.context import HookContext, Params
 from alula.errors import MethodNotAllowed
-from alula.hook_notes import notes_on
+from alula.hook_notes import call_to_write, maker, notes_on
 from alula.stacks import describe_frames
 from alula.types import UNSET
 
@@ -218,6 +218,7 @@ class Hookable:
         return register
 
 
+@maker('disallow("external")')
 def disallow(*providers: str) -> Callable[[HookContext], None]:
     """Return a before hook that refuses calls by where they come from.
 
@@ -270,6 +271,11 @@ def check_hook(kind: str, hook: Any, where: str) -> None:
         raise TypeError(
             f"{kind} hook of {where}: {hook.__name__} is a class; register an instance,"
             f" {hook.__name__}(...), that can be called as {shape}"
+        )
+    if (call := call_to_write(hook)) is not None:
+        raise TypeError(
+            f"{kind} hook of {where}: {name_of(hook)} makes a hook and is not one itself;"
+            f" write {call}"
         )
     kinds = notes_on(hook).get("kinds")
     if kinds is not None and kind not in kinds:

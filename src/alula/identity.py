@@ -6,14 +6,17 @@ class, and so does the web layer.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from alula.context import Params
 from alula.errors import NotAuthenticated
 from alula.service import ServiceHandle
 
 __all__ = ["authentication_at", "find_authentication", "identify", "strategies_of"]
+
+_log: Final = logging.getLogger(__name__)
 
 
 def strategies_of(
@@ -99,10 +102,32 @@ async def identify(app: Any, params: Params, path: str | None, strategies: tuple
             return
     if proof is None:
         if params.provider is not None:
+            _tell_unknown(service, strategies)
             raise NotAuthenticated("Not authenticated")
         return
-    result = await service.authenticate(proof, params, *strategies)
+    try:
+        result = await service.authenticate(proof, params, *strategies)
+    except NotAuthenticated:
+        _tell_unknown(service, strategies)
+        raise
     own = params.__dict__
     own.update(result)
     own.pop("accessToken", None)
     own["authenticated"], own["authenticated_by"] = True, service
+
+
+def _tell_unknown(service: Any, strategies: tuple[str, ...]) -> None:
+    """Log that nobody can pass, where none of the allowed strategies is registered."""
+    strategy_named = getattr(service, "strategy", None)
+    if strategy_named is None:
+        return
+    error: LookupError | None = None
+    for name in strategies:
+        try:
+            strategy_named(name)
+        except LookupError as unknown:
+            error = unknown
+        else:
+            return
+    allowed = ", ".join(map(repr, strategies))
+    _log.warning("nobody can pass authenticate(%s): %s", allowed, error)

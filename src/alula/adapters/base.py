@@ -22,7 +22,7 @@ from alula.adapters.data import (
 )
 from alula.adapters.options import Options, Pagination, read_multi, read_pagination
 from alula.adapters.selection import selector
-from alula.context import Params
+from alula.context import Params, RequestParams
 from alula.errors import BadRequest, MethodNotAllowed, NotFound
 from alula.query import EMPTY_QUERY, Grammar, Query
 from alula.query.budget import MAX_STEPS, Budget
@@ -209,7 +209,7 @@ class AdapterService(ABC):
             params = read_params(params)
         if params.adapter and (own := self._set_up_for(params)) is not None:
             return await AdapterService.get(own, id, params)
-        query = self._read(params) if params.query else EMPTY_QUERY
+        query = EMPTY_QUERY if params.query == {} else self._read(params)
         if id is None:
             raise BadRequest("get needs an id")
         known = type(id) is str or is_scalar(id)
@@ -355,7 +355,7 @@ class AdapterService(ABC):
     def _read(self, params: Params) -> Query:
         """Return the query of a method for which ``$limit`` and ``$skip`` mean nothing."""
         raw = params.query
-        if not raw:
+        if type(raw) is dict and not raw:
             return EMPTY_QUERY
         query = self._grammar_for(params).read(raw, _budget_of(params))
         if query.limit is None and query.skip == 0:
@@ -415,6 +415,8 @@ def read_params(params: Given, values: Mapping[str, Any] | None = None) -> Param
         TypeError: They are neither `Params` nor a mapping, or have names that nobody declared.
     """
     if isinstance(params, Params) and not values:
+        if type(params) is not RequestParams:  # those of a transport; nobody gave them by hand
+            params.check_names("the adapter")
         return params
     read = Params(params, **(values or {}))
     read.check_names("the adapter")

@@ -136,8 +136,11 @@ def check_property(field: str, where: str) -> None:
     """See to it that a secret is no part of another property, where it would not be found.
 
     Raises:
+        TypeError: It is not a name.
         ValueError: The name has a dot; the message says what to do.
     """
+    if not isinstance(field, str):
+        raise TypeError(f"{where} takes names of properties, one by one: 'password'")
     if "." in field:
         raise ValueError(
             f"{where}: {field!r} lies inside another property; keep it in one of its own, such as"

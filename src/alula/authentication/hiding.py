@@ -10,12 +10,13 @@ from alula.authentication.entity import check_property, without
 from alula.context import HookContext
 from alula.errors import BadRequest
 from alula.external import GuardedRecord, map_records, outside_of
-from alula.hook_notes import note
+from alula.hook_notes import maker, note
 from alula.types import UNSET
 
 __all__ = ["protect"]
 
 
+@maker('protect("password")')
 def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
     """Return a hook that keeps fields of a service's records from leaving.
 

@@ -12,7 +12,7 @@ from alula.authentication.entity import check_property
 from alula.authentication.passwords import HashedPassword
 from alula.context import HookContext, Params
 from alula.errors import BadRequest, Conflict, MethodNotAllowed
-from alula.hook_notes import note
+from alula.hook_notes import maker, note
 from alula.identity import authentication_at, identify, strategies_of
 from alula.types import UNSET
 
@@ -21,6 +21,7 @@ __all__ = ["authenticate", "hash_password", "hide_taken", "password_hash"]
 Hook: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
 
+@maker('authenticate("jwt")')
 def authenticate(
     *names: str, service: str | None = None, strategies: Iterable[str] | None = None
 ) -> Hook:
@@ -51,6 +52,7 @@ def authenticate(
     return note(check_caller, strategies=allowed, kinds=("before", "around"))
 
 
+@maker('hash_password("password")')
 def hash_password(field: str, *, service: str | None = None, strategy: str = "local") -> Hook:
     """Return a hook that replaces a password in the data of a call by its hash.
 
@@ -114,6 +116,7 @@ def _check_several(context: HookContext) -> None:
         raise MethodNotAllowed(f"Can not {context.method} multiple entries")
 
 
+@maker('password_hash("local")')
 def password_hash(
     strategy: str = "local", *, service: str | None = None
 ) -> Callable[[Any, Any, HookContext], Coroutine[Any, Any, Any]]:
@@ -140,6 +143,7 @@ def password_hash(
     return resolve
 
 
+@maker('hide_taken("email")')
 def hide_taken(*fields: str) -> Hook:
     """Return an around hook for `create` of users, with which nobody learns who is registered.
 
@@ -164,6 +168,8 @@ def hide_taken(*fields: str) -> Hook:
     """
     if not fields:
         raise TypeError("hide_taken() needs the names of the fields to answer: hide_taken('email')")
+    for field in fields:
+        check_property(field, f"hide_taken({field!r})")
 
     async def hide(context: HookContext, next: Any) -> None:
         if context.params.provider is None or context.method != "create":

@@ -8,6 +8,7 @@ takes as long as everything else that fails.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import time
@@ -26,6 +27,8 @@ from alula.errors import Unavailable
 __all__ = ["MAX_WAITING", "HashedPassword", "Passwords", "is_credential", "usual_passwords"]
 
 T = TypeVar("T")
+
+_log: Final = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 32
 """How many passwords of calls from outside may wait to be checked, and as many to be hashed.
@@ -104,6 +107,11 @@ class Passwords:
             Unavailable: Too many wait.
         """
         if not isinstance(hashed, str) or not hashed.startswith((*_BCRYPT, "$argon2")):
+            _log.warning(
+                "a stored password is not a hash, so it lets nobody sign in; let one be stored:"
+                ' hash_password("password") before create, update and patch of the users, or the'
+                ' data resolver password_hash("local")'
+            )
             return False
         check = self._check_bcrypt if hashed.startswith(_BCRYPT) else self._check_argon2
         return await self._measured(_kind_of(hashed), check, password, hashed, limited=limited)

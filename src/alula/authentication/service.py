@@ -97,6 +97,12 @@ class AuthenticationService:
     ) -> None:
         if isinstance(strategies, str) or isinstance(parse_strategies, str):
             raise TypeError("strategies and parse_strategies are lists of names, not one string")
+        if isinstance(app, type):
+            raise TypeError(f"AuthenticationService(app) takes the application, not {app!r}")
+        if not isinstance(service, str):
+            raise TypeError(f"service is the path of the users' service, not {service!r}")
+        if not isinstance(secret, str | bytes | None):  # the value may be one, so it is not shown
+            raise TypeError(f"secret is a string or bytes, not of type {type(secret).__name__}")
         self.app = app
         self.entity = entity
         Params.declare("payload", *(() if entity is None else (entity,)))

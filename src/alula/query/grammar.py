@@ -118,11 +118,12 @@ class Grammar:
 
         Raises:
             BadRequest: The query breaks the grammar; the message names the part.
+            TypeError: It is None, which the code of the application has set.
         """
+        if type(raw) is not dict and not is_mapping(raw):
+            raise _no_mapping(raw)
         if not raw:
             return EMPTY_QUERY
-        if not is_mapping(raw):
-            raise refused("Invalid query: expected an object")
         if type(raw) is ValidatedQuery and (raw.operators or raw.filters):
             return self._opened_for(raw).read(dict(raw), budget)
         parts: list[Criterion] = []
@@ -299,3 +300,9 @@ def _holds_operators(value: Mapping[str, Any], depth: int) -> bool:
     check_depth(depth)
     inside = filter(is_mapping, value.values())
     return any(_is_operators(inner) or _holds_operators(inner, depth + 1) for inner in inside)
+
+
+def _no_mapping(raw: object) -> Exception:
+    if raw is None:  # such as from a function of a hook that forgot to return one
+        return TypeError("params.query is None; a query is a mapping, and {} selects everything")
+    return refused("Invalid query: expected an object")

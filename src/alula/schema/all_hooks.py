@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from alula.context import HookContext
+from alula.hook_notes import maker
 from alula.schema.resolver import Resolver
 from alula.schema.resolver_hooks import Hook, Resolvers, resolve_data, resolve_query
 from alula.schema.result_hooks import resolve_external, resolve_result
@@ -15,6 +16,7 @@ __all__ = ["resolve_all"]
 DATA_METHODS: Final = ("create", "update", "patch")
 
 
+@maker("resolve_all(...)")
 def resolve_all(
     *,
     query: Resolvers | None = None,

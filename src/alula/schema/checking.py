@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from alula.context import HookContext
 from alula.errors import BadRequest
-from alula.hook_notes import note
+from alula.hook_notes import maker, note
 from alula.query import Grammar, ValidatedQuery
 from alula.schema.call_query import query_of, set_query
 from alula.schema.failures import MOST_TOLD, Failures, SchemaError, refusal
@@ -22,6 +22,7 @@ _NO_DATA = frozenset({"find", "get", "remove"})
 _WITH_DATA = frozenset(STANDARD_METHODS) - _NO_DATA
 
 
+@maker("validate_query(query_syntax(...))")
 def validate_query(validator: Any) -> Hook:
     """Return a hook that checks and converts the query: a before or an around hook.
 
@@ -51,6 +52,7 @@ def validate_query(validator: Any) -> Hook:
     return note(validate_query_hook, query=checker, kinds=("before", "around"))
 
 
+@maker("validate_data(...)")
 def validate_data(validator: Any) -> Hook:
     """Return a hook that checks and converts data: a before or an around hook.
 

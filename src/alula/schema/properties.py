@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from alula.compose import name_of
+from alula.hook_notes import call_to_write, maker
 from alula.types import UNSET, Unset
 
 __all__ = ["Call", "Virtual", "call_of", "hidden", "takes_value", "virtual"]
@@ -40,6 +41,7 @@ class Virtual:
         self.function = function
 
 
+@maker("virtual(function)")
 def virtual(function: Callable[..., Any]) -> Virtual:
     """Return the resolver of a computed property; also as a decorator.
 
@@ -63,6 +65,11 @@ def call_of(name: str, resolver: Any) -> Call:
     Raises:
         TypeError: It is not a function, or needs more arguments than there are.
     """
+    if (written := call_to_write(resolver)) is not None:
+        raise TypeError(
+            f"the resolver of {name!r}: {name_of(resolver)} makes one and is not one itself;"
+            f" write {written}"
+        )
     if isinstance(resolver, Virtual):
         call = resolver.function
         count = _count(name, call, ("record", "context"))

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from alula.context import HookContext
 from alula.errors import BadRequest, FrameworkError, MethodNotAllowed
-from alula.hook_notes import note
+from alula.hook_notes import maker, note
 from alula.query.values import as_list
 from alula.schema.call_query import query_like, query_of, set_query
 from alula.schema.resolver import Resolver
@@ -36,6 +36,7 @@ FROM_OUTSIDE: Final = (FrameworkError, ValueError)
 NO_DATA: Final = frozenset({"find", "get", "remove"})
 
 
+@maker("resolve_query(resolve({...}))")
 def resolve_query(*resolvers: Resolvers) -> Hook:
     """Return a hook that resolves the query: an around or a before hook.
 
@@ -72,6 +73,7 @@ async def resolved_query(
     return query_like(query, resolved)
 
 
+@maker("resolve_data(resolve({...}))")
 def resolve_data(*resolvers: Resolvers) -> Hook:
     """Return a hook that resolves the data of create, update, patch and custom methods.
 

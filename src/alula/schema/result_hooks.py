@@ -8,6 +8,7 @@ from typing import Any
 from alula.context import HookContext
 from alula.errors import FrameworkError
 from alula.external import GuardedRecord, map_records, outside_of
+from alula.hook_notes import maker
 from alula.schema.call_query import query_of, selected_by, set_query, with_select, without_select
 from alula.schema.resolver import Resolver
 from alula.schema.resolver_hooks import Hook, Resolvers, resolvers_of, run_all
@@ -16,6 +17,7 @@ from alula.types import UNSET, Page
 __all__ = ["resolve_external", "resolve_result"]
 
 
+@maker("resolve_result(resolve({...}))")
 def resolve_result(*resolvers: Resolvers) -> Hook:
     """Return an around hook that resolves the records of a result, those of a page included.
 
@@ -44,6 +46,7 @@ def resolve_result(*resolvers: Resolvers) -> Hook:
     return resolve_result_hook
 
 
+@maker("resolve_external(resolve({...}))")
 def resolve_external(*resolvers: Resolvers) -> Hook:
     """Return an around hook that resolves what may leave: `UNSET` hides a property.
 

@@ -1,0 +1,95 @@
+"""Mistakes with sign-in: each is told where it is made, and none lets anybody in."""
+
+import pytest
+
+from alula import App
+from alula.adapters.memory import MemoryService
+from alula.authentication import (
+    AuthenticationService,
+    authenticate,
+    hash_password,
+    hide_taken,
+    password_hash,
+    protect,
+)
+from alula.errors import NotAuthenticated
+from alula.schema import resolve
+
+SECRET = "a secret of the tests, long enough"
+
+
+@pytest.fixture
+def app():
+    app = App()
+    app.use("users", MemoryService([{"email": "ann@example.com", "password": "plain text"}]))
+    app.use("authentication", AuthenticationService(app, secret=SECRET, throttle=False))
+    return app
+
+
+@pytest.mark.parametrize("kind", ["around", "before", "after"])
+@pytest.mark.parametrize("maker", [authenticate, hash_password, protect, hide_taken])
+def test_what_makes_a_hook_is_not_one(app, maker, kind):
+    name = maker.__name__
+    with pytest.raises(
+        TypeError, match=rf"{name} makes a hook and is not one itself; write {name}"
+    ):
+        app.service("users").hooks(**{kind: [maker]})
+
+
+def test_what_makes_a_resolver_is_not_one():
+    expected = r"the resolver of 'password': .*password_hash makes one .* write password_hash\("
+    with pytest.raises(TypeError, match=expected):
+        resolve({"password": password_hash})
+
+
+@pytest.mark.parametrize("make", [hash_password, protect, hide_taken])
+def test_fields_in_a_list(make):
+    with pytest.raises(TypeError, match="takes names of properties, one by one"):
+        make(["password"])
+
+
+@pytest.mark.parametrize("proof", [None, {"strategy": "jwt", "accessToken": "x"}])
+async def test_a_misspelt_strategy_is_told(app, caplog, proof):
+    await app.setup()
+    app.service("users").hooks(around=[authenticate("jtw")])
+    with pytest.raises(NotAuthenticated):
+        await app.service("users").find(provider="rest", authentication=proof)
+    (line,) = [record.getMessage() for record in caplog.records if "nobody" in record.message]
+    assert line == (
+        "nobody can pass authenticate('jtw'): no strategy is registered as 'jtw';"
+        " there are: jwt, local"
+    )
+
+
+async def test_one_registered_strategy_is_enough(app, caplog):
+    await app.setup()
+    app.service("users").hooks(around=[authenticate("key", "jwt")])
+    with pytest.raises(NotAuthenticated):
+        await app.service("users").find(provider="rest")
+    assert "nobody" not in caplog.text
+
+
+async def test_a_password_that_was_stored_as_it_is(app, caplog):
+    await app.setup()
+    proof = {"strategy": "local", "email": "ann@example.com", "password": "plain text"}
+    with pytest.raises(NotAuthenticated):
+        await app.service("authentication").create(proof)
+    assert "a stored password is not a hash" in caplog.text
+    assert "plain text" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"secret": 12345678}, "secret is a string or bytes, not of type int"),
+        ({"service": MemoryService()}, "service is the path of the users' service, not"),
+    ],
+)
+def test_options_of_another_type(app, given, expected):
+    with pytest.raises(TypeError, match=expected):
+        AuthenticationService(app, **{"secret": SECRET, **given})
+
+
+def test_the_class_of_the_application():
+    with pytest.raises(TypeError, match="takes the application, not <class"):
+        AuthenticationService(App, secret=SECRET)

@@ -1,0 +1,39 @@
+"""Hooks and resolvers that somebody forgot to call where they are registered."""
+
+import pytest
+
+from alula import App, disallow
+from alula.adapters.memory import MemoryService
+from alula.schema import (
+    resolve,
+    resolve_all,
+    resolve_data,
+    resolve_external,
+    resolve_query,
+    resolve_result,
+    validate_data,
+    validate_query,
+    virtual,
+)
+
+MAKERS = [
+    *(validate_query, validate_data, disallow),
+    *(resolve_all, resolve_query, resolve_data, resolve_result, resolve_external),
+]
+
+
+@pytest.mark.parametrize("kind", ["around", "before", "after"])
+@pytest.mark.parametrize("maker", MAKERS)
+def test_what_makes_a_hook_is_not_one(maker, kind):
+    app = App()
+    app.use("tasks", MemoryService())
+    name = maker.__name__
+    with pytest.raises(
+        TypeError, match=rf"{name} makes a hook and is not one itself; write {name}"
+    ):
+        app.service("tasks").hooks(**{kind: {"create": [maker]}})
+
+
+def test_what_makes_a_resolver_is_not_one():
+    with pytest.raises(TypeError, match=r"virtual makes one and is not one itself; write virtual"):
+        resolve({"user": virtual})
