@@ -7,12 +7,21 @@ as its ``outside``. The JSON of answers is made by this rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, Final, Self
 
+from alula.json_forms import FORMS
 from alula.types import PAGE_NAMES, STANDARD_METHODS, Page
 
-__all__ = ["GuardedRecord", "map_records", "outside_of"]
+__all__ = [
+    "GuardedRecord",
+    "dumped",
+    "map_records",
+    "mapping_of",
+    "outside_of",
+    "without_at_any_depth",
+]
 
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -111,6 +120,64 @@ def outside_of(value: Any) -> Any:
     return value
 
 
+def mapping_of(value: Any) -> Any:
+    """Return the mapping as which an object leaves, and a value that leaves otherwise as it is.
+
+    What hides properties looks for their names, so it needs them by the names of the wire: of a
+    Pydantic model these are its aliases.
+
+    Args:
+        value: Anything.
+    """
+    kind = type(value)
+    if kind in _ATOMS or isinstance(value, Mapping | str | int | float | list | tuple):
+        return value
+    for each in kind.__mro__:
+        if each in FORMS:
+            form = FORMS[each](value)
+            return form if isinstance(form, Mapping) else value
+    if isinstance(value, type):
+        return value
+    if hasattr(value, "model_dump"):
+        return dumped(value, "python")
+    if is_dataclass(value):
+        names = (field.name for field in fields(value))
+        return {name: getattr(value, name) for name in names if not name.startswith("_")}
+    return value
+
+
+def dumped(model: Any, mode: str) -> Any:
+    """Return an object with ``model_dump`` as a mapping, under the aliases of its fields.
+
+    Args:
+        model: A Pydantic model, or what does as these.
+        mode: ``"python"`` or ``"json"``.
+    """
+    by_alias = {"by_alias": True} if hasattr(type(model), "model_fields") else {}
+    return model.model_dump(mode=mode, **by_alias)
+
+
+def without_at_any_depth(value: Any, names: Collection[str]) -> Any:
+    """Return a value, in which nothing is guarded, without properties of these names.
+
+    Nobody but its author knows where a custom method has records in its result.
+
+    Args:
+        value: Anything; mappings, objects that leave as these, and lists are looked through.
+        names: The names of properties that are left out.
+    """
+    value = mapping_of(value)
+    if isinstance(value, Mapping):
+        return {
+            name: inner if type(inner) in _ATOMS else without_at_any_depth(inner, names)
+            for name, inner in value.items()
+            if name not in names
+        }
+    if isinstance(value, list | tuple | set | frozenset):
+        return [without_at_any_depth(inner, names) for inner in value]
+    return value
+
+
 def map_records(
     result: Any,
     method: str,
@@ -126,7 +193,8 @@ def map_records(
     somebody put together anew (``{**page, "data": [...]}``). ``find`` never returns one record by
     its contract, so that a mapping with a list ``data`` counts as a page there. And a custom
     method may return what another ``find`` returned; nobody can tell such a copy from a record, so
-    it counts as both.
+    it counts as both. An object that leaves as a mapping, such as a Pydantic model, is a record
+    as that mapping.
 
     Args:
         result: What a method returned, or what of it may leave. It is not changed.
@@ -141,7 +209,7 @@ def map_records(
     Returns:
         A result of the same form.
     """
-    if isinstance(result, list | tuple):  # what is in a list was returned by no method
+    if isinstance(result, list | tuple | set | frozenset):  # no method returned what is in it
         return [
             change(each)
             if type(each) is dict
@@ -149,7 +217,7 @@ def map_records(
             for each in result
         ]
     if not _has_records(result, method):
-        return change(result)
+        return change(mapping_of(result))
     if isinstance(result, GuardedRecord):
         result = result.outside  # records in it cannot be exchanged behind its guard
     is_page = isinstance(result, Page)

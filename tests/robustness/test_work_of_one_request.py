@@ -27,6 +27,7 @@ from alula.express.middleware.json_body import MAX_CONTAINERS
 from alula.query import ordered
 from alula.query.budget import MAX_STEPS, Budget
 from alula.schema import Validator, get_validator, with_schema
+from alula.schema.model_failures import MOST_LISTED
 
 SECONDS = 1.0
 MEGABYTE = 1_048_000
@@ -343,6 +344,18 @@ class TestChecks:
     def test_failures_beyond_those_told_cost_nothing(self, schema):
         with Stopwatch(), pytest.raises(BadRequest) as caught:
             Validator(schema).validate({f"k{number}": 1 for number in range(90_000)})
+        assert len(caught.value.data) == 1000
+
+
+@pytest.mark.parametrize("kind", [str, bool, dict])
+@pytest.mark.parametrize("count", [MOST_LISTED, 400_000])
+def test_pydantic_is_asked_for_so_many_failures(kind, count):
+    checker = get_validator(create_model("Model", a=(list[kind], ...)))
+    with Stopwatch(), pytest.raises(BadRequest) as caught:
+        checker.validate({"a": [7.5] * count})
+    if count > MOST_LISTED:
+        assert "too many failures" in caught.value.message
+    else:
         assert len(caught.value.data) == 1000
 
 

@@ -12,6 +12,7 @@ from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
 from alula.query import ValidatedQuery
 from alula.schema import SchemaError, get_validator, query_syntax, validate_data, validate_query
+from alula.schema.checking import MAX_RECORDS
 
 RECORDS = [{"name": name, "age": age} for name, age in (("Ann", 20), ("Bob", 30), ("Amy", 40))]
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}, "age": {"type": "integer"}}
@@ -237,3 +238,14 @@ def test_a_check_after_the_call_would_check_nothing(hook, kind):
     app.use("things", MemoryService())
     with pytest.raises(TypeError, match="before or around hook"):
         app.service("things").hooks({kind: [hook]})
+
+
+async def test_the_outside_brings_so_many_records_at_once():
+    app = App()
+    app.use("people", MemoryService(multi=True))
+    people = app.service("people").hooks(before={"create": [validate_data(DATA)]})
+    records = [{"name": "Ann"}] * (MAX_RECORDS + 1)
+    with pytest.raises(BadRequest, match=f"more than {MAX_RECORDS} records"):
+        await people.create(records, provider="rest")
+    assert len(await people.create(records[1:], provider="rest")) == MAX_RECORDS
+    assert len(await people.create(records)) == MAX_RECORDS + 1

@@ -9,9 +9,9 @@ from weakref import WeakSet
 from alula.authentication.entity import check_property, without
 from alula.context import HookContext
 from alula.errors import BadRequest
-from alula.external import GuardedRecord, map_records, outside_of
+from alula.external import GuardedRecord, map_records, outside_of, without_at_any_depth
 from alula.hook_notes import maker, note
-from alula.types import UNSET
+from alula.types import STANDARD_METHODS, UNSET
 
 __all__ = ["protect"]
 
@@ -23,7 +23,8 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
     Nobody outside can find their values out, either: a query from outside that mentions such a
     field is a 400, whatever it asks of it, at any depth of ``$or`` and the like. ``$select`` may
     name it; the record comes without. Internal calls get whole records. These are bound to what
-    may leave of them, so that nothing hidden leaves with what they become a part of.
+    may leave of them, so that nothing hidden leaves with what they become a part of. In results of
+    custom methods the fields are left out at any depth, since records may be anywhere in these.
 
     A hook that itself adds such a field to the query, to keep callers to their own records, is a
     before hook, or an around hook that is registered after this one.
@@ -55,21 +56,26 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
             _check_asked(context, hidden)
         if next is not None:
             await next()
-        result = context.result
+        result, method = context.result, context.method
         visible = result if context.dispatch is UNSET else context.dispatch
-        context.dispatch = map_records(visible, context.method, shown, shown)
+        shown = shown_of_record if method in STANDARD_METHODS else shown_of_anything
+        context.dispatch = map_records(visible, method, shown, shown)
         if external:
             context.result = context.dispatch  # events too are for those outside
-        else:
-            context.result = map_records(result, context.method, guarded, shown, whole=True)
+            return
 
-    def shown(record: Any) -> Any:
+        def guarded(record: Any) -> Any:
+            if not isinstance(record, Mapping):
+                return record
+            return GuardedRecord(record, shown(record), getattr(record, "by", None))
+
+        context.result = map_records(result, method, guarded, shown, whole=True)
+
+    def shown_of_record(record: Any) -> Any:
         return without(outside_of(record), hidden)
 
-    def guarded(record: Any) -> Any:
-        if not isinstance(record, Mapping):
-            return record
-        return GuardedRecord(record, shown(record), getattr(record, "by", None))
+    def shown_of_anything(result: Any) -> Any:
+        return without_at_any_depth(outside_of(result), hidden)
 
     return note(hide, kinds=("after", "around"), around=check)
 

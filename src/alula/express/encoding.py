@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import orjson
 
-from alula.external import GuardedRecord
+from alula.external import GuardedRecord, dumped
 from alula.json_forms import FORMS
 
 __all__ = ["MAX_DEPTH", "dumps", "loads"]
@@ -102,7 +102,8 @@ def dumps(value: Any) -> bytes:
         value: Mappings, lists, scalars, and beside them: datetimes (ISO 8601 in UTC, or with
             their offset where UTC has no such year; naive ones are taken for UTC), dates and times,
             UUIDs and Decimals (strings), bytes (base64), sets and named tuples (lists), enums,
-            dataclasses, objects with ``model_dump`` (their mapping), and what `register_json_form`
+            dataclasses, objects with ``model_dump`` (their mapping,
+            under the aliases of its fields), and what `register_json_form`
             was told of. NaN and infinities become null.
 
     Raises:
@@ -165,7 +166,7 @@ def _default(value: Any) -> Any:
     if isinstance(value, type):
         raise TypeError
     if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+        return dumped(value, "json")
     if isinstance(value, Mapping):
         return dict(value)
     if dataclasses.is_dataclass(value):

@@ -8,15 +8,21 @@ it keeps Pydantic's own type and message.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic import SecretStr, ValidationError
 
+from alula.errors import BadRequest
 from alula.query.values import is_mapping
-from alula.schema.failures import Failure, failure
+from alula.schema.failures import MOST_TOLD, Failure, failure
 from alula.schema.objects import pointer
 
 __all__ = ["failures_of"]
+
+
+MOST_LISTED: Final = 20_000
+"""How many failures of one value Pydantic is asked for. It makes all or none, and 400,000 of them,
+which is what a body of a megabyte can have, take it two seconds."""
 
 
 class _Entry(NamedTuple):
@@ -118,8 +124,13 @@ def failures_of(error: ValidationError, value: Any) -> list[Failure]:
         error: What Pydantic raised.
         value: What was validated: the way to the error is followed in it, since Pydantic names
             the members of a union among the properties.
+
+    Raises:
+        BadRequest: There are more than `MOST_LISTED`.
     """
-    details = error.errors(include_url=False)
+    if error.error_count() > MOST_LISTED:
+        raise BadRequest("The data has too many failures to list them; send less at a time")
+    details = error.errors(include_url=False)[:MOST_TOLD]
     return [_failure(each, value) for each in details]
 
 

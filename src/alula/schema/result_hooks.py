@@ -7,12 +7,12 @@ from typing import Any
 
 from alula.context import HookContext
 from alula.errors import FrameworkError
-from alula.external import GuardedRecord, map_records, outside_of
+from alula.external import GuardedRecord, map_records, outside_of, without_at_any_depth
 from alula.hook_notes import maker
 from alula.schema.call_query import query_of, selected_by, set_query, with_select, without_select
 from alula.schema.resolver import Resolver
 from alula.schema.resolver_hooks import Hook, Resolvers, resolvers_of, run_all
-from alula.types import UNSET, Page
+from alula.types import STANDARD_METHODS, UNSET, Page
 
 __all__ = ["resolve_external", "resolve_result"]
 
@@ -51,7 +51,8 @@ def resolve_external(*resolvers: Resolvers) -> Hook:
     """Return an around hook that resolves what may leave: `UNSET` hides a property.
 
     The application itself goes on with the whole record. It is bound to its outside form, so that
-    nothing hidden leaves with another record, an event or an error that it becomes a part of.
+    nothing hidden leaves with another record, an event or an error that it becomes a part of. What
+    `hidden` resolves is left out of the results of custom methods at any depth.
 
     Args:
         resolvers: What `resolve` returns, or mappings of methods to these.
@@ -119,16 +120,19 @@ async def _guard(
     by: object,
 ) -> None:
     """Set ``context.dispatch``, and bind each record of the result to what may leave of it."""
+    hidden = {name for resolver in resolvers for name in resolver.hidden_names}
+    anywhere = bool(hidden) and context.method not in STANDARD_METHODS
+
+    def view_of(resolved: Any) -> Any:
+        view = outside_of(resolved)
+        return without_at_any_depth(view, hidden) if anywhere else view
 
     async def views(records: Sequence[Any]) -> list[Any]:
         if not any(isinstance(each, GuardedRecord) for each in records):
-            resolved = await _resolved(resolvers, records, context, names)
-            return list(map(outside_of, resolved))
+            return list(map(view_of, await _resolved(resolvers, records, context, names)))
         new = [outside_of(each) for each in records if not _is_guarded(each, by)]
         fresh = iter(await _resolved(resolvers, new, context, names))
-        return [
-            each.outside if _is_guarded(each, by) else outside_of(next(fresh)) for each in records
-        ]
+        return [each.outside if _is_guarded(each, by) else view_of(next(fresh)) for each in records]
 
     result = context.result
     visible = result if context.dispatch is UNSET else context.dispatch
