@@ -77,6 +77,8 @@ class App(EventEmitter, Hookable):
                 "; it serves no HTTP by itself. Make a web application of it:"
                 " app = express(App()), with `from alula.express import express`"
             )
+        elif name in self.__dict__.get("services", {}):
+            hint = f"; the service is at app.service({name!r})"
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name)
 
     def present_as(self, front: Any) -> None:

@@ -50,3 +50,13 @@ class ServiceBundle:
         self.schema = schema
         self.first = first
         self.last = last
+
+    def __repr__(self) -> str:
+        return f"with_schema({type(self.service).__name__}(), ...)"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"{self!r} has no {name!r}: it is called where it is registered:"
+            f" app.use(path, service), then app.service(path).{name}",
+            name=name,
+        )

@@ -35,7 +35,11 @@ def listen_at_port(host: str, port: int) -> socket.socket:
         ValueError: ``port`` is no port.
     """
     if not isinstance(port, int) or not 0 <= port <= 65535:
-        raise ValueError(f"cannot listen on the port {port!r}; a port is a number up to 65535")
+        text = isinstance(port, str) and port.isdecimal()
+        hint = f", not a string: {int(port)}, or int(...) of a variable" if text else ""
+        raise ValueError(
+            f"cannot listen on the port {port!r}; a port is a number up to 65535{hint}"
+        )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With its protocol named, asyncio sends each part at once; otherwise the second part of an
     # answer waits some 40 ms for the first to be acknowledged.

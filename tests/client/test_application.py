@@ -26,7 +26,7 @@ class TestTransports:
     def test_there_has_to_be_one(self):
         client = create_client()
         assert client.rest is None
-        assert repr(client) == "the client of no server yet"
+        assert repr(client) == "a client without a server"
         with pytest.raises(RuntimeError, match="the client has no transport; configure one"):
             client.service("messages")
 

@@ -62,7 +62,9 @@ def read_data(method: str, data: Any) -> dict[str, Any]:
         BadRequest: It is no object.
     """
     if not isinstance(data, Mapping):
-        raise BadRequest(f"The data of {method} must be an object, not {_kind(data)}")
+        # Only code gives models; a client's data is JSON.
+        hint = f" {type(data).__name__}; write .model_dump()" if hasattr(data, "model_dump") else ""
+        raise BadRequest(f"The data of {method} must be an object, not {_kind(data)}{hint}")
     return dict(data)
 
 

@@ -49,7 +49,7 @@ class Client(EventEmitter, Hookable):
         self._authentication: AuthenticationClient | None = None
 
     def __repr__(self) -> str:
-        return f"the client of {self.rest.base if self.rest else 'no server yet'}"
+        return f"the client of {self.rest.base}" if self.rest else "a client without a server"
 
     # -- what it is made of --------------------------------------------------------------------
 

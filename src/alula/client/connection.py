@@ -200,7 +200,16 @@ class Connection:
         self._synchronous = False
 
     def __call__(self, client: Any) -> None:
-        """Become the transport of a client; ``client.configure(connection)`` calls this."""
+        """Become the transport of a client; ``client.configure(connection)`` calls this.
+
+        Raises:
+            TypeError: It is not a client, but an application that serves.
+        """
+        if not hasattr(client, "connect"):
+            raise TypeError(
+                f"{self!r} is of alula.client, and {client!r} is not a client; an application that"
+                " serves is configured with rest() of alula.express"
+            )
         client.connect(self)
 
     def __repr__(self) -> str:

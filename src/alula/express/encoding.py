@@ -12,6 +12,7 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import inspect
 import json
 import math
 import re
@@ -112,10 +113,11 @@ def dumps(value: Any) -> bytes:
     try:
         return orjson.dumps(value, _default, _PASSED_ON)
     except TypeError:
-        try:
-            return json.dumps(_plain(value, "value"), separators=(",", ":")).encode()
-        except RecursionError:
-            raise TypeError("a value is nested too deeply for JSON, or holds itself") from None
+        pass  # explained below, where its own stack is not in the way
+    try:
+        return json.dumps(_plain(value, "value"), separators=(",", ":")).encode()
+    except RecursionError:
+        raise TypeError("a value is nested too deeply for JSON, or holds itself") from None
 
 
 def _iso(value: datetime.datetime) -> str:
@@ -190,13 +192,19 @@ def _plain(value: Any, place: str) -> Any:
         return plain
     if isinstance(value, list):
         return [_plain(item, f"{place}[{at}]") for at, item in enumerate(value)]
+    if inspect.iscoroutine(value):
+        value.close()  # a warning that it was never awaited would say the same again
+        raise TypeError(
+            f"{place} is a coroutine of {value.__qualname__}, which nobody waited for; write"
+            f" `await` in front of its call"
+        )
     try:
         known = _default(value)
     except TypeError as error:
         raise TypeError(
             f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which has no JSON"
             " form; turn it into one before it is sent, for example in an after hook"
-        ) from error
+        ) from (error if str(error) else None)
     return _plain(known, place)
 
 

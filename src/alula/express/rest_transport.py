@@ -44,6 +44,8 @@ def rest(
     def configure(app: ExpressApplication) -> None:
         if not isinstance(app, ExpressApplication):
             raise TypeError(f"rest() configures what express(App()) returns, not {app!r}")
+        if "rest" in app.transports:  # a second one is never asked, nor is its formatter
+            raise RuntimeError("rest() is configured already; one carries all services")
         app.transports.append("rest")
         if cancel_on_disconnect:
             app.add(Step(_cancel_calls, claims=True, concerns=never))

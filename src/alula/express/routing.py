@@ -141,7 +141,10 @@ class Router:
             raise ValueError(f"{path!r} is no path of a route; it starts with a slash")
         steps = [step_of(handler) for handler in flatten(handlers)]
         if not steps:
-            raise TypeError(f"the route {path!r} has no handler; give a function of (req, res)")
+            raise TypeError(
+                f"the route {path!r} has no handler; give a function of (req, res), not as a"
+                f" decorator: app.get({path!r}, handler)"
+            )
         self.add(_Place(steps, Pattern(path, whole=True), verbs).step())
         return self
 

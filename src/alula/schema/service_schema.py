@@ -10,6 +10,7 @@ user nevertheless, the resolvers run once more, in front of the method.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from alula.bundle import ServiceBundle
@@ -168,8 +169,11 @@ def _names(place: str, names: Collection[str], records: Records) -> set[str]:
     if isinstance(names, str):
         raise TypeError(f"{place} takes the names of properties in a list, not {names!r} alone")
     known = names_in(records.schema)
-    if known is not None:
-        resolve(dict.fromkeys(names, hide)).check(known)
+    for name in names:
+        if known is not None and name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
+            raise ValueError(f"{place} names {name!r}, which the schema does not have; {hint}")
     return set(names)
 
 

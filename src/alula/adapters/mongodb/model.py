@@ -10,6 +10,7 @@ from contextvars import Context
 from typing import Any, Final, TypeAlias
 
 from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.synchronous.collection import Collection as SyncCollection
 
 __all__ = ["CONCERNS", "Collection", "Model", "ModelSource", "resolved", "with_concerns"]
 
@@ -93,16 +94,22 @@ async def resolved(model: Any) -> Collection:
         TypeError: It is none; the text says what was found.
     """
     if not isinstance(model, AsyncCollection):
-        if callable(model):
+        if callable(model) and not isinstance(model, SyncCollection):
             model = model()
         if inspect.isawaitable(model):
             model = await model
     if not isinstance(model, AsyncCollection):
         raise TypeError(
-            f"the model of a MongoDBService is {model!r}; give a collection of PyMongo's"
-            " AsyncMongoClient, an awaitable of one, or a function that returns either"
+            f"the model of a MongoDBService is {_shown(model)}; give a collection of PyMongo's"
+            ' AsyncMongoClient, such as client["chat"]["messages"], an awaitable of one, or a'
+            " function that returns either"
         )
     return model
+
+
+def _shown(model: Any) -> str:
+    # An address of a database often has its password.
+    return "a string" if isinstance(model, str) else f"{type(model).__name__} {model!r}"
 
 
 def with_concerns(model: Collection, options: Mapping[str, Any] | None) -> Collection:
