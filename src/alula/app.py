@@ -46,6 +46,9 @@ class App(EventEmitter, Hookable):
         routes: The same with their placeholders, as requests find them.
         front: What services and hooks get as the application: itself, or what `express` made of it.
         is_ready: Whether `setup` has finished, and `teardown` not begun since.
+
+    Raises:
+        TypeError: ``debug`` is not True, False or None.
     """
 
     def __init__(self, debug: bool | None = None) -> None:
