@@ -25,7 +25,8 @@ def note(hook: Hook, **what: Any) -> Hook:
             its data, or to None; ``strategies``, the names of those by which callers prove who
             they are; ``kinds``, the types of hooks that it can be, where it could be called as
             another one and do nothing; ``around``, of an after hook, an around hook that belongs
-            to it: it runs outside all others of its level; ``call``, see `maker`.
+            to it: it runs outside all others of its level; ``outermost``, True of an around hook
+            that does so itself; ``call``, see `maker`.
     """
     _NOTES[hook] = what
     return hook

@@ -119,6 +119,7 @@ class HookTable:
             wrapped = _with_error(wrapped, error)
         guards = (notes_on(hook).get("around") for hook in after)
         around = [*filter(None, guards), *self.of("around", method)]
+        around.sort(key=_is_inside)  # stable
         return compose(around, wrapped, _HookNext) if around else wrapped
 
 
@@ -250,6 +251,11 @@ def _check_provider(name: str) -> None:
     near = isinstance(name, str) and difflib.get_close_matches(name, _PROVIDERS, 1, 0.75)
     if near and name not in _PROVIDERS:
         raise ValueError(f"disallow({name!r}): did you mean {near[0]!r}?")
+
+
+def _is_inside(hook: Hook) -> bool:
+    """Tell whether an around hook runs inside those that say that they are the outermost."""
+    return notes_on(hook).get("outermost") is not True
 
 
 def _identifies(hook: Hook) -> bool:

@@ -8,20 +8,21 @@ import pytest
 
 from alula.errors import BadRequest
 from alula.query import SUPPORTED_OPERATORS, Grammar, predicate
-from alula.query.budget import LONG, MANY, Budget
+from alula.query.budget import FREE_TESTS, LONG, MANY, Budget
 from alula.query.match import _weight_of
 
 grammar = Grammar(operators=SUPPORTED_OPERATORS)
-LIST = list(range(2 * LONG))
+LIST = list(range(2000))
 OBJECTS = [{"x": number, "many": LIST[:2]} for number in LIST]
 RECORD = {
     "n": LIST,
     "s": [str(number) for number in LIST],
     "o": OBJECTS,
     "deep": {"n": LIST, "o": OBJECTS},
-    "inner": [{"n": LIST[:20]} for _ in range(LONG)],
+    "inner": [{"n": LIST[:20]} for _ in range(1000)],
     "lists": [LIST[:100] for _ in range(20)],
     "short": LIST[:10],
+    "longest": LIST[:LONG],
 }
 
 
@@ -62,7 +63,7 @@ def test_a_limit_is_for_all_records_together():
         {"deep.absent": 1},
         {"absent": {"$nin": [1, 2]}},
         {"n.5": 5},
-        {"$or": [{"short.x": number} for number in range(MANY)]},
+        {"$or": [{"short.x": number} for number in range(FREE_TESTS)]},
     ],
 )
 def test_what_is_short_does_not_count(raw):
@@ -87,7 +88,8 @@ def test_what_is_short_does_not_count(raw):
         ({"o.x.y": -1}, 4000),
         ({"inner.n": -1}, 1000 + 21 * 1000),
         ({"inner.n.x": -1}, 1000 + 20 * 1000),
-        ({"lists.0.x": -1}, 0),
+        ({"lists.0.x": -1}, 120),
+        ({"short": -1}, 0),
         ({"n": -1, "s": {"$ne": "x"}}, 2000),
         ({"$or": [{"n": -1}, {"s": "x"}]}, 4000),
         ({"o": {"$elemMatch": {"x": -1, "$or": [{"x": -2}, {"x": {"$lt": 0, "$gt": 9}}]}}}, 8000),
@@ -120,8 +122,12 @@ class TestManyConditions:
     def test_values_of_one_condition_are_no_conditions(self):
         assert steps_of({"a": {"$in": list(range(1000))}}, {"a": 1}) == 0
 
-    def test_fewer_do_not(self):
-        assert steps_of({"$or": [{"short": -1} for _ in range(MANY)]}) == 0
+    def test_of_fewer_each_list_counts_behind_the_first_conditions(self):
+        for test, more in ((-1, 3), ("x", 2), ({"$gt": 10**6}, 5)):
+            raw = {"$or": [{"longest": test} for _ in range(FREE_TESTS + more)]}
+            assert steps_of(raw) == more * LONG
+        raw = {"$or": [{"inner.absent": 1} for _ in range(FREE_TESTS + 1)]}
+        assert steps_of(raw, {"inner": [{}] * 10}) == 20
 
     def test_without_a_limit_nothing_is_counted(self):
         criteria = grammar.read({"$or": [{"absent": 1}] * (MANY + 1)}).criteria

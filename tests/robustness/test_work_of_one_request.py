@@ -350,6 +350,18 @@ class TestChecks:
         assert len(caught.value.data) == 1000
 
 
+@pytest.mark.parametrize("field", ["words", "objects.a"])
+@pytest.mark.parametrize("count", [5, 20, 50])
+async def test_short_lists_of_many_records(field, count):
+    words = [f"word {number}" for number in range(490)]
+    record = {"words": words, "objects": [{"a": word} for word in words]}
+    service = MemoryService([{"id": number, **record} for number in range(1000)])
+    conditions = "&".join(f"$or[{number}][{field}][$gt]=x{number}" for number in range(count))
+    answer = await quickly(server(service), "GET", f"/records?{conditions}")
+    assert answer.status == 400
+    assert "too many conditions for these records" in answer.json["message"]
+
+
 @pytest.mark.parametrize("kind", [str, bool, dict])
 @pytest.mark.parametrize("count", [MOST_LISTED, 400_000])
 def test_pydantic_is_asked_for_so_many_failures(kind, count):

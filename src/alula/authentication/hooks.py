@@ -150,7 +150,8 @@ def hide_taken(*fields: str) -> Hook:
     A registration from outside that meets a unique value which is taken (a `Conflict`) is answered
     like one that succeeds: by the fields named here, as they were sent, and nothing else. Hooks and
     listeners of the application see what was stored; where a value was taken, nothing is, and there
-    is no event. It takes one record at a time.
+    is no event. It takes one record at a time. It runs around all other hooks of the service, so
+    that none of these, such as a resolver that needs the id, can make a difference.
 
     Args:
         fields: Properties of the data that the answer has. None of them may be a secret.
@@ -186,4 +187,4 @@ def hide_taken(*fields: str) -> Hook:
         context.http.clear()
         context.dispatch = answer
 
-    return note(hide, kinds=("around",))
+    return note(hide, kinds=("around",), outermost=True)

@@ -12,14 +12,19 @@ from typing import Final
 
 from alula.errors import BadRequest
 
-__all__ = ["LONG", "MANY", "MAX_STEPS", "Budget", "Walk"]
+__all__ = ["FREE_TESTS", "LONG", "MANY", "MAX_STEPS", "Budget", "Walk"]
 
 MAX_STEPS: Final = 1_000_000
 """How many steps a call from outside may take in memory. A step is one look at one value: it takes
 about a quarter of a microsecond, so that all of them take about a quarter of a second."""
 
-LONG: Final = 1000
-"""Lists whose elements times the tests are no more than this are not counted: counting costs."""
+LONG: Final = 100
+"""Lists whose elements times the tests are no more than this are not counted for the first
+`FREE_TESTS` conditions: counting costs, and who stores the records has to reckon with a look at
+each."""
+
+FREE_TESTS: Final = 4
+"""For so many conditions of a query short lists are not counted; for all others every list is."""
 
 MANY: Final = 50
 """With more conditions than that, each is counted for each record, and so are all lists."""
@@ -39,14 +44,19 @@ class Budget:
 
     Attributes:
         left: How many are left.
-        uncounted: Lists whose elements times the tests are no more than this are not counted.
+        free_tests: For how many more conditions short lists are not counted.
     """
 
-    __slots__ = ("left", "uncounted")
+    __slots__ = ("free_tests", "left")
 
     def __init__(self, steps: int | None = None) -> None:
         self.left: float = inf if steps is None else steps
-        self.uncounted = LONG
+        self.free_tests = FREE_TESTS
+
+    def uncounted(self) -> int:
+        """Return how long a list may be that the next condition does not count."""
+        self.free_tests -= 1
+        return LONG if self.free_tests >= 0 else 0
 
     def spend(self, steps: int, what: str = "") -> None:
         """Count what is looked at.

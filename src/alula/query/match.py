@@ -41,10 +41,10 @@ def predicate(criteria: And, max_steps: int | Budget | None = None) -> Callable[
 
     Args:
         criteria: Those of a `Query`.
-        max_steps: How many elements of long lists it may look at, over all records; None for any
-            number; or the budget of a call. A list counts once for each condition. Where there are
-            more than fifty conditions, all lists count, and each record as much as there are
-            conditions.
+        max_steps: How many elements of lists it may look at, over all records; None for any
+            number; or the budget of a call. A list counts once for each condition; short ones do
+            not for the first `FREE_TESTS`. Where there are more than fifty conditions, each record
+            counts, too, as much as there are conditions.
 
     Raises:
         BadRequest: The value of an opened operator makes no sense (an invalid ``$regex``), or
@@ -55,7 +55,7 @@ def predicate(criteria: And, max_steps: int | Budget | None = None) -> Callable[
     conditions = 0 if budget.left == inf else _tests_in(criteria)
     if conditions <= MANY:
         return _criterion(criteria, budget)
-    budget.uncounted = 0
+    budget.free_tests = 0
     meets = _criterion(criteria, budget)
 
     def counted(record: Record) -> bool:
@@ -187,13 +187,13 @@ def _on_field(field: str, budget: Budget) -> Builder:
             return _equals_string(field, wanted, budget)
         if name == "$eq" and is_number(wanted) and not is_nan(wanted):
             return _equals_number(field, wanted, budget)
-        test = _on_value(name, wanted)
+        test, uncounted = _on_value(name, wanted), budget.uncounted()
         weight, expand = _weight_of(name, wanted), name not in _WHOLE_LIST
 
         def on_field(record: Record) -> bool:
             value = record.get(field, MISSING)
             if isinstance(value, ARRAYS):
-                _count(value, budget, weight)
+                _count(value, budget, uncounted, weight)
                 return test(value) or (expand and any(map(test, value)))
             return test(value)
 
@@ -202,8 +202,8 @@ def _on_field(field: str, budget: Budget) -> Builder:
     return build
 
 
-def _count(items: Sequence[Any], budget: Budget, weight: int = 1) -> None:
-    if len(items) * weight > budget.uncounted:
+def _count(items: Sequence[Any], budget: Budget, uncounted: int, weight: int = 1) -> None:
+    if len(items) * weight > uncounted:
         budget.spend(len(items) * weight)
 
 
@@ -211,10 +211,12 @@ def _count(items: Sequence[Any], budget: Budget, weight: int = 1) -> None:
 
 
 def _equals_string(field: str, wanted: str, budget: Budget) -> Test:
+    uncounted = budget.uncounted()
+
     def equals(record: Record) -> bool:
         value = record.get(field)
         if isinstance(value, ARRAYS):
-            _count(value, budget)
+            _count(value, budget, uncounted)
             return wanted in value
         return bool(value == wanted)
 
@@ -222,20 +224,22 @@ def _equals_string(field: str, wanted: str, budget: Budget) -> Test:
 
 
 def _equals_number(field: str, wanted: Any, budget: Budget) -> Test:
+    uncounted = budget.uncounted()
+
     def equals(record: Record) -> bool:
         value = record.get(field)
         if value == wanted:
             return value.__class__ is not bool
         if not isinstance(value, ARRAYS):
             return False
-        _count(value, budget)
+        _count(value, budget, uncounted)
         return any(item == wanted and item.__class__ is not bool for item in value)
 
     return equals
 
 
 def _on_path(field: str, name: str, wanted: Any, budget: Budget) -> Test:
-    test = _on_value(name, wanted)
+    test, uncounted = _on_value(name, wanted), budget.uncounted()
     path = field.split(".")
     weight, expand = _weight_of(name, wanted), name not in _WHOLE_LIST
 
@@ -246,12 +250,12 @@ def _on_path(field: str, name: str, wanted: Any, budget: Budget) -> Test:
                 walk = Walk()
                 found = _reach(value, path, at, walk, expand=expand)
                 steps = walk.steps + len(found) * weight
-                if steps > budget.uncounted:
+                if steps > uncounted:
                     budget.spend(steps)
                 return any(map(test, found))
             value = value.get(part, MISSING)
         if isinstance(value, ARRAYS):
-            _count(value, budget, weight)
+            _count(value, budget, uncounted, weight)
             return test(value) or (expand and any(map(test, value)))
         return test(value)
 

@@ -12,6 +12,7 @@ from tests.authentication.building import quick_passwords
 from alula.adapters.memory import MemoryService
 from alula.authentication import LocalStrategy, hide_taken
 from alula.authentication.passwords import MAX_WAITING
+from alula.schema import resolve, resolve_external, resolve_result, virtual
 
 ADDRESS = ("203.0.113.66", 4000)
 HASH_SECONDS = 0.1
@@ -197,6 +198,18 @@ async def test_a_taken_address_is_answered_like_a_free_one():
     assert [user["email"] for user in stored] == [
         "ada@example.com", "bob@example.com", "eve@example.com",
     ]  # fmt: skip
+
+
+async def test_resolvers_that_need_the_id_make_no_difference():
+    target = await registrations()
+    hooks = [
+        resolve_external(resolve({"home": virtual(lambda user: f"/home/{user['id']}")})),
+        resolve_result(resolve({"link": virtual(lambda user: f"/users/{user['id']}")})),
+    ]
+    target.app.service("users").hooks(around=hooks)
+    for email in ("ada@example.com", "eve@example.com"):
+        answer = await register(target, email=email)
+        assert (answer.status, answer.json) == (201, {"email": email})
 
 
 async def test_calls_from_inside_see_what_happened():

@@ -64,6 +64,7 @@ def log(caplog):
         ("DELETE", f"/authentication/{TOKEN}", 401, "/authentication/..."),
         ("DELETE", f"/authentication/{TOKEN}/", 401, "/authentication/..."),
         ("DELETE", f"//authentication/{TOKEN}?a=b", 401, "authentication/..."),
+        ("POST", f"/authentication/{TOKEN}", 401, "/authentication/..."),
         ("PATCH", f"/authentication/{TOKEN}", 405, "/authentication/..."),
         ("GET", f"/authentication/{TOKEN}", 405, "/authentication/..."),
         ("GET", f"/invitations/{TOKEN}", 200, "/invitations/..."),

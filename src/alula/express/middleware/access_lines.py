@@ -66,10 +66,9 @@ class _Line:
     def write(self) -> None:
         method, status, size = one_line(self._req.method), self.status, self.bytes
         call = self._res.hook
-        if call is None:
-            hides_id = self._req.hides_id
-        else:
-            hides_id = call.id is not None and call.service.secret_ids
+        hides_id = call is None or call.service.secret_ids
+        if call is None or call.id is None:  # POST /authentication/<token> ends with one, too
+            hides_id = hides_id and self._req.hides_id
         path = short_line(without_id(self._path) if hides_id else self._path)
         duration = round((perf_counter() - self._began) * 1000, 2)
         more: dict[str, Any] = {
