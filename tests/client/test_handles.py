@@ -27,6 +27,16 @@ class Pages:
         context.result = {"total": total, "limit": limit, "skip": skip, "data": data}
 
 
+def test_events_of_the_server_may_have_any_name_but_a_slip():
+    client, _ = faked()
+    items, seen = client.service("items"), []
+    items.on("shouted", lambda *given: seen.append(given))
+    items.emit("shouted", 1, None)
+    assert seen == [(1, None)]
+    with pytest.raises(ValueError, match="created"):
+        items.on("craeted", lambda item, context: None)
+
+
 @pytest.fixture
 def service_of():
     def service_of(pages):

@@ -47,6 +47,21 @@ def test_what_ends_with_its_connection_is_not_taken_for_whole():
         thread.join()
 
 
+def test_what_ends_with_its_connection_at_a_timeout_is_not_taken_for_whole():
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n[1]"
+    for signal in (None, AbortController().signal):
+        late = pytest.raises(errors.Timeout, match=r"longer than 0\.3 seconds")
+        with raw_server((head, STALL)) as server, items_of(server.url) as items, late:
+            items.find(connection={"timeout": 0.3, "signal": signal})
+
+
+def test_without_a_timeout_a_call_takes_as_long_as_it_takes():
+    with raw_server(answer([1]), answer([2])) as server, items_of(server.url) as items:
+        signal = AbortController().signal
+        assert items.find(connection={"timeout": None, "signal": signal}) == [1]
+        assert items.find(connection={"timeout": None}) == [2]
+
+
 def test_other_failures_stay():
     controller = AbortController()
     with raw_server(answer([1]), CLOSE) as server, items_of(server.url) as items:

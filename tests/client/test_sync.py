@@ -134,6 +134,20 @@ class TestWhatDoesNotWait:
         with pytest.raises(errors.Gone):
             finish(fails())
 
+    def test_a_listener_may_be_called_once(self):
+        seen = []
+        with (
+            raw_server(answer({"id": 1}), answer({"id": 2})) as server,
+            client_of(server) as client,
+        ):
+            client.service("items").once("created", lambda item, _: seen.append(item["id"]))
+            client.once("ready", seen.append)
+            client.service("items").create({})
+            client.service("items").create({})
+            client.emit("ready", "now")
+            client.emit("ready", "again")
+        assert seen == [1, "now"]
+
     def test_iteration_may_be_left_early(self):
         page = {"total": 4, "limit": 2, "skip": 0, "data": [1, 2]}
         with raw_server(answer(page)) as server, client_of(server) as client:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from alula.errors import BadRequest, GeneralError
-from alula.express.chain import Next, Step, run_steps
+from alula.express.chain import Next, Step, never, run_steps
 
 
 class Chain:
@@ -408,3 +408,7 @@ async def test_an_error_raised_before_a_called_next_was_awaited_counts(chain):
 def test_next_has_no_room_for_more():
     with pytest.raises(AttributeError):
         Next(([], None, None, None), 0).anything = 1
+
+
+def test_a_step_that_never_looks_at_bodies_is_asked_for_none():
+    assert Step(lambda req, res, go_on: go_on(), concerns=never).concerns(object()) is False

@@ -404,6 +404,27 @@ async def test_one_of_its_kind_stays_and_the_next_comes_behind_it():
     assert log == ["head", "own", "other"] * 2
 
 
+class Slotted:
+    """Middleware that nothing can be noted about: it has neither a dict nor weak references."""
+
+    __slots__ = ("log",)
+
+    def __init__(self, log):
+        self.log = log
+
+    def __call__(self, req, res, next):
+        self.log.append("slotted")
+        return next()
+
+
+async def test_two_that_are_not_named_both_run():
+    log, app = [], express()
+    app.use(lambda req, res: res.end())
+    app.begin_with(Slotted(log), Slotted(log))
+    await call(app)
+    assert log == ["slotted", "slotted"]
+
+
 def test_what_is_no_middleware_is_an_error():
     with pytest.raises(TypeError, match="no middleware"):
         express().begin_with(object())

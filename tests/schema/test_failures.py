@@ -5,8 +5,18 @@ from __future__ import annotations
 import pytest
 
 from alula.errors import BadRequest
+from alula.query.budget import MAX_STEPS
 from alula.schema import Validator
-from alula.schema.failures import MOST_TOLD, accept, failure, in_sequence, passes, refusal
+from alula.schema.failures import (
+    MOST_TOLD,
+    accept,
+    failure,
+    in_sequence,
+    passes,
+    refusal,
+    work,
+)
+from alula.types import SchemaKeyword
 
 ONE = failure("/a", "#/x/minimum", "minimum", {"limit": 1}, "must be >= 1")
 
@@ -58,3 +68,19 @@ def test_in_sequence_makes_nothing_of_nothing():
 def test_passes():
     assert passes(accept, 5)
     assert not passes(wrong, 5, "/x")
+
+
+def test_a_check_within_another_takes_from_the_same_steps():
+    left = []
+
+    def spend(value, _):
+        work.spend(10)
+        left.append(work.left)
+        Validator({"type": "integer"}).validate(value)
+        left.append(work.left)
+        return value
+
+    keyword = SchemaKeyword("spend", spend, "must be good")
+    Validator({"spend": True}, keywords=[keyword]).validate(1)
+    assert left == [MAX_STEPS - 10, MAX_STEPS - 10]
+    assert work.left is None

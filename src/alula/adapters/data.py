@@ -142,18 +142,8 @@ def _set_inside(holder: Any, path: list[str], value: Any, name: str) -> None:
     """Set a value in a record at the end of a path; what is on the way is copied first."""
     if not all(part and part[0] != "$" for part in path):
         raise BadRequest(f"Invalid key {name} in the data: a part is empty or begins with '$'")
-    for at, part in enumerate(path):
-        key: Any = part
-        if isinstance(holder, list):
-            key = int(part[:9]) if part.isdecimal() and part.isascii() else -1
-            if str(key) != part or key > len(holder) + _MOST_ADDED:
-                raise BadRequest(
-                    f"Invalid key {name} in the data: {part} is not an index of a list"
-                )
-            holder += [None] * (key + 1 - len(holder))
-        if at + 1 == len(path):
-            holder[key] = value
-            return
+    for part in path[:-1]:
+        key = _key_in(holder, part, name)
         there = {} if not isinstance(holder, list) and key not in holder else holder[key]
         if isinstance(there, Mapping):
             there = dict(there)
@@ -162,6 +152,18 @@ def _set_inside(holder: Any, path: list[str], value: Any, name: str) -> None:
         else:
             raise BadRequest(f"Invalid key {name} in the data: {part} holds no other values")
         holder[key] = holder = there
+    holder[_key_in(holder, path[-1], name)] = value
+
+
+def _key_in(holder: Any, part: str, name: str) -> Any:
+    """Return the key of a part of a path; a list gets as long as that takes."""
+    if not isinstance(holder, list):
+        return part
+    index = int(part[:9]) if part.isdecimal() and part.isascii() else -1
+    if str(index) != part or index > len(holder) + _MOST_ADDED:
+        raise BadRequest(f"Invalid key {name} in the data: {part} is not an index of a list")
+    holder += [None] * (index + 1 - len(holder))
+    return index
 
 
 def hide_nested(data: dict[str, Any]) -> None:

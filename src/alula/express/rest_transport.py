@@ -35,8 +35,9 @@ def rest(
             written so far stays. Otherwise a call runs to its end, though nobody gets the result.
 
     Raises:
-        TypeError: ``formatter`` is no such function; or, by the plugin, the application is not
+        TypeError: ``formatter`` is not such a function; or, by the plugin, the application is not
             made by ``express(App())``.
+        RuntimeError: By the plugin: the application has one already.
     """
     if formatter is not None:
         _check_formatter(formatter)
