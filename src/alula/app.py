@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from alula.compose import compose, name_of
 from alula.events import EventEmitter
@@ -73,16 +73,20 @@ class App(EventEmitter, Hookable):
     def __repr__(self) -> str:
         return f"the application ({len(self.services)} services)"
 
-    def __getattr__(self, name: str) -> Any:
-        hint = ""
-        if name in _OF_THE_WEB:
-            hint = (
-                "; it serves no HTTP by itself. Make a web application of it:"
-                " app = express(App()), with `from alula.express import express`"
+    if not TYPE_CHECKING:  # for checkers, app.run(3030) is a mistake
+
+        def __getattr__(self, name: str) -> Any:
+            hint = ""
+            if name in _OF_THE_WEB:
+                hint = (
+                    "; it serves no HTTP by itself. Make a web application of it:"
+                    " app = express(App()), with `from alula.express import express`"
+                )
+            elif name in self.__dict__.get("services", {}):
+                hint = f"; the service is at app.service({name!r})"
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute {name!r}{hint}", name=name
             )
-        elif name in self.__dict__.get("services", {}):
-            hint = f"; the service is at app.service({name!r})"
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name)
 
     def present_as(self, front: Any) -> None:
         """Let services and hooks get ``front`` as the application; `express` calls this."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 __all__ = ["ServiceBundle"]
 
@@ -54,9 +54,11 @@ class ServiceBundle:
     def __repr__(self) -> str:
         return f"with_schema({type(self.service).__name__}(), ...)"
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"{self!r} has no {name!r}: it is called where it is registered:"
-            f" app.use(path, service), then app.service(path).{name}",
-            name=name,
-        )
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"{self!r} has no {name!r}: it is called where it is registered:"
+                f" app.use(path, service), then app.service(path).{name}",
+                name=name,
+            )

@@ -40,6 +40,7 @@ assert_type(app.debug, bool)
 assert_type(app.services, dict[str, ServiceHandle])
 App("yes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 app.use(Messages(), "messages")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+app.run(3030)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 messages = app.service("messages")
 assert_type(messages, ServiceHandle)

@@ -7,6 +7,7 @@ import logging
 from contextvars import ContextVar
 
 import pytest
+from pymongo import MongoClient
 
 from alula import App
 from alula.adapters.mongodb import MongoDBService
@@ -197,3 +198,17 @@ async def test_waiting_for_the_model_of_a_call_is_bounded(offline):
     service = MongoDBService(offline, max_time_ms=20)
     with pytest.raises(Timeout):
         await service.get_model(Params(adapter={"model": lambda: asyncio.Event().wait()}))
+
+
+async def test_a_collection_of_the_blocking_client():
+    with (
+        MongoClient(connect=False) as client,
+        pytest.raises(TypeError, match=r"is Collection .*; give a .* AsyncMongoClient"),
+    ):
+        await resolved(client["chat"]["messages"])
+
+
+async def test_an_address_is_not_shown_with_its_password():
+    with pytest.raises(TypeError, match="is a string; give a collection") as caught:
+        await resolved("mongodb://ann:secret@localhost/chat")
+    assert "secret" not in str(caught.value)
