@@ -47,7 +47,7 @@ def test_a_service_as_an_attribute():
     app.use("messages", MemoryService())
     with pytest.raises(AttributeError, match=r"the service is at app\.service\('messages'\)"):
         app.messages  # noqa: B018
-    with pytest.raises(AttributeError, match="App has no attribute 'mesages'$"):
+    with pytest.raises(AttributeError, match=r"App has no attribute 'mesages'$"):
         app.mesages  # noqa: B018
 
 
