@@ -210,6 +210,12 @@ class TestAnswers:
         assert caught.value.to_dict() == sent.to_dict()
         assert caught.value.headers == {"retry-after": "5"}
 
+    @pytest.mark.parametrize("code", [200, 204, 304, 399, 600, -1, True])
+    def test_a_code_that_is_not_an_errors_is_that_of_the_response(self, code):
+        with pytest.raises(errors.Conflict) as caught:
+            read_answer(REQUEST, told(409, {"name": "Conflict", "code": code}))
+        assert caught.value.code == 409
+
     def test_headers_of_others_do_not_pass(self):
         passing = {"Retry-After": "5", "ALLOW": "GET", "www-authenticate": "Basic"}
         upstream = {**passing, "Set-Cookie": "a=b", "transfer-encoding": "chunked"}

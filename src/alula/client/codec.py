@@ -261,6 +261,10 @@ def read_answer(request: Request, response: Response) -> Any:
     raise error
 
 
+_FIRST_ERROR: Final = 400
+_BEHIND_ERRORS: Final = 600
+
+
 def _error_of(request: Request, response: Response) -> FrameworkError:
     status = response.status
     if 300 <= status < 400:
@@ -276,7 +280,10 @@ def _error_of(request: Request, response: Response) -> FrameworkError:
     except (ValueError, RecursionError):
         return _without_json(request, response, error_for_status(status), code=status)
     if isinstance(value, Mapping) and ("name" in value or "className" in value or "code" in value):
-        error = from_dict({"code": status, **value})
+        code = value.get("code", status)
+        if isinstance(code, int) and not _FIRST_ERROR <= code < _BEHIND_ERRORS:
+            code = status  # else another server could have this one answer 304, or a redirect
+        error = from_dict({**value, "code": code})
     else:  # JSON that was not meant for such clients, so nobody says that all of it may go on
         text = value.get("message") if isinstance(value, Mapping) else None
         known = isinstance(text, str) and text
