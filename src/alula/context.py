@@ -380,7 +380,8 @@ class HookContext:
     caller: Any = None
 
     if not TYPE_CHECKING:  # checkers know none of these
-        query, provider, user, headers, route = (_InParams() for _ in range(5))
+        # Other names are free for hooks; these would be lost, and with them who may see what.
+        query, provider = _InParams(), _InParams()
 
     def __init__(
         self,

@@ -240,6 +240,14 @@ async def test_what_is_no_exception_becomes_one(chain):
     assert str(chain.ends[0]) == "in words"
 
 
+async def test_next_with_the_request_is_a_mistake(chain):
+    """As in other frameworks; its text went to the client as the message of an error."""
+    chain.add(lambda req, res, go: go(req))
+    await chain.run()
+    assert isinstance(chain.ends[0], TypeError)
+    assert "called next() with a SimpleNamespace; it takes nothing, or the" in str(chain.ends[0])
+
+
 async def test_next_with_none_is_next(chain):
     chain.add(lambda req, res, go: go(None))
     chain.plain("b")

@@ -82,12 +82,18 @@ class Next:
 
         Raises:
             RuntimeError: It was called before.
+            TypeError: ``error`` is neither an exception nor a text.
         """
         if self.called:
             raise RuntimeError(f"{self._owner()} called next() twice; what follows has run already")
         self.called = True
         if error is not None:
-            self.error = error if isinstance(error, Exception) else GeneralError(str(error))
+            if not isinstance(error, Exception | str):  # such as the request, as elsewhere
+                raise TypeError(
+                    f"{self._owner()} called next() with a {type(error).__name__}; it takes"
+                    " nothing, or the exception that error middleware gets"
+                )
+            self.error = GeneralError(error) if isinstance(error, str) else error
         return self
 
     def __await__(self) -> Generator[Any, None, None]:
