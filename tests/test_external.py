@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula.express.encoding import dumps
-from alula.external import GuardedRecord, outside_of
+from alula.external import GuardedRecord, mapping_of, outside_of, without_at_any_depth
+from alula.json_forms import FORMS
 
 USER = {"id": 1, "name": "Ada", "password": "secret"}
 SEEN = {"id": 1, "name": "Ada"}
@@ -161,3 +162,23 @@ def test_what_is_no_container_is_returned_itself():
     moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     assert outside_of(moment) is moment
     assert outside_of({"at": moment, "user": guarded()}) == {"at": moment, "user": SEEN}
+
+
+class Spelled:
+    """A class of an application that looks like a text in JSON."""
+
+
+def test_what_leaves_as_something_else_is_no_record(monkeypatch):
+    monkeypatch.setitem(FORMS, Spelled, lambda _: "spelled")
+    for value in (
+        object(),
+        Spelled(),
+        Spelled,
+        b"bytes",
+        datetime.datetime(2026, 1, 2),
+        None,
+        1,
+        "text",
+    ):
+        assert mapping_of(value) is value
+        assert without_at_any_depth(value, {"password"}) is value
