@@ -41,7 +41,14 @@ def service(request):
     return app.use("tasks", store).service("tasks")
 
 
-BY_HAND = [{"done": True}, {"qurey": {"done": True}}, {"$limit": 1}, {"query": {}, "done": True}]
+BY_HAND = [
+    {"user": 1},
+    {"route": "a"},
+    {"done": True},
+    {"qurey": {"done": True}},
+    {"$limit": 1},
+    {"query": {}, "done": True},
+]
 
 
 @pytest.mark.parametrize("given", BY_HAND)

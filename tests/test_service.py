@@ -131,7 +131,7 @@ class TestCallShapes:
     async def test_arguments_by_name(self, echo):
         assert (await echo.get(id=5))[1] == 5
         assert (await echo.create(data={"a": 1}))[1] == {"a": 1}
-        assert (await echo.patch(id=5, data={"a": 1}, user="ann"))[1:3] == (5, {"a": 1})
+        assert (await echo.patch(id=5, data={"a": 1}, user={"name": "ann"}))[1:3] == (5, {"a": 1})
 
     async def test_call_by_the_name_of_the_method(self, echo):
         assert (await echo.call("get", 5))[:2] == ("get", 5)
@@ -487,9 +487,10 @@ class TestEvents:
     async def test_listeners_get_the_context(self, app, store):
         contexts = []
         store.on("created", lambda data, context: contexts.append(context))
-        await store.create({"a": 1}, user="ann")
+        ann = {"name": "ann"}
+        await store.create({"a": 1}, user=ann)
         (context,) = contexts
-        assert (context.method, context.params.user, context.app) == ("create", "ann", app)
+        assert (context.method, context.params.user, context.app) == ("create", ann, app)
         assert context.result == {"a": 1}
 
     async def test_after_the_hooks_and_with_their_result(self, app, store, heard):

@@ -124,6 +124,10 @@ class Params:
     def _take(self, values: Mapping[str, Any]) -> None:
         """Set attributes that were given by hand, and note those that nobody has declared."""
         own = self.__dict__
+        if "query" not in values and "query" not in own:
+            self._undeclared += tuple(
+                name for name in _NEVER_SCALARS if isinstance(values.get(name), str | int | float)
+            )
         if values.keys() <= _DECLARED:
             own.update(values)
             return
@@ -286,6 +290,10 @@ _DECLARED: Final[set[str]] = {*_WELL_KNOWN, "authenticated"}
 """Names that a call takes by hand: those of `Params`, and what was declared beside them."""
 
 
+_NEVER_SCALARS: Final = ("user", "route", "headers", "authentication", "adapter", "docdb")
+"""Params that are records or mappings: ``find({"user": 1})`` means to select by that name."""
+
+
 def _read_query(query: Any) -> dict[str, Any]:
     try:
         if isinstance(query, str | bytes):  # an empty one would become an empty dict
@@ -305,7 +313,9 @@ def _explain(names: tuple[str, ...], call: str, elsewhere: Mapping[str, str]) ->
 
     near = get_close_matches(names[0], sorted(_DECLARED), 1, 0.7)
     fields = ", ".join(f"{('$' + name if name in _QUERY_NAMES else name)!r}: ..." for name in names)
-    if names[0] in elsewhere:
+    if names[0] in _NEVER_SCALARS:
+        hint = f"to select by a property of that name, write query={{{fields}}}"
+    elif names[0] in elsewhere:
         hint = f"write {elsewhere[names[0]]}"
     elif near:
         hint = (
@@ -321,6 +331,8 @@ def _explain(names: tuple[str, ...], call: str, elsewhere: Mapping[str, str]) ->
                 f"; if a hook or a service reads it, declare it once: Params.declare({declared})"
             )
     listed = ", ".join(map(repr, names))
+    if names[0] in _NEVER_SCALARS:
+        return f"{call} was given {listed} as a single value and no query; {hint}"
     return f"{call} was given {listed}, which no param is called; {hint}"
 
 
