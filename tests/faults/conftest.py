@@ -16,12 +16,19 @@ def thorough() -> bool:
 
 
 @pytest.fixture(scope="module")
-async def replica_set(tmp_path_factory):
-    """Three servers, all of them in order."""
+async def servers(tmp_path_factory):
+    """Three servers that were made a replica set; a test may have left some of them stopped."""
     require_mongod()
-    replica_set = ReplicaSet(tmp_path_factory.mktemp("set"))
+    servers = ReplicaSet(tmp_path_factory.mktemp("set"))
     try:
-        await replica_set.start()
-        yield replica_set
+        await servers.start()
+        yield servers
     finally:
-        replica_set.kill()
+        servers.kill()
+
+
+@pytest.fixture
+async def replica_set(servers):
+    """Three servers, all of them running and with one primary, whatever the last test did."""
+    await servers.heal()
+    return servers

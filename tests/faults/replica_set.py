@@ -53,11 +53,13 @@ class ReplicaSet:
 
     async def primary(self) -> Mongod:
         """Return the primary, once there is one."""
-        while True:
+        end = time.monotonic() + SECONDS_TO_HEAL
+        while time.monotonic() < end:
             for member in self.members:
                 if (await self._states(member)).get(member.address) == PRIMARY:
                     return member
             await asyncio.sleep(0.05)
+        raise TimeoutError("the set has no primary")
 
     @asynccontextmanager
     async def frozen_primary(self) -> AsyncIterator[None]:

@@ -111,7 +111,7 @@ def make_app(database: Any, **settings: Any) -> Any:
         app.set(name, value)
     app.use(json())
     app.configure(rest())
-    app.use("records", MongoDBService(database.records, update_operators=["$push"]))
+    app.use("records", MongoDBService(database.records, update_operators=["$push"], multi=True))
     app.use("orders", MongoDBService(database.orders))
     app.service("orders").hooks(around={"create": [transaction(seconds=20)]})
     app.use(not_found(), error_handler(logger=False))

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.slow
 CLIENTS = 6
 KINDS = ("create", "push", "mark", "order")
 SECONDS_TO_ANSWER = 20
+SECONDS_TO_REFUSE = 5
+"""Far more than the limits of the tests, and less than the one that operations have by default."""
 SECONDS_TO_ELECT = 15
 """Far more than an election takes here: the machine may be busy with other things."""
 
@@ -104,7 +106,7 @@ async def written(site: Site, writers: Writers) -> dict[str, list[int]]:
 
 async def test_what_was_acknowledged_is_there_and_nothing_is_there_twice(replica_set, thorough):
     deaths = 30 if thorough else 3
-    async with site_on(replica_set.url, SECONDS_TO_ANSWER, serverSelectionTimeoutMS=10_000) as site:
+    async with site_on(replica_set.url, SECONDS_TO_ANSWER) as site:
         writers = Writers(site)
         running = asyncio.ensure_future(writers.run())
         try:
@@ -136,21 +138,33 @@ async def answers_again(writers: Writers, running: asyncio.Future[None]) -> None
         await asyncio.sleep(0.02)
 
 
-async def test_all_are_stopped_and_come_back(replica_set, thorough):
+@pytest.mark.parametrize(
+    ("max_time_ms", "options", "several"),
+    [
+        (1_000, {}, True),
+        # The driver itself repeats transactions for two minutes where there is no limit.
+        (False, {"serverSelectionTimeoutMS": 500}, False),
+    ],
+    ids=["limit of operations", "limit of the client"],
+)
+async def test_all_are_stopped_and_come_back(replica_set, thorough, max_time_ms, options, several):
+    limits = {"mongodb_max_time_ms": max_time_ms}
     for _ in range(5 if thorough else 1):
-        async with site_on(replica_set.url, 10, serverSelectionTimeoutMS=500) as site:
+        async with site_on(replica_set.url, 10, settings=limits, **options) as site:
             made = (await site.send("POST", "/records", json={"n": 1})).json()
             path = f"/records/{made['_id']}"
             replica_set.kill()
-            await every_method_is_refused(site, path)
+            begun = time.monotonic()
+            await every_method_is_refused(site, path, several)
+            assert time.monotonic() - begun < SECONDS_TO_REFUSE
             await replica_set.heal()
             assert (await site.recovered("GET", path)).json() == made
             assert (await site.recovered("PATCH", path, json={"n": 2})).json()["n"] == 2
             assert (await site.recovered("POST", "/orders", json={})).status_code == 201
 
 
-async def every_method_is_refused(site: Site, path: str) -> None:
-    """Ask for everything at once, while no server is there."""
+async def every_method_is_refused(site: Site, path: str, several: bool) -> None:
+    """Ask for everything at once, while no server is there; also for several records."""
     requests = [
         site.send("GET", "/records"),
         site.send("GET", path),
@@ -161,6 +175,12 @@ async def every_method_is_refused(site: Site, path: str) -> None:
         site.send("PATCH", path, json={"n": 3}),
         site.send("DELETE", path),
     ]
+    if several:
+        requests += [
+            site.send("POST", "/records", json=[{"n": 3}, {"n": 3}]),
+            site.send("PATCH", "/records?n=1", json={"n": 3}),
+            site.send("DELETE", "/records?n=1"),
+        ]
     answers = await asyncio.gather(*requests)
     assert [answer.status_code for answer in answers] == [503] * len(requests)
     messages = {answer.json()["message"] for answer in answers}

@@ -66,7 +66,9 @@ def read_slowly(context):
 
 
 async def test_a_pool_that_is_exhausted_is_an_error_and_recovers(mongodb_url):
-    async with site_on(mongodb_url, 10, maxPoolSize=2, waitQueueTimeoutMS=200) as site:
+    no_limit = {"mongodb_max_time_ms": False}  # within one, waitQueueTimeoutMS does not count
+    pool = {"maxPoolSize": 2, "waitQueueTimeoutMS": 200}
+    async with site_on(mongodb_url, 10, settings=no_limit, **pool) as site:
         await site.records.insert_one({"_id": 1})
         site.app.service("records").hooks(before={"find": [read_slowly]})
         for _ in range(2):
@@ -77,6 +79,30 @@ async def test_a_pool_that_is_exhausted_is_an_error_and_recovers(mongodb_url):
             for _ in range(5):
                 assert (await site.send("POST", "/records", json={})).status_code == 201
             await site.records.delete_many({"_id": {"$ne": 1}})
+
+
+async def test_no_connection_within_the_time_limit_is_an_error_and_recovers(mongodb_url):
+    def is_a_report(context):
+        read_slowly(context)
+        context.params.adapter = {"max_time_ms": 8_000}
+
+    limit = {"mongodb_max_time_ms": 300}
+    async with site_on(mongodb_url, 10, settings=limit, maxPoolSize=2) as site:
+        await site.records.insert_many([{"_id": "one"}, {"_id": "two"}])  # a second each
+        site.app.service("records").hooks(before={"find": [is_a_report]})
+        for _ in range(2):
+            reports = [asyncio.ensure_future(site.send("GET", "/records")) for _ in range(2)]
+            for _ in range(100):
+                await asyncio.sleep(0.01)
+                if site.watch.in_use == 2:
+                    break
+            assert site.watch.in_use == 2
+            calls = [site.send("GET", "/records/one") for _ in range(5)]
+            calls += [site.send("POST", "/records", json={}) for _ in range(5)]
+            assert [answer.status_code for answer in await asyncio.gather(*calls)] == [503] * 10
+            assert [answer.status_code for answer in await asyncio.gather(*reports)] == [200] * 2
+            assert (await site.send("GET", "/records/one")).json() == {"_id": "one"}
+            assert await site.records.count_documents({}) == 2, "a refused write took effect"
 
 
 async def test_requests_that_have_to_wait_for_a_connection_get_one_in_turn(mongodb_url):

@@ -84,6 +84,28 @@ def test_becomes_an_error_that_tells_nothing_of_the_inside(error, kind):
     assert "E11000" not in shown
 
 
+@pytest.mark.parametrize("timeout", [errors.ExecutionTimeout(SECRET, 50), errors.NetworkTimeout()])
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        (errors.ServerSelectionTimeoutError(SECRET), Unavailable),
+        (errors.AutoReconnect(SECRET), Unavailable),
+        (errors.NotPrimaryError(SECRET), Unavailable),
+        (errors.WaitQueueTimeoutError(SECRET), Unavailable),
+        (failure(251), Unavailable),
+        (errors.NetworkTimeout(SECRET), Timeout),
+        (errors.ExecutionTimeout(SECRET, 50), Timeout),
+        (failure(112), Timeout),
+        (TimeoutError(SECRET), Timeout),
+    ],
+)
+def test_retries_that_end_with_the_limit_are_what_their_last_error_was(timeout, cause, kind):
+    """The driver's `with_transaction` turns that error into a timeout."""
+    with pytest.raises((Unavailable, Timeout)) as caught, translated:
+        raise timeout from cause
+    assert type(caught.value) is kind
+
+
 def test_a_surrogate_is_a_bad_request():
     try:
         "\ud800".encode()

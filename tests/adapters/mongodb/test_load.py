@@ -138,6 +138,35 @@ async def test_a_transaction_of_a_killed_process_holds_writes_up_no_longer_than_
         assert time.monotonic() - began < 1.5 * TRANSACTION_SECONDS
 
 
+async def test_a_database_that_is_gone_is_a_503_for_all_methods_when_the_limit_is_over():
+    require_mongod()
+    async with LocalServer() as server, AsyncMongoClient(server.url) as client:
+        service = MongoDBService(client["alula_adapter"]["gone"], max_time_ms=700, multi=True)
+        await service.create({"_id": "one"})
+        server._mongod.kill()  # the driver has not noticed yet that it has no primary
+        query = {"query": {"n": 1}}
+        began = time.monotonic()
+        errors = await asyncio.gather(
+            *(service.find(), service.get("one"), service.update("one", {})),
+            *(service.create({}), service.patch("one", {"n": 1}), service.remove("one")),
+            *(service.create([{}, {}]), service.patch(None, {"n": 1}, query)),
+            service.remove(None, query),
+            return_exceptions=True,
+        )
+        assert [type(error) for error in errors] == [Unavailable] * 9
+        assert 0.6 < time.monotonic() - began < 5
+
+
+async def test_the_limit_takes_the_place_of_that_for_finding_a_server():
+    url = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS="
+    for selection_ms, limit in ((50, 500), (60_000, 500), (500, False)):
+        async with AsyncMongoClient(f"{url}{selection_ms}") as client:
+            began = time.monotonic()
+            with pytest.raises(Unavailable):
+                await MongoDBService(client["away"]["away"], max_time_ms=limit).get("one")
+            assert 0.4 < time.monotonic() - began < 5
+
+
 def lock_and_die(*arguments):
     command = [sys.executable, "-c", LOCK, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:

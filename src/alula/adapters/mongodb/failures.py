@@ -72,7 +72,7 @@ class _Translated:
         BadRequest: The database refuses the query or the data, or can not store the data.
             A `uuid.UUID` is such data where the client is not told how to write it.
         Timeout: It took longer than allowed.
-        Unavailable: The database can not be reached.
+        Unavailable: The database cannot be reached, or has no primary, or no connection was free.
         GeneralError: It failed for another reason, which the log names.
     """
 
@@ -135,6 +135,20 @@ def _late(_: Any) -> Timeout:
     return Timeout(_SLOW)
 
 
+def _of_timeout(error: errors.PyMongoError) -> FrameworkError:
+    """Return the error for a time limit, or for an outage that lasted until it was over.
+
+    The driver's `with_transaction` retries until the limit, and then raises a timeout whose cause
+    is the error of the last attempt.
+    """
+    cause = error.__cause__
+    if isinstance(cause, errors.ConnectionFailure):
+        unreachable = not isinstance(cause, errors.NetworkTimeout)
+    else:
+        unreachable = isinstance(cause, errors.OperationFailure) and cause.code in _UNAVAILABLE
+    return _away(error) if unreachable else _late(error)
+
+
 def _away(_: Any) -> Unavailable:
     return Unavailable(_AWAY)
 
@@ -183,7 +197,7 @@ _BY_CODE: Final[Mapping[int, Callable[[Mapping[str, Any]], FrameworkError]]] = {
 
 _Kinds: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
 _TRANSLATIONS: Final[tuple[tuple[_Kinds, Callable[[Any], FrameworkError]], ...]] = (
-    ((errors.ExecutionTimeout, errors.NetworkTimeout, errors.WTimeoutError), _late),
+    ((errors.ExecutionTimeout, errors.NetworkTimeout, errors.WTimeoutError), _of_timeout),
     (errors.ConnectionFailure, _away),
     (errors.OperationFailure, _of_operation),
     ((errors.DocumentTooLarge, OverflowError), _too_large),

@@ -81,9 +81,9 @@ class MongoDBService(AdapterService):
             for an ObjectId.
         use_estimated_document_count: Take the collection's estimated size for ``total`` where a
             query has no criteria.
-        max_time_ms: How long an operation may take in milliseconds; longer is a 408. False for no
-            limit. Where it is None, the application's setting ``mongodb_max_time_ms`` holds, and
-            without that 10,000.
+        max_time_ms: How long an operation may take in milliseconds; longer is a 408, or a 503 where
+            the database could not be reached in that time. False for no limit. Where it is None,
+            the application's setting ``mongodb_max_time_ms`` holds, and without that 10,000.
         max_conditions: How many conditions a query may have; more is a 400. False for no limit.
         share: Whether concurrent gets, creates, patches and counts share round trips:
             ``{"get": False, "patch": False}`` switches each off.
