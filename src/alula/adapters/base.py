@@ -345,8 +345,8 @@ class AdapterService(ABC):
         Raises:
             ValueError: It opens what can not be opened.
         """
-        own: Mapping[str, Any] = params.adapter or {}
-        if "operators" not in own and "filters" not in own:
+        own = params.adapter
+        if not own or ("operators" not in own and "filters" not in own):
             return self._grammar
         return self._grammar.opened(own.get("operators"), own.get("filters"))
 

@@ -134,7 +134,9 @@ class MemoryService(AdapterService):
             yield {self.id: key, **record} if isinstance(record, Mapping) else record
 
     def _grammar_for(self, params: Params) -> Grammar:
-        _known((params.adapter or {}).get("operators") or ())
+        if not params.adapter:
+            return self._grammar
+        _known(params.adapter.get("operators") or ())
         return super()._grammar_for(params)
 
     # -- the six methods of the store ----------------------------------------------------------

@@ -26,6 +26,7 @@ import orjson
 
 from alula.external import GuardedRecord, dumped
 from alula.json_forms import FORMS
+from alula.types import Page
 
 __all__ = ["MAX_DEPTH", "dumps", "loads"]
 
@@ -160,6 +161,8 @@ _AS_THEY_ARE: Final = (str, int, float, list, dict)
 
 def _default(value: Any) -> Any:
     """Return what stands for a value that orjson does not know by itself."""
+    if type(value) is Page:  # in nearly every response of `find`
+        return dict(value)
     forms = {} if issubclass(type(value), _AS_THEY_ARE) else FORMS
     for kind in type(value).__mro__:
         encode = _ENCODERS.get(kind) or forms.get(kind)
