@@ -374,6 +374,9 @@ class TestHidden:
             with_schema(MemoryService(), model, hidden=["pasword"])
         with pytest.raises(TypeError, match="hidden takes the names of properties in a list"):
             with_schema(MemoryService(), model, hidden="password")
+        for names in (None, lambda record: ["password"]):
+            with pytest.raises(TypeError, match="hidden takes the names of properties in a list"):
+                with_schema(MemoryService(), model, hidden=names)
         with pytest.raises(ValueError, match=r"'pasword'.*did you mean 'password'\?"):
             with_schema(MemoryService(), model, queryable=["pasword"])
         with pytest.raises(TypeError, match="queryable takes the names of properties in a list"):

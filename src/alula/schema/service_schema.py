@@ -163,11 +163,13 @@ def _names(place: str, names: Collection[str], records: Records) -> set[str]:
     """Return names of properties.
 
     Raises:
-        TypeError: It is one name alone.
+        TypeError: It is one name alone, or not a collection.
         ValueError: The model has no such property.
     """
     if isinstance(names, str):
         raise TypeError(f"{place} takes the names of properties in a list, not {names!r} alone")
+    if not isinstance(names, Collection):
+        raise TypeError(f"{place} takes the names of properties in a list, not {names!r}")
     known = names_in(records.schema)
     for name in names:
         if known is not None and name not in known:
