@@ -162,7 +162,7 @@ _AS_THEY_ARE: Final = (str, int, float, list, dict)
 def _default(value: Any) -> Any:
     """Return what stands for a value that orjson does not know by itself."""
     if type(value) is Page:  # in nearly every response of `find`
-        return dict(value)
+        return dict(value.items())
     forms = {} if issubclass(type(value), _AS_THEY_ARE) else FORMS
     for kind in type(value).__mro__:
         encode = _ENCODERS.get(kind) or forms.get(kind)
