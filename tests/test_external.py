@@ -12,8 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula.express.encoding import dumps
-from alula.external import GuardedRecord, mapping_of, outside_of, without_at_any_depth
+from alula.external import (
+    GuardedRecord,
+    map_records,
+    mapping_of,
+    outside_of,
+    without_at_any_depth,
+)
 from alula.json_forms import FORMS
+from alula.types import Page
 
 USER = {"id": 1, "name": "Ada", "password": "secret"}
 SEEN = {"id": 1, "name": "Ada"}
@@ -182,3 +189,23 @@ def test_what_leaves_as_something_else_is_no_record(monkeypatch):
     ):
         assert mapping_of(value) is value
         assert without_at_any_depth(value, {"password"}) is value
+
+
+class TestMapRecords:
+    """The rest is tested with the hooks that call it."""
+
+    def test_maps_only_the_public_part_of_a_redacted_page(self):
+        inner = {"id": 2, "password": "secret"}
+        page = GuardedRecord({"data": [inner], "cursor": "secret"}, {"data": [{"id": 2}]})
+        seen = []
+        made = map_records(page, "find", lambda record: seen.append(record) or record, dict)
+        assert seen == [{"id": 2}]
+        assert made == {"data": [{"id": 2}]}
+
+    def test_leaves_a_page_without_records_as_it_is(self):
+        page = Page(total=3, limit=0, skip=0, data=[])
+        del page["data"]
+        made = map_records(page, "find", pytest.fail, pytest.fail)
+        assert made == {"total": 3, "limit": 0, "skip": 0}
+        assert type(made) is Page
+        assert made is not page
