@@ -40,16 +40,24 @@ async def make_app(database):
     return app.service("authentication").service
 
 
-async def guess(process):
-    price = await process.throttle.pay("192.0.2.1", "ada@example.com")
-    await process.throttle.after_failure({}, {"throttle_price": price}, NotAuthenticated("no"))
+async def pay_at_once(processes, accounts):
+    """Return how the attempts ended that processes take in at once, one after the other each."""
+    tries = (
+        process.throttle.pay("192.0.2.1", account) for account in accounts for process in processes
+    )
+    return await asyncio.gather(*tries, return_exceptions=True)
 
 
-async def test_a_crowd_spread_over_processes_gets_no_further_than_one(processes):
-    tries = (guess(process) for _ in range(10) for process in processes)
-    results = await asyncio.gather(*tries, return_exceptions=True)
-    assert sum(result is None for result in results) == 3
+@pytest.mark.parametrize("round", range(5))
+async def test_a_crowd_spread_over_processes_gets_no_further_than_one(processes, round):
+    results = await pay_at_once(processes, [f"{round}@example.com"] * 10)
     assert sum(isinstance(result, TooManyRequests) for result in results) == 17
+    assert sum(not isinstance(result, Exception) for result in results) == 3
+
+
+async def test_a_crowd_within_the_budget_is_not_refused_for_being_one(processes):
+    results = await pay_at_once(processes, [f"{number}@example.com" for number in range(20)])
+    assert [result for result in results if isinstance(result, Exception)] == []
 
 
 async def test_tries_are_given_back_swept_and_reset(processes):
@@ -58,9 +66,9 @@ async def test_tries_are_given_back_swept_and_reset(processes):
         await throttle.reward(await throttle.pay("192.0.2.1", "ada@example.com"))
     await throttle.reset()
     for _ in range(3):
-        await guess(processes[1])
+        await processes[1].throttle.pay("192.0.2.1", "ada@example.com")
     with pytest.raises(TooManyRequests):
-        await guess(processes[0])
+        await processes[0].throttle.pay("192.0.2.1", "ada@example.com")
 
 
 async def test_a_refresh_token_is_good_once_for_all_processes(processes):

@@ -10,6 +10,7 @@ import pytest
 from alula import App, Params
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationStrategy
+from alula.authentication import throttle as throttle_module
 from alula.authentication.entity import Entities
 from alula.authentication.throttle import Throttle
 from alula.authentication.throttle_store import MemoryTimes
@@ -484,29 +485,53 @@ class Contended(MemoryService):
         return await super().patch(id, data, params)
 
 
-async def test_who_loses_a_race_reads_again(clock):
+async def test_an_attempt_that_was_overtaken_is_not_refused_for_a_millisecond(clock):
+    app, swept = App(), asyncio.Event()
+
+    class SlowToSweep(MemoryService):
+        async def remove(self, id, params):
+            await swept.wait()
+            return await super().remove(id, params)
+
+    app.use("tries", SlowToSweep(), methods=[])
+    throttle = Throttle(tries=3, service="tries", now=clock)
+    await throttle.setup(Authentication(app))
+    first = asyncio.create_task(fail(throttle))  # reads the clock, and waits for the sweep
+    await asyncio.sleep(0)
+    for _ in range(2):
+        clock.time += 0.001
+        await fail(throttle)
+    swept.set()
+    await first
+    assert await refused(throttle) == 300
+
+
+@pytest.mark.parametrize("losses", [2, 9, 30])
+async def test_who_loses_a_race_reads_again(clock, losses):
     app, service = App(), Contended()
     app.use("tries", service, methods=[])
     throttle = Throttle(tries=5, service="tries", now=clock)
     await throttle.setup(Authentication(app))
     await fail(throttle)
-    service.quicker = 9
+    service.quicker = losses
     await fail(throttle)
-    service.quicker = 2
+    service.quicker = losses
     await succeed(throttle)
 
 
-async def test_who_loses_every_race_has_to_wait(clock):
+async def test_who_loses_every_race_may_try_again_in_a_second(clock, monkeypatch):
+    monkeypatch.setattr(throttle_module, "_LONGEST_RACE", 0.02)
     app, service = App(), Contended()
     app.use("tries", service, methods=[])
     throttle = Throttle(tries=3, service="tries", now=clock)
     await throttle.setup(Authentication(app))
     await fail(throttle)
     service.quicker = 10**6
-    assert await refused(throttle) == 300
+    assert await refused(throttle) == 1
 
 
-async def test_giving_back_and_noting_give_up_where_they_lose_every_race(clock):
+async def test_giving_back_and_noting_give_up_where_they_lose_every_race(clock, monkeypatch):
+    monkeypatch.setattr(throttle_module, "_LONGEST_RACE", 0.02)
     app, service = App(), Contended()
     app.use("tries", service, methods=[])
     throttle = Throttle(tries=3, service="tries", now=clock)

@@ -23,6 +23,7 @@ by signing in to one of their own whose name looks alike.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
@@ -47,7 +48,10 @@ CAPACITY: Final = 50_000
 _ATTEMPT: Final = "throttled_attempt"
 _LONGEST_NAME: Final = 4096  # characters of a name that count
 _SKEW: Final = 15_000  # milliseconds by which the clocks of processes may differ
-_SWAPS: Final = 10  # tries to write a time; whoever loses so often is one of a flood
+_LONGEST_RACE: Final = 5.0  # seconds for which a write that others win is tried again
+_PAUSE: Final = 0.001  # seconds between two such tries, more with each
+_LONGEST_PAUSE: Final = 0.05
+_WAIT_AFTER_RACE: Final = 1000  # milliseconds after which a client may try what was in vain
 
 
 class Budget(NamedTuple):
@@ -61,7 +65,6 @@ class Attempt:
     """One attempt to sign in: what it has cost, and whose account it is for.
 
     Args:
-        now: When it began, in milliseconds.
         address: Where it comes from; None where that is not known.
         name: The key of the name of the account, None where the strategy knows none.
 
@@ -71,8 +74,8 @@ class Attempt:
         wait: For how many milliseconds a budget that known addresses do not need is spent.
     """
 
-    def __init__(self, now: int, address: str | None, name: str | None) -> None:
-        self.now, self.address, self.name = now, address, name
+    def __init__(self, address: str | None, name: str | None) -> None:
+        self.address, self.name = address, name
         self.account: str | None = None
         self.costs: list[tuple[str, Budget]] = []
         self.wait = 0
@@ -211,10 +214,8 @@ class Throttle(Extension):
         address = _network(params.get("ip"))
         if params.provider is None or address is None:
             return
-        now = await self._begin()
-        wait = await _take(
-            self._spent, self._key("new password", address), self._new_passwords, now
-        )
+        await self._sweep()
+        wait = await self._take(self._key("new password", address), self._new_passwords)
         if wait:
             raise _refusal("Too many new passwords from this address", wait)
 
@@ -245,15 +246,15 @@ class Throttle(Extension):
         Raises:
             TooManyRequests: A budget is spent. ``Retry-After`` says how many seconds to wait.
         """
-        now = await self._begin()
+        await self._sweep()
         name = None
         if account is not None:
             name = self._key("name", fold_username(account[:_LONGEST_NAME]))
-        attempt = Attempt(now, _network(address), name)
+        attempt = Attempt(_network(address), name)
         if name is not None:
             await self._charge(attempt, self._small(attempt, name), self._both)
         for key, budget in self._shared(attempt, name):
-            wait = await _take(self._spent, key, budget, now)
+            wait = await self._take(key, budget)
             attempt.wait = max(attempt.wait, wait)
             if not wait:
                 attempt.costs.append((key, budget))
@@ -272,14 +273,14 @@ class Throttle(Extension):
         account = attempt.account
         if account is None or attempt.name is None:
             return
-        small = self._small(attempt, account)
-        failed = await self._spent.read(small) - attempt.now
+        small, now = self._small(attempt, account), self._milliseconds()
+        failed = await self._spent.read(small) - now
         if failed > 0:
             await _add(self._spent, self._small(attempt, attempt.name), -failed)
-            await _set(self._spent, small, attempt.now)
+            await _update(self._spent, small, lambda _: now)
         for each in (account, ""):  # known to the account, and known at all
             key = self._known_key(attempt, each)
-            await _set(self._known, key, attempt.now + self._known_for)
+            await _update(self._known, key, lambda _: now + self._known_for)
 
     async def _pay_for(self, attempt: Attempt, account: str) -> None:
         """Take one try out of the budgets of the account that was found."""
@@ -298,7 +299,7 @@ class Throttle(Extension):
             await self._charge(attempt, key, budget)
 
     async def _charge(self, attempt: Attempt, key: str, budget: Budget) -> None:
-        attempt.wait = await _take(self._spent, key, budget, attempt.now)
+        attempt.wait = await self._take(key, budget)
         if attempt.wait:
             await self._refuse(attempt)
         attempt.costs.append((key, budget))
@@ -334,45 +335,69 @@ class Throttle(Extension):
         return shared
 
     async def _is_known(self, attempt: Attempt, account: str) -> bool:
-        return await self._known.read(self._known_key(attempt, account)) > attempt.now
+        return await self._known.read(self._known_key(attempt, account)) > self._milliseconds()
 
-    async def _begin(self) -> int:
-        """Return the time, and forget from time to time what has passed."""
-        now = int(self._now() * 1000)
+    # -- times ---------------------------------------------------------------------------------
+
+    def _milliseconds(self) -> int:
+        return int(self._now() * 1000)
+
+    async def _sweep(self) -> None:
+        """Forget from time to time what has passed."""
+        now = self._milliseconds()
         # A clock that was set back must not keep the sweep away.
         if not self._sweep_at - self._both.window <= now < self._sweep_at:
             self._sweep_at = now + self._both.window
             await self._spent.sweep(now)
             await self._known.sweep(now)
-        return now
 
+    async def _take(self, key: str, budget: Budget) -> int:
+        """Take one try out of a budget; return 0, or for how many milliseconds there is none."""
+        wait = 0
 
-async def _take(times: Times, key: str, budget: Budget, now: int) -> int:
-    """Take one try out of a budget; return 0, or how many milliseconds there is none."""
-    for _ in range(_SWAPS):
-        until = await times.read(key)  # when the budget is whole again
-        # No budget is spent for longer than its window: then the clock was set back meanwhile.
-        was_set_back = until > now + budget.window + _SKEW
-        later = (now if was_set_back else max(until, now)) + budget.interval
-        wait = later - now - budget.window
-        if wait > 0:
-            return wait
-        if await times.swap(key, until, later):
-            return 0
-    return budget.interval
+        def spend(until: int) -> int | None:  # when the budget is whole again
+            nonlocal wait
+            # The clock is read after the store: an attempt that began a millisecond before one
+            # that overtook it would be refused for that millisecond, though there is a try left.
+            now = self._milliseconds()
+            # No budget is spent for longer than its window: then the clock was set back meanwhile.
+            was_set_back = until > now + budget.window + _SKEW
+            later = (now if was_set_back else max(until, now)) + budget.interval
+            wait = max(0, later - now - budget.window)
+            return None if wait else later
+
+        is_written = await _update(self._spent, key, spend)
+        return wait if is_written else _WAIT_AFTER_RACE
 
 
 async def _add(times: Times, key: str, change: int) -> None:
-    for _ in range(_SWAPS):
-        until = await times.read(key)
-        if not until or await times.swap(key, until, until + change):
-            return
+    await _update(times, key, lambda until: until + change if until else None)
 
 
-async def _set(times: Times, key: str, time: int) -> None:
-    for _ in range(_SWAPS):
-        if await times.swap(key, await times.read(key), time):
-            return
+async def _update(times: Times, key: str, change: Callable[[int], int | None]) -> bool:
+    """Change a time by compare-and-set, again and again while others are quicker.
+
+    Each loss is a write of another, and there are never more of these than tries: so the time is
+    written at last, unless the store is too slow for all who write.
+
+    Args:
+        times: The store.
+        key: Whose time.
+        change: Returns the new time for the stored one, None to leave it.
+
+    Returns:
+        False where it was in vain for `_LONGEST_RACE` seconds.
+    """
+    deadline, pause = time.monotonic() + _LONGEST_RACE, _PAUSE
+    while True:
+        old = await times.read(key)
+        new = change(old)
+        if new is None or await times.swap(key, old, new):
+            return True
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _refusal(what: str, wait: int) -> TooManyRequests:
