@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.requirements import require_mongod
 
-from alula.logs import fields
+from alula.logs import _fields as fields
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

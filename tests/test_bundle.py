@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from alula import App
+from alula._bundle import ServiceBundle
 from alula.adapters.memory import MemoryService
-from alula.bundle import ServiceBundle
 from alula.express import express, rest
 from alula.hook_notes import note as annotate
 

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from alula.compose import Next, compose, enter, name_of
+from alula._compose import Next, compose, enter, name_of
 
 
 async def core(trace):

@@ -70,7 +70,7 @@ def imports_of(module: str, modules: dict[str, Path]) -> Iterator[str]:
 
 
 def room_of(module: str) -> str:
-    return module.split(".")[1] if "." in module else "__init__"
+    return module.split(".")[1].removeprefix("_") if "." in module else "__init__"
 
 
 def complaints_about(src: Path) -> Iterator[str]:
@@ -100,7 +100,7 @@ def test_every_import_of_alula_is_allowed():
 
 def test_reads_all_of_alula():
     modules = modules_of(SRC)
-    assert {"alula", "alula.app", "alula.query", "alula.express.middleware"} <= modules.keys()
+    assert {"alula", "alula._app", "alula.query", "alula.express._middleware"} <= modules.keys()
     assert "alula.query" in set(imports_of("alula.adapters.base", modules))
 
 

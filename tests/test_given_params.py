@@ -7,7 +7,7 @@ import pytest
 from alula import App, HookContext, Params
 from alula.adapters.memory import MemoryService
 from alula.client import create_client, create_sync_client
-from alula.express.encoding import dumps
+from alula.express._encoding import dumps
 
 TASKS = {1: {"id": 1, "done": True}, 2: {"id": 2, "done": False}}
 
@@ -270,7 +270,7 @@ class TestDeclaring:
             assert await handle.find(declared_once=1, query={"id": 1}) == [TASKS[1]]
             assert await handle.find({"declared_once": 1, "query": {"id": 1}}) == [TASKS[1]]
         finally:
-            from alula import context
+            from alula import _context as context
 
             context._DECLARED.discard("declared_once")
 

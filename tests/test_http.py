@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula import UNSET, HookContext, Params
+from alula._http import METHOD_HEADER, allowed_verbs, answer_for, method_for, not_allowed
 from alula.errors import MethodNotAllowed
-from alula.http import METHOD_HEADER, allowed_verbs, answer_for, method_for, not_allowed
 from alula.types import STANDARD_METHODS
 
 

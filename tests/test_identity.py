@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from alula import App, Params
+from alula._identity import authentication_at, find_authentication, identify, strategies_of
 from alula.errors import NotAuthenticated
 from alula.express import express
-from alula.identity import authentication_at, find_authentication, identify, strategies_of
 
 
 class Door:

@@ -5,8 +5,8 @@ import gc
 
 import pytest
 
-from alula import late_start
-from alula.late_start import LateStart
+from alula import _late_start as late_start
+from alula._late_start import LateStart
 
 
 class Setup:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from alula.listening import adopt, listen_at_path, listen_at_port, remove_path, url_of
+from alula._listening import adopt, listen_at_path, listen_at_port, remove_path, url_of
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from alula.request_ids import (
+from alula._request_ids import (
     begin_request,
     current_request_id,
     end_request,

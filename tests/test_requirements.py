@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests import requirements
 
-from alula.adapters.mongodb import mongod
+from alula.adapters.mongodb import _mongod as mongod
 
 
 @pytest.fixture(autouse=True)

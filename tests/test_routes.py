@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.routes import RouteTable, decode_segment, strip_slashes
+from alula._routes import RouteTable, decode_segment, strip_slashes
 
 
 def table(*paths):

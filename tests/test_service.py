@@ -8,9 +8,9 @@ from collections import OrderedDict, deque
 import pytest
 
 from alula import UNSET, App, HookContext, Params
+from alula._service import ServiceHandle
 from alula.errors import Conflict, MethodNotAllowed
 from alula.express import Router, express
-from alula.service import ServiceHandle
 from alula.types import STANDARD_METHODS
 
 TAKEN_BY_THE_HANDLE = ["hooks", "on", "emit", "before", "call", "run", "setup", "teardown", "all"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import alula._stacks as stacks_module
 import alula.hooks
-import alula.stacks as stacks_module
-from alula.stacks import (
+from alula._stacks import (
     callback_frames,
     describe_frames,
     is_user_code,
@@ -27,7 +27,7 @@ def frames_here():
 
 class TestWhoseCode:
     @pytest.mark.parametrize(
-        "filename", [__file__, "/srv/shop/app.py", "relative.py", "/srv/alula/app.py"]
+        "filename", [__file__, "/srv/shop/app.py", "relative.py", "/srv/alula/_app.py"]
     )
     def test_of_the_user(self, filename):
         assert is_user_code(filename)

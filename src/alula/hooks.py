@@ -14,11 +14,11 @@ import types
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
-from alula.compose import Layer, Next, compose, enter, name_of
-from alula.context import HookContext, Params
+from alula._compose import Layer, Next, compose, enter, name_of
+from alula._context import HookContext, Params
+from alula._stacks import describe_frames
 from alula.errors import MethodNotAllowed
 from alula.hook_notes import call_to_write, maker, notes_on
-from alula.stacks import describe_frames
 from alula.types import UNSET
 
 __all__ = ["HOOK_TYPES", "HookTable", "Hookable", "check_hook", "disallow"]

@@ -13,9 +13,9 @@ from typing import ClassVar
 import pytest
 
 from alula import Params
+from alula.adapters._options import Pagination
 from alula.adapters.base import AdapterService
 from alula.adapters.memory import MemoryService
-from alula.adapters.options import Pagination
 from alula.errors import BadRequest, MethodNotAllowed, NotFound
 from alula.external import GuardedRecord
 from alula.query import EMPTY_QUERY, And, Query, Where

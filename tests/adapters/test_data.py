@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.adapters.data import (
+from alula.adapters._data import (
     MAX_DEPTH,
     check_data,
     check_new_id,

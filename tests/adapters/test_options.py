@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from alula.adapters.options import Options, Pagination, read_multi, read_pagination
+from alula.adapters._options import Options, Pagination, read_multi, read_pagination
 
 KNOWN = ("default", "max", "count")
 

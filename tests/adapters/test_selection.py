@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.adapters.selection import selector
+from alula.adapters._selection import selector
 
 RECORD = {
     "id": 1,

@@ -11,7 +11,7 @@ import pytest
 from tests.authentication.building import BCRYPT, quick_passwords
 
 from alula.authentication import LocalStrategy
-from alula.authentication.passwords import HashedPassword, Passwords, is_credential
+from alula.authentication._passwords import HashedPassword, Passwords, is_credential
 
 NO_HASHES = [
     *("", "right", "$", "$2b$", "$2b$04$short", BCRYPT[:-1], "$argon2id$", "$argon2id$v=19$m=8"),

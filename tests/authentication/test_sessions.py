@@ -9,8 +9,8 @@ import pytest
 
 from alula import App
 from alula.adapters.memory import MemoryService
-from alula.authentication.service import AuthenticationService
-from alula.authentication.sessions import Sessions
+from alula.authentication._service import AuthenticationService
+from alula.authentication._sessions import Sessions
 from alula.errors import NotAuthenticated
 
 SECRET = "a secret of the tests, which is long enough"

@@ -10,10 +10,10 @@ import pytest
 from alula import App, Params
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationStrategy
-from alula.authentication import throttle as throttle_module
-from alula.authentication.entity import Entities
-from alula.authentication.throttle import Throttle
-from alula.authentication.throttle_store import MemoryTimes
+from alula.authentication import _throttle as throttle_module
+from alula.authentication._entity import Entities
+from alula.authentication._throttle import Throttle
+from alula.authentication._throttle_store import MemoryTimes
 from alula.errors import BadRequest, GeneralError, NotAuthenticated, TooManyRequests
 
 HOME, ELSEWHERE = "192.0.2.1", "198.51.100.7"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from alula.cli import main
+from alula._cli import main
 
 CODE = """
 from alula import App, disallow

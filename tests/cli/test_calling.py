@@ -9,9 +9,9 @@ import pytest
 from tests.cli.applications import CODE, folder_with
 from tests.client.raw_server import CLOSE, answer, raw_server
 
-from alula.cli import calling
-from alula.cli.failures import Missing
-from alula.cli.values import read_data, read_query
+from alula._cli import calling
+from alula._cli.failures import Missing
+from alula._cli.values import read_data, read_query
 
 SIGNED = """
 import asyncio
@@ -180,7 +180,7 @@ class TestFailures:
         assert result.exit_code == 1
         assert f'File "{tmp_path / "app.py"}"' in result.stderr
         assert "LookupError: no such thing" in result.stderr
-        assert "alula/service.py" not in result.stderr
+        assert "alula/_service.py" not in result.stderr
         assert "torn down" in result.stderr
 
     def test_ctrl_c(self, run, monkeypatch):

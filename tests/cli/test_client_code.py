@@ -10,8 +10,8 @@ import pytest
 from tests.client.faking import faked
 from tests.openapi.described import make_app
 
-from alula.cli.client_code import client_code
-from alula.cli.description import description_of
+from alula._cli.client_code import client_code
+from alula._cli.description import description_of
 from alula.client import create_sync_client, rest
 
 WRITTEN = Path(__file__).parents[1] / "typing" / "written_client.py"

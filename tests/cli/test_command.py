@@ -14,7 +14,7 @@ import pytest
 from tests.client.raw_server import CLOSE, answer, raw_server
 from typer.testing import CliRunner
 
-from alula.cli import main
+from alula._cli import main
 
 ROOT = Path(__file__).parents[2]
 CODE = """
@@ -111,7 +111,7 @@ def test_a_module_that_fails_shows_where(run, tmp_path, module, line, error):
     assert f'File "{tmp_path / module}.py", line 1' in result.stderr
     assert error in result.stderr
     assert "importlib" not in result.stderr
-    assert "alula/cli" not in result.stderr
+    assert "alula/_cli" not in result.stderr
     assert result.stdout == ""
 
 
@@ -127,7 +127,7 @@ def test_the_script_for_the_completion_of_a_shell(run, shell, said):
 
 
 def test_the_commands_load_what_they_need_when_they_run():
-    loaded = "import sys, alula.cli; print(*(name for name in sys.modules))"
+    loaded = "import sys, alula._cli; print(*(name for name in sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", loaded], capture_output=True, check=True, text=True
     )
@@ -153,14 +153,16 @@ def test_title_and_version_are_those_of_the_plugin(monkeypatch):
 
 def test_the_project_installs_it():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["scripts"] == {"alula": "alula.cli:main"}
+    assert project["scripts"] == {"alula": "alula._cli:main"}
 
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "typer", None)
-    monkeypatch.delitem(sys.modules, "alula.cli")
-    with pytest.raises(ImportError, match=r"alula\.cli needs typer.*pip install 'alula\[cli\]'"):
-        importlib.import_module("alula.cli")
+    monkeypatch.delitem(sys.modules, "alula._cli")
+    with pytest.raises(
+        ImportError, match=r"the command alula needs typer.*pip install 'alula\[cli\]'"
+    ):
+        importlib.import_module("alula._cli")
 
 
 class TestClient:

@@ -14,8 +14,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from tests.cli.applications import folder_with
 
-from alula.cli import console as console_module
-from alula.cli.console import names_of
+from alula._cli import console as console_module
+from alula._cli.console import names_of
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ class TestLines:
         result = run("def f(): pass", "", line, "print('went on')")
         assert result.exit_code == 1
         assert 'File "<console>", line 1' in result.stderr
-        assert "alula/cli" not in result.stderr
+        assert "alula/_cli" not in result.stderr
         assert "went on" in result.stdout
         assert "torn down" in result.stdout
 

@@ -11,9 +11,9 @@ import pytest
 import typer
 from tests.cli.applications import folder_with
 
-from alula.cli import main
-from alula.cli.failures import Missing, report
-from alula.cli.terminal import complain, is_coloured, paint, say, told
+from alula._cli import main
+from alula._cli.failures import Missing, report
+from alula._cli.terminal import complain, is_coloured, paint, say, told
 from alula.errors import BadRequest, Unavailable
 
 

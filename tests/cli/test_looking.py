@@ -8,9 +8,9 @@ import pytest
 from tests.cli.applications import folder_with
 
 from alula import App
+from alula._cli import looking
+from alula._cli.listing import HookListing, services_of
 from alula.adapters.memory import MemoryService
-from alula.cli import looking
-from alula.cli.listing import HookListing, services_of
 
 
 @pytest.fixture
@@ -80,8 +80,8 @@ def test_json_for_programs(run):
     [
         ("check", "check"),
         ("services.notes.hooks.check", "check"),
-        ("alula.authentication.hooks.authenticate.<locals>.check_caller", "authenticate"),
-        ("alula.schema.service_schema._check_query.<locals>.check_query", "check_query"),
+        ("alula.authentication._hooks.authenticate.<locals>.check_caller", "authenticate"),
+        ("alula.schema._service_schema._check_query.<locals>.check_query", "check_query"),
         ("alula.schema.hooks._data_hooks.<locals>._resolve_again", "resolve_again"),
         ("app._check", "_check"),
         ("app.<lambda>", "<lambda>"),

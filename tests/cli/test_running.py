@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import alula.cli.serving.running as running_module
-from alula.cli import main
-from alula.cli.failures import Missing
-from alula.cli.serving.settings import WorkerSettings
+import alula._cli.serving.running as running_module
+from alula._cli import main
+from alula._cli.failures import Missing
+from alula._cli.serving.settings import WorkerSettings
 
 NAMES = ("PORT", "WEB_CONCURRENCY", "FORWARDED_ALLOW_IPS")
 

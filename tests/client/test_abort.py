@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from alula.client import AbortController, create_client, rest
-from alula.client.abort import Aborted
+from alula.client._abort import Aborted
 from alula.errors import GeneralError
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula import Params, errors
-from alula.client.codec import (
+from alula.client._codec import (
     Request,
     Response,
     body_of,

@@ -16,8 +16,8 @@ from tests.client.raw_server import answer, raw_server
 
 from alula import Params, errors
 from alula.client import RestService, create_client, create_sync_client, rest
-from alula.client.connection import Options, read_options
-from alula.client.retries import Retries
+from alula.client._connection import Options, read_options
+from alula.client._retries import Retries
 
 
 class TestBaseURLs:

@@ -13,7 +13,7 @@ from tests.client.raw_server import CLOSE, STALL, answer, raw_server
 
 from alula import errors
 from alula.client import AbortController, Aborted, create_sync_client, rest
-from alula.client.httpx import _Watch
+from alula.client._httpx import _Watch
 
 SOON = 5.0
 CONNECTED, ENCRYPTED = "connection.connect_tcp.complete", "connection.start_tls.complete"

@@ -23,7 +23,7 @@ def loaded():
 
 
 def test_nothing_of_the_server_is_imported(loaded):
-    assert "alula.client.codec" in loaded
+    assert "alula.client._codec" in loaded
     assert {name.split(".")[1] for name in loaded if name.startswith("alula.")} & SERVER == set()
 
 
@@ -35,7 +35,7 @@ def test_nothing_but_the_standard_library_is_needed(loaded):
 
 
 def test_what_only_some_calls_need_is_not_loaded(loaded):
-    assert loaded & {"http.client", "random", "email.utils", "alula.client.pool"} == set()
+    assert loaded & {"http.client", "random", "email.utils", "alula.client._pool"} == set()
 
 
 def test_its_import_costs_at_most_three_times_as_much_as_asyncio():

@@ -14,8 +14,8 @@ from tests.client.raw_server import CLOSE, RESET, STALL, answer, raw_server
 
 from alula import errors
 from alula.client import Aborted
-from alula.client.codec import Request
-from alula.client.pool import ConnectionPool, Exchange
+from alula.client._codec import Request
+from alula.client._pool import ConnectionPool, Exchange
 
 LIMIT = 10_000
 

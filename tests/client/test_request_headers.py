@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from alula import Params
-from alula.client.codec import request_for
-from alula.client.request_headers import StandingHeaders, merge_headers
+from alula.client._codec import request_for
+from alula.client._request_headers import StandingHeaders, merge_headers
 
 BASE = "http://here/messages"
 ACCEPT = {"Accept": "application/json"}

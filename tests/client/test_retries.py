@@ -8,8 +8,8 @@ from email.utils import format_datetime
 import pytest
 
 from alula import errors
-from alula.client.codec import Response
-from alula.client.retries import NO_RETRIES, Retries, read_retries
+from alula.client._codec import Response
+from alula.client._retries import NO_RETRIES, Retries, read_retries
 
 THREE = Retries(3)
 LOST = (errors.Unavailable("down"), None)

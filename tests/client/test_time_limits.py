@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from alula.client.time_limits import TimeLimit, TimeLimits, _Line
+from alula.client._time_limits import TimeLimit, TimeLimits, _Line
 
 SHORT, LONG = 0.1, 60.0
 

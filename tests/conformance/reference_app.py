@@ -25,8 +25,8 @@ from tests.conformance.services.echo import Echo
 from tests.conformance.services.javascript import as_list, in_property_order, text_of
 
 from alula import App
+from alula.adapters._options import read_multi, read_pagination
 from alula.adapters.memory import MemoryService
-from alula.adapters.options import read_multi, read_pagination
 from alula.errors import Forbidden
 from alula.express import (
     cors,

@@ -25,12 +25,12 @@ import alula
 ROOT = Path(__file__).parents[2]
 
 # What only tests and commands use, or what Python itself calls.
-NOT_CALLED_BY_USERS = ("alula.testing.", "alula.cli")
+NOT_CALLED_BY_USERS = ("alula.testing.", "alula._cli")
 
 MODULES = sorted(
     name
     for _, name, _ in pkgutil.walk_packages(alula.__path__, "alula.")
-    if not name.startswith(NOT_CALLED_BY_USERS) and not name.rpartition(".")[2].startswith("_")
+    if not name.startswith(NOT_CALLED_BY_USERS)
 )
 
 
@@ -99,7 +99,7 @@ def test_a_module_says_what_it_offers_and_what_that_raises(name):
 
 
 def test_all_modules_are_looked_at():
-    assert {"alula.app", "alula.express.response", "alula.query.grammar"} <= set(MODULES)
+    assert {"alula._app", "alula.express._response", "alula.query._grammar"} <= set(MODULES)
 
 
 class Planted:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from alula.errors import BadRequest, GeneralError
-from alula.express.chain import Next, Step, never, run_steps
+from alula.express._chain import Next, Step, never, run_steps
 
 
 class Chain:

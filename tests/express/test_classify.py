@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 
 from alula.adapters.memory import MemoryService
 from alula.express import compression, error_handler, express, json, serve_static
-from alula.express.classify import Kind, kind_of
+from alula.express._classify import Kind, kind_of
 
 
 async def middleware(req, res, next): ...

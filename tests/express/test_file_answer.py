@@ -9,8 +9,8 @@ import pytest
 from starlette.staticfiles import StaticFiles
 from tests.express.asgi_client import Answer, Receiver, Sender, scope_of
 
-from alula.express import file_answer as module
-from alula.express.file_answer import file_answer
+from alula.express import _file_answer as module
+from alula.express._file_answer import file_answer
 
 BIG = 200_000
 

@@ -13,9 +13,9 @@ from tests.express.asgi_client import call
 
 from alula.express import express
 from alula.express import json as json_parser
-from alula.express.connection_limits import MAX_HEAD_BYTES as MAX_HEAD
-from alula.express.connection_limits import MAX_HEADERS
-from alula.express.routing import step_of
+from alula.express._connection_limits import MAX_HEAD_BYTES as MAX_HEAD
+from alula.express._connection_limits import MAX_HEADERS
+from alula.express._routing import step_of
 
 LINE = b"GET /x HTTP/1.1\r\nhost: x\r\n"
 

@@ -12,9 +12,9 @@ from tests.express.serving import client_of
 from tests.requirements import require_nginx
 
 from alula import App
+from alula._listening import listen_at_port
 from alula.adapters.memory import MemoryService
 from alula.express import express, json, rest
-from alula.listening import listen_at_port
 
 PAGE = Path(__file__).parents[2] / "docs" / "deployment.md"
 AROUND = """

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.express.pattern import Pattern
+from alula.express._pattern import Pattern
 
 
 @pytest.mark.parametrize(

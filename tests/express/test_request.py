@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.express.asgi_client import Sender, call, fake_app, request, scope_of
 
-from alula.context import Params
+from alula._context import Params
 from alula.errors import BadRequest
 from alula.express import Request
 from alula.types import UNSET

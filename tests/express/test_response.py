@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.express.asgi_client import Receiver, call, finish, request, response, scope_of
 
 from alula.errors import NotAcceptable
-from alula.express.response import Response
+from alula.express._response import Response
 
 JSON = "application/json; charset=utf-8"
 HTML = "text/html; charset=utf-8"

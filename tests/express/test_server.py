@@ -22,9 +22,9 @@ from starlette.routing import Route
 from tests.express.serving import client_of
 
 from alula import App
+from alula._listening import url_of
 from alula.express import error_handler, express, json, rest
-from alula.express.server import start_server
-from alula.listening import url_of
+from alula.express._server import start_server
 
 
 class Slow:
@@ -320,7 +320,7 @@ async def test_a_set_up_that_is_cancelled_inside_does_not_hang():
 
 
 async def test_running_out_of_file_descriptors_is_told_once(app, monkeypatch, caplog):
-    monkeypatch.setattr("alula.express.server._TICK_SECONDS", 0.02)
+    monkeypatch.setattr("alula.express._server._TICK_SECONDS", 0.02)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with await app.listen(0):
         taken = []

@@ -8,7 +8,7 @@ from tests.express.asgi_client import call, post_json
 from alula import App
 from alula.errors import BadRequest, Conflict
 from alula.express import Router, error_handler, express, json, rest
-from alula.express.service_route import ServiceRoute
+from alula.express._service_route import ServiceRoute
 
 
 class Service:

@@ -12,8 +12,8 @@ import trustme
 import uvicorn
 
 from alula import App
+from alula._listening import listen_at_path, listen_at_port
 from alula.express import express, health, rest
-from alula.listening import listen_at_path, listen_at_port
 
 REQUEST = b"GET /slow/%s HTTP/1.1\r\nHost: here\r\n\r\n"
 SECONDS = 20

@@ -14,7 +14,7 @@ import trustme
 
 from alula.express import express
 from alula.express import json as json_parser
-from alula.express.connection_limits import ConnectionLimits, StallTimeout
+from alula.express._connection_limits import ConnectionLimits, StallTimeout
 
 TIMEOUT = 0.4
 RATE = 5  # bytes per second: two bytes in each timeout

@@ -20,10 +20,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 import alula.express
 from alula.errors import Unavailable
-from alula.express import HTTPProtocol, express, uvicorn_protocol
-from alula.express.connection_limits import ConnectionLimits
-from alula.express.server import check_uvicorn
-from alula.express.uvicorn_protocol import guarded, guards
+from alula.express import HTTPProtocol, express
+from alula.express import _uvicorn_protocol as uvicorn_protocol
+from alula.express._connection_limits import ConnectionLimits
+from alula.express._server import check_uvicorn
+from alula.express._uvicorn_protocol import guarded, guards
 
 SRC = Path(alula.express.__file__).parent.parent
 
@@ -154,7 +155,7 @@ def test_a_copy_that_is_not_installed_names_its_extra(monkeypatch):
     def requires(_):
         raise importlib.metadata.PackageNotFoundError
 
-    monkeypatch.setattr("alula.express.uvicorn_protocol.requires", requires)
+    monkeypatch.setattr("alula.express._uvicorn_protocol.requires", requires)
     monkeypatch.delattr(H11Protocol, "handle_events")
     with pytest.raises(ImportError, match=r"pip install 'alula\[server\]'"):
         check_uvicorn()
@@ -163,7 +164,7 @@ def test_a_copy_that_is_not_installed_names_its_extra(monkeypatch):
 def test_without_httptools_h11_is_guarded():
     ran = run(
         "import sys; sys.modules['httptools'] = None\n"
-        "from alula.express.uvicorn_protocol import guards\n"
+        "from alula.express._uvicorn_protocol import guards\n"
         "print(*(each.__name__ for each in guards()))"
     )
     assert (ran.stdout, ran.stderr) == ("H11Protocol\n", "")

@@ -8,8 +8,9 @@ import queue
 
 import pytest
 
-from alula.logs import JsonFormatter, RequestFields, add_log_fields, fields, request_scope
-from alula.logs.fields import extras_of, stamp
+from alula.logs import JsonFormatter, RequestFields, add_log_fields, request_scope
+from alula.logs import _fields as fields
+from alula.logs._fields import extras_of, stamp
 
 
 def record(**extra):

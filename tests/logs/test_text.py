@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from alula.logs.text import one_line, short_line
+from alula.logs._text import one_line, short_line
 
 
 @pytest.mark.parametrize("char", ["\n", "\r", "\x1b", "\x00", "\x7f", "\x85", "\u2028", "\u2029"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alula.adapters.mongodb import ObjectIdSchema
-from alula.openapi.components import OBJECT_ID, Components, without_demands
+from alula.openapi._components import OBJECT_ID, Components, without_demands
 from alula.schema import DATE_SCHEMA
 
 DATE = {"type": "string", "format": "date-time"}

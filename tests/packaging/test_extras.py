@@ -123,7 +123,7 @@ asyncio.run(main())
     ),
     "cli": (
         """
-from alula.cli import main
+from alula._cli import main
 sys.argv = ["alula", "--help"]
 try:
     main()
@@ -149,7 +149,7 @@ WITHOUT = {
     "mongodb": "import alula.adapters.mongodb",
     "schema": "import alula.schema",
     "auth": "import alula.authentication",
-    "cli": "import alula.cli",
+    "cli": "import alula._cli",
     "httpx": "from alula.client import rest; rest('http://host.example').httpx()",
     "aiohttp": "from alula.client import rest; rest('http://host.example').aiohttp()",
     "telemetry": "import alula.telemetry",

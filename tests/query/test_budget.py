@@ -8,8 +8,8 @@ import pytest
 
 from alula.errors import BadRequest
 from alula.query import SUPPORTED_OPERATORS, Grammar, predicate
-from alula.query.budget import FREE_TESTS, LONG, MANY, Budget
-from alula.query.match import _weight_of
+from alula.query._budget import FREE_TESTS, LONG, MANY, Budget
+from alula.query._match import _weight_of
 
 grammar = Grammar(operators=SUPPORTED_OPERATORS)
 LIST = list(range(2000))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from alula.errors import BadRequest
 from alula.query import EMPTY_QUERY, And, Grammar, Or, Query, Where, predicate
-from alula.query.grammar import COMMON_FILTERS, COMMON_OPERATORS, FORBIDDEN
+from alula.query._grammar import COMMON_FILTERS, COMMON_OPERATORS, FORBIDDEN
 
 grammar = Grammar()
 wide = Grammar(

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula.errors import BadRequest
-from alula.query.brackets import _read_agreeing, _read_any, read_keys
-from alula.query.string import _read_values, parse, stringify
+from alula.query._brackets import _read_agreeing, _read_any, read_keys
+from alula.query._string import _read_values, parse, stringify
 
 VECTORS = Path(__file__).parents[1] / "conformance" / "vectors"
 

@@ -9,7 +9,7 @@ import pytest
 
 from alula.errors import BadRequest
 from alula.query import Grammar
-from alula.query.values import MAX_NUMBER, MAX_SORT_FIELDS, as_list, copy_value, is_mapping
+from alula.query._values import MAX_NUMBER, MAX_SORT_FIELDS, as_list, copy_value, is_mapping
 
 grammar = Grammar()
 

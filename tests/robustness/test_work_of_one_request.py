@@ -23,12 +23,12 @@ from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
 from alula.express import error_handler, express, rest
 from alula.express import json as json_bodies
-from alula.express.encoding import MOST_OF_ONE_HASH
-from alula.express.middleware.json_body import MAX_CONTAINERS
+from alula.express._encoding import MOST_OF_ONE_HASH
+from alula.express._middleware.json_body import MAX_CONTAINERS
 from alula.query import ordered
-from alula.query.budget import MAX_STEPS, Budget
+from alula.query._budget import MAX_STEPS, Budget
 from alula.schema import Validator, get_validator, with_schema
-from alula.schema.model_failures import MOST_LISTED
+from alula.schema._model_failures import MOST_LISTED
 
 SECONDS = 1.0
 TRACED_SECONDS = 6.0  # with coverage, each line costs more; the runs of other versions have none

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from alula.errors import BadRequest
-from alula.query.budget import MAX_STEPS
+from alula.query._budget import MAX_STEPS
 from alula.schema import Validator
-from alula.schema.failures import (
+from alula.schema._failures import (
     MOST_TOLD,
     accept,
     failure,

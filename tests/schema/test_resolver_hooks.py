@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from alula import App, HookContext
+from alula._context import Params
 from alula.adapters.memory import MemoryService
-from alula.context import Params
 from alula.errors import BadRequest, Forbidden, MethodNotAllowed
 from alula.query import ValidatedQuery
-from alula.schema.properties import virtual
-from alula.schema.resolver import resolve
-from alula.schema.resolver_hooks import resolve_data, resolve_query
+from alula.schema._properties import virtual
+from alula.schema._resolver import resolve
+from alula.schema._resolver_hooks import resolve_data, resolve_query
 from alula.types import UNSET
 
 

@@ -13,9 +13,9 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Conflict, NotFound
 from alula.external import GuardedRecord, outside_of
-from alula.schema.properties import virtual
-from alula.schema.resolver import resolve
-from alula.schema.result_hooks import resolve_external, resolve_result
+from alula.schema._properties import virtual
+from alula.schema._resolver import resolve
+from alula.schema._result_hooks import resolve_external, resolve_result
 from alula.types import UNSET
 
 HIDE = resolve({"password": lambda: UNSET})
@@ -454,7 +454,7 @@ class TestNothingHiddenLeaves:
         assert (await call(app, "GET", "/me/1")).text == "{'name': 'ada', 'id': 1}"
 
     async def test_in_an_event(self):
-        from alula.express.encoding import dumps
+        from alula.express._encoding import dumps
 
         app = await chat()
         heard = []

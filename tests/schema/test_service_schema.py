@@ -29,16 +29,16 @@ from pydantic import (
 from pymongo import AsyncMongoClient
 
 from alula import App, Params
+from alula._bundle import ServiceBundle
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, ObjectIdSchema
-from alula.bundle import ServiceBundle
 from alula.errors import BadRequest
-from alula.express.encoding import dumps
+from alula.express._encoding import dumps
 from alula.external import outside_of
 from alula.hook_notes import notes_on
 from alula.query import ValidatedQuery
 from alula.schema import SchemaError, hidden, resolve, virtual, with_schema
-from alula.schema.dates import DATE_SCHEMA, keyword_date
+from alula.schema._dates import DATE_SCHEMA, keyword_date
 from alula.types import UNSET
 
 Params.declare("own")

@@ -15,8 +15,8 @@ from tests.schema.told import told
 
 from alula.errors import BadRequest
 from alula.schema import Validator, get_validator
-from alula.schema.models import ModelValidator
-from alula.schema.validators import AnyValidator
+from alula.schema._models import ModelValidator
+from alula.schema._validators import AnyValidator
 from alula.types import SchemaKeyword
 
 QUERY = json.loads(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.telemetry.recording import Recording
 
-from alula.logs import fields
+from alula.logs import _fields as fields
 
 
 @pytest.fixture

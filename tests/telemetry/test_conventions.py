@@ -9,7 +9,7 @@ import pytest
 from opentelemetry import trace
 
 from alula.errors import FrameworkError, NotFound, Unavailable
-from alula.telemetry.conventions import (
+from alula.telemetry._conventions import (
     error_type_of,
     mark_failed,
     remote_parent,

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import ClassVar
 
+from alula._context import Params
 from alula.adapters.memory import MemoryService
-from alula.context import Params
 from alula.errors import BadRequest, FrameworkError, MethodNotAllowed, NotFound
 from alula.query import EMPTY_QUERY, Query
-from alula.query.grammar import COMMON_OPERATORS
+from alula.query._grammar import COMMON_OPERATORS
 
 BROKEN: dict[type[MemoryService], tuple[str, ...]] = {}
 """Each broken adapter, and the names of the tests that it does not pass."""

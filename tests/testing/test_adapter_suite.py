@@ -16,7 +16,7 @@ import alula
 from alula.adapters.base import AdapterService
 from alula.adapters.memory import MemoryService
 from alula.testing import AdapterSuite
-from alula.testing.rules.subject import FEATURES
+from alula.testing._rules.subject import FEATURES
 
 TESTS = {name.removeprefix("test_") for name in dir(AdapterSuite) if name.startswith("test_")}
 SELF_CHECK = "declares_features_that_there_are"

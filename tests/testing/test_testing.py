@@ -12,7 +12,7 @@ import alula.testing
 
 def test_the_suite_is_the_only_name():
     assert alula.testing.__all__ == ["AdapterSuite"]
-    assert alula.testing.AdapterSuite.__module__ == "alula.testing.adapter_suite"
+    assert alula.testing.AdapterSuite.__module__ == "alula.testing._adapter_suite"
     with pytest.raises(AttributeError, match="no attribute 'Adapter'"):
         _ = alula.testing.Adapter
 
@@ -24,7 +24,7 @@ def test_without_pytest_it_says_what_to_install(monkeypatch):
 
 
 def test_importing_it_does_not_load_pytest():
-    code = "import sys, alula.testing; print('pytest' in sys.modules, 'alula.app' in sys.modules)"
+    code = "import sys, alula.testing; print('pytest' in sys.modules, 'alula._app' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={"PYTHONPATH": ":".join(sys.path)},

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
-from alula.adapters.data import (
+from alula._context import Params, RequestParams
+from alula.adapters._data import (
     check_data,
     check_new_id,
     check_undotted,
@@ -20,12 +21,11 @@ from alula.adapters.data import (
     is_scalar,
     read_data,
 )
-from alula.adapters.options import Options, Pagination, read_multi, read_pagination
-from alula.adapters.selection import selector
-from alula.context import Params, RequestParams
+from alula.adapters._options import Options, Pagination, read_multi, read_pagination
+from alula.adapters._selection import selector
 from alula.errors import BadRequest, MethodNotAllowed, NotFound
 from alula.query import EMPTY_QUERY, Grammar, Query
-from alula.query.budget import MAX_STEPS, Budget
+from alula.query._budget import MAX_STEPS, Budget
 from alula.types import Id, Page, Record
 
 __all__ = ["AdapterService", "DollarKeys", "Options", "Pagination", "Query"]

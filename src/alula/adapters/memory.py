@@ -19,12 +19,12 @@ from itertools import islice
 from typing import Any, ClassVar
 from uuid import UUID
 
+from alula._context import Params
+from alula.adapters._data import ATOMS, merged
 from alula.adapters.base import AdapterService, DollarKeys, Pagination
-from alula.adapters.data import ATOMS, merged
-from alula.context import Params
 from alula.errors import BadRequest, Conflict
 from alula.query import SUPPORTED_OPERATORS, Grammar, Query, ordered, predicate
-from alula.query.budget import MAX_STEPS, Budget
+from alula.query._budget import MAX_STEPS, Budget
 from alula.types import Id, Record
 
 __all__ = ["MemoryService"]

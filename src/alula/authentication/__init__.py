@@ -13,17 +13,17 @@ except ImportError as error:
         " install it with: pip install 'alula[auth]'"
     ) from error
 
-from alula.authentication.extension import Extension
-from alula.authentication.hiding import protect
-from alula.authentication.hooks import authenticate, hash_password, hide_taken, password_hash
-from alula.authentication.jwt import JWTStrategy
-from alula.authentication.local import LocalStrategy
-from alula.authentication.passwords import HashedPassword, Passwords
-from alula.authentication.service import AuthenticationService
-from alula.authentication.sessions import Sessions
-from alula.authentication.strategy import AuthenticationStrategy
-from alula.authentication.throttle import Throttle
-from alula.authentication.usernames import fold_username
+from alula.authentication._extension import Extension
+from alula.authentication._hiding import protect
+from alula.authentication._hooks import authenticate, hash_password, hide_taken, password_hash
+from alula.authentication._jwt import JWTStrategy
+from alula.authentication._local import LocalStrategy
+from alula.authentication._passwords import HashedPassword, Passwords
+from alula.authentication._service import AuthenticationService
+from alula.authentication._sessions import Sessions
+from alula.authentication._strategy import AuthenticationStrategy
+from alula.authentication._throttle import Throttle
+from alula.authentication._usernames import fold_username
 
 __all__ = [
     "AuthenticationService",

@@ -3,17 +3,17 @@
 Pure Python, without anything of the server; in a browser it runs in Pyodide.
 """
 
-from alula.client.abort import AbortController, Aborted, AbortSignal
-from alula.client.application import Client, create_client
-from alula.client.codec import RequestError
-from alula.client.connection import Connection, Options, Rest, rest
-from alula.client.handles import ClientService, PageOf
-from alula.client.request_id_header import forward_request_id
-from alula.client.service import RestService
-from alula.client.sign_in import AuthenticationClient, authentication
-from alula.client.sync import SyncClient, create_sync_client
-from alula.client.sync_service import SyncService
-from alula.client.typed import TypedService, TypedSyncService
+from alula.client._abort import AbortController, Aborted, AbortSignal
+from alula.client._application import Client, create_client
+from alula.client._codec import RequestError
+from alula.client._connection import Connection, Options, Rest, rest
+from alula.client._handles import ClientService, PageOf
+from alula.client._request_id_header import forward_request_id
+from alula.client._service import RestService
+from alula.client._sign_in import AuthenticationClient, authentication
+from alula.client._sync import SyncClient, create_sync_client
+from alula.client._sync_service import SyncService
+from alula.client._typed import TypedService, TypedSyncService
 
 __all__ = [
     "AbortController",

@@ -13,25 +13,25 @@ except ImportError as error:
         " install it with: pip install 'alula[server]'"
     ) from error
 
-from alula.express.application import ExpressApplication, express
-from alula.express.middleware.access_lines import access_log
-from alula.express.middleware.caller import authenticate, parse_authentication
-from alula.express.middleware.compress import compression
-from alula.express.middleware.cross_origin import cors
-from alula.express.middleware.error_pages import error_handler
-from alula.express.middleware.json_body import json
-from alula.express.middleware.missing_page import not_found
-from alula.express.middleware.probes import health
-from alula.express.middleware.request_ids import request_id
-from alula.express.middleware.static_files import serve_static
-from alula.express.middleware.urlencoded_body import urlencoded
-from alula.express.request import Request
-from alula.express.response import Response
-from alula.express.rest_transport import rest
-from alula.express.routing import Router
-from alula.express.server import Server
-from alula.express.uvicorn_protocol import HTTPProtocol
-from alula.express.web import WebApplication
+from alula.express._application import ExpressApplication, express
+from alula.express._middleware.access_lines import access_log
+from alula.express._middleware.caller import authenticate, parse_authentication
+from alula.express._middleware.compress import compression
+from alula.express._middleware.cross_origin import cors
+from alula.express._middleware.error_pages import error_handler
+from alula.express._middleware.json_body import json
+from alula.express._middleware.missing_page import not_found
+from alula.express._middleware.probes import health
+from alula.express._middleware.request_ids import request_id
+from alula.express._middleware.static_files import serve_static
+from alula.express._middleware.urlencoded_body import urlencoded
+from alula.express._request import Request
+from alula.express._response import Response
+from alula.express._rest_transport import rest
+from alula.express._routing import Router
+from alula.express._server import Server
+from alula.express._uvicorn_protocol import HTTPProtocol
+from alula.express._web import WebApplication
 
 __all__ = [
     "ExpressApplication",

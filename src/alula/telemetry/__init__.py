@@ -12,8 +12,8 @@ except ImportError as error:
         " install it with: pip install 'alula[telemetry]'"
     ) from error
 
-from alula.telemetry.forwarding import forward_trace
-from alula.telemetry.plugin import telemetry
-from alula.telemetry.requests import trace_requests
+from alula.telemetry._forwarding import forward_trace
+from alula.telemetry._plugin import telemetry
+from alula.telemetry._requests import trace_requests
 
 __all__ = ["forward_trace", "telemetry", "trace_requests"]

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from alula.testing.adapter_suite import AdapterSuite
+    from alula.testing._adapter_suite import AdapterSuite
 
 __all__ = ["AdapterSuite"]
 
@@ -28,4 +28,4 @@ def __getattr__(name: str) -> Any:
     if (rules := f"{__name__}.rules") not in sys.modules:
         # So that a failure shows the values, as it does in a project's own tests.
         pytest.register_assert_rewrite(rules)
-    return import_module("alula.testing.adapter_suite").AdapterSuite
+    return import_module("alula.testing._adapter_suite").AdapterSuite

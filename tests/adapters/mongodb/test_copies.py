@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from bson import SON, Binary, Decimal128, Int64, ObjectId, Regex
 
-from alula.adapters.mongodb.copies import copied
+from alula.adapters.mongodb._copies import copied
 
 
 def test_a_copy_is_equal_and_shares_no_container():

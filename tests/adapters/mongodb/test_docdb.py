@@ -8,8 +8,8 @@ from pymongo import AsyncMongoClient, CursorType, ReadPreference, WriteConcern, 
 from pymongo.read_concern import ReadConcern
 
 from alula import App
+from alula._context import Params
 from alula.adapters.mongodb import MongoDBService, transaction
-from alula.context import Params
 from alula.errors import BadRequest
 
 DATABASE = "alula_docdb"

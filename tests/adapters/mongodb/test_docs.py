@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from alula._context import Params
 from alula.adapters.mongodb import JSON_FORMS
-from alula.adapters.mongodb.driver_options import options_for
-from alula.context import Params
+from alula.adapters.mongodb._driver_options import options_for
 
 PAGE = (Path(__file__).parents[3] / "docs" / "mongodb.md").read_text(encoding="utf-8")
 

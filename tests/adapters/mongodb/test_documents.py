@@ -11,7 +11,7 @@ from bson import DatetimeMS, ObjectId
 from bson.codec_options import CodecOptions
 from bson.errors import InvalidDocument
 
-from alula.adapters.mongodb.documents import (
+from alula.adapters.mongodb._documents import (
     are_operators,
     check_outside,
     encoded,

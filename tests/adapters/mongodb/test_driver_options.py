@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pymongo import ReturnDocument
 
-from alula.adapters.mongodb.driver_options import options_for, ranged, upsert_options
-from alula.context import Params
+from alula._context import Params
+from alula.adapters.mongodb._driver_options import options_for, ranged, upsert_options
 from alula.query import Query
 
 COLLATION = {"locale": "en", "strength": 2}

@@ -10,7 +10,7 @@ import pytest
 from bson.errors import InvalidBSON, InvalidDocument, InvalidStringData
 from pymongo import errors
 
-from alula.adapters.mongodb.failures import translated
+from alula.adapters.mongodb._failures import translated
 from alula.errors import (
     BadRequest,
     Conflict,

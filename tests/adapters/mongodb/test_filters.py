@@ -10,13 +10,13 @@ from bson import ObjectId
 from bson.regex import Regex
 
 from alula.adapters.mongodb import MongoDBService
-from alula.adapters.mongodb.filters import (
+from alula.adapters.mongodb._filters import (
     all_of,
     check_conditions,
     filter_of,
     read_max_conditions,
 )
-from alula.adapters.mongodb.object_ids import to_object_id
+from alula.adapters.mongodb._object_ids import to_object_id
 from alula.errors import BadRequest
 from alula.query import Grammar
 

@@ -6,8 +6,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from alula.adapters.mongodb import line as line_module
-from alula.adapters.mongodb.line import MOST, Line
+from alula.adapters.mongodb import _line as line_module
+from alula.adapters.mongodb._line import MOST, Line
 
 TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")
 

@@ -10,7 +10,9 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import AutoReconnect, OperationFailure
 from tests.requirements import require_mongod
 
-from alula.adapters.mongodb import local, running_server
+from alula.adapters.mongodb import _running_server as running_server
+from alula.adapters.mongodb import local
+from alula.adapters.mongodb._running_server import find_running
 from alula.adapters.mongodb.local import (
     FolderInUse,
     LocalServer,
@@ -18,7 +20,6 @@ from alula.adapters.mongodb.local import (
     Mongod,
     form_replica_set,
 )
-from alula.adapters.mongodb.running_server import find_running
 
 
 @pytest.fixture(scope="module", autouse=True)

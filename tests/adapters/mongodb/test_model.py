@@ -10,9 +10,9 @@ import pytest
 from pymongo import MongoClient
 
 from alula import App
+from alula._context import Params
 from alula.adapters.mongodb import MongoDBService
-from alula.adapters.mongodb.model import ModelSource, resolved
-from alula.context import Params
+from alula.adapters.mongodb._model import ModelSource, resolved
 from alula.errors import Timeout
 
 CALL = ContextVar("call", default="none")

@@ -16,14 +16,14 @@ import pytest
 from tests.conformance.serving import environment
 from tests.requirements import require_mongod
 
-from alula.adapters.mongodb import mongod
-from alula.adapters.mongodb.mongod import Mongod, find_mongod
-from alula.adapters.mongodb.mongod_errors import FolderInUse, LocalServerError, MongodMissing
+from alula.adapters.mongodb import _mongod as mongod
+from alula.adapters.mongodb._mongod import Mongod, find_mongod
+from alula.adapters.mongodb._mongod_errors import FolderInUse, LocalServerError, MongodMissing
 
 # Starts a server, says its process id, and stays. The first argument is the data folder.
 PARENT = """
 import asyncio, sys
-from alula.adapters.mongodb.mongod import Mongod
+from alula.adapters.mongodb._mongod import Mongod
 
 server = Mongod(sys.argv[1])
 asyncio.run(server.start())

@@ -16,7 +16,7 @@ from alula.adapters.mongodb import (
     resolve_object_id,
     resolve_query_object_id,
 )
-from alula.adapters.mongodb.object_ids import to_object_id
+from alula.adapters.mongodb._object_ids import to_object_id
 from alula.errors import BadRequest
 from alula.types import UNSET, SchemaKeyword
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from alula.adapters.mongodb.pipeline import (
+from alula.adapters.mongodb._pipeline import (
     NOTHING,
     counting,
     projection_of,

@@ -10,9 +10,9 @@ from bson import DatetimeMS, ObjectId
 from pymongo import AsyncMongoClient, monitoring
 from tests.adapters.mongodb.conftest import DATABASE
 
+from alula._context import Params
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
-from alula.context import Params
 from alula.errors import BadRequest, Conflict, NotFound, Unavailable
 
 HEX = "64b0000000000000000000d1"

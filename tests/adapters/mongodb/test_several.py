@@ -8,7 +8,8 @@ import pytest
 from bson import ObjectId
 from pymongo.asynchronous.client_session import AsyncClientSession
 
-from alula.adapters.mongodb import MongoDBService, several
+from alula.adapters.mongodb import MongoDBService
+from alula.adapters.mongodb import _several as several
 from alula.errors import Conflict
 
 

@@ -11,7 +11,7 @@ from bson.errors import InvalidBSON
 from pymongo import AsyncMongoClient, WriteConcern, errors, monitoring
 
 from alula.adapters.mongodb import MongoDBService
-from alula.adapters.mongodb.sharing import Sharing, read_share
+from alula.adapters.mongodb._sharing import Sharing, read_share
 from alula.errors import BadRequest, Conflict, NotFound, Unavailable
 
 CASE_BLIND = {"locale": "en", "strength": 2}

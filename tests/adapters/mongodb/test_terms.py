@@ -7,9 +7,9 @@ from datetime import datetime
 import pytest
 from bson import ObjectId
 
-from alula.adapters.mongodb.pipeline import NOTHING
-from alula.adapters.mongodb.terms import Terms
-from alula.context import Params
+from alula._context import Params
+from alula.adapters.mongodb._pipeline import NOTHING
+from alula.adapters.mongodb._terms import Terms
 from alula.errors import BadRequest, NotFound
 from alula.query import EMPTY_QUERY, Grammar, Query
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from pymongo import _csot
 
-from alula.adapters.mongodb.time_limit import (
+from alula.adapters.mongodb._time_limit import (
     MAX_TIME_MS,
     as_option,
     in_time,

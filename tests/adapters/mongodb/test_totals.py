@@ -8,10 +8,10 @@ from pymongo import AsyncMongoClient, monitoring
 from pymongo.errors import OperationFailure
 
 from alula import App, Params
+from alula.adapters._options import Pagination
 from alula.adapters.mongodb import MongoDBService
-from alula.adapters.mongodb import totals as totals_module
-from alula.adapters.mongodb.totals import Totals, read_counting
-from alula.adapters.options import Pagination
+from alula.adapters.mongodb import _totals as totals_module
+from alula.adapters.mongodb._totals import Totals, read_counting
 from alula.errors import Timeout
 from alula.query import Grammar
 

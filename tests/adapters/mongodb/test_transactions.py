@@ -16,8 +16,8 @@ from tests.requirements import require_mongod
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, transaction
+from alula.adapters.mongodb._transactions import _pause
 from alula.adapters.mongodb.local import Mongod
-from alula.adapters.mongodb.transactions import _pause
 from alula.errors import BadRequest, Conflict, NotFound, Timeout, Unavailable
 from alula.query import ValidatedQuery
 

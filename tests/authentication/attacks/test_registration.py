@@ -11,7 +11,7 @@ from tests.authentication.building import quick_passwords
 
 from alula.adapters.memory import MemoryService
 from alula.authentication import LocalStrategy, hide_taken
-from alula.authentication.passwords import MAX_WAITING
+from alula.authentication._passwords import MAX_WAITING
 from alula.schema import resolve, resolve_external, resolve_result, virtual
 
 ADDRESS = ("203.0.113.66", 4000)

@@ -7,8 +7,8 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from alula.cli import main
-from alula.cli.generator.names import LONGEST
+from alula._cli import main
+from alula._cli.generator.names import LONGEST
 
 LONG = f"a{'b' * (LONGEST - 2)}s"
 """The longest name there is, of several."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from alula.cli.failures import Missing
-from alula.cli.generator.fields import DEFAULT_FIELDS, example_of, fields_of
+from alula._cli.failures import Missing
+from alula._cli.generator.fields import DEFAULT_FIELDS, example_of, fields_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from alula.cli.generator.insertion import (
+from alula._cli.generator.insertion import (
     NoPlaceError,
     add_after,
     add_field,

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from alula.cli.generator.insertion import NoPlaceError
-from alula.cli.generator.lines import add_extra, add_line, append_lines, replace_line
+from alula._cli.generator.insertion import NoPlaceError
+from alula._cli.generator.lines import add_extra, add_line, append_lines, replace_line
 
 
 @pytest.mark.parametrize(

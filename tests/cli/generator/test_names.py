@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from alula.cli.failures import Missing
-from alula.cli.generator import names
+from alula._cli.failures import Missing
+from alula._cli.generator import names
 
 
 @pytest.mark.parametrize("name", ["chat", "chat-rooms", "chat_rooms", "a1", "x" * names.LONGEST])

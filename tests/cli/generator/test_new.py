@@ -16,9 +16,9 @@ from tests.cli.generator.applications import alula, files_of
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from alula.cli import main
-from alula.cli.generator import making, questions
-from alula.cli.generator.new_application import versions_like
+from alula._cli import main
+from alula._cli.generator import making, questions
+from alula._cli.generator.new_application import versions_like
 
 
 @pytest.fixture
@@ -196,8 +196,8 @@ class TestQuestions:
 
 
 def test_shells_complete_what_there_is_to_choose_from():
-    from alula.cli.generator.additions import KINDS
-    from alula.cli.generator.project import DATABASES
+    from alula._cli.generator.additions import KINDS
+    from alula._cli.generator.project import DATABASES
 
     database = next(
         each for each in get_command(main).commands["new"].params if each.name == "database"
@@ -221,7 +221,7 @@ def test_the_api_has_the_version_of_the_project(tmp_path, monkeypatch):
     alula(tmp_path, monkeypatch, "new", "shop", "--yes")
     project = tmp_path / "shop" / "pyproject.toml"
     project.write_text(project.read_text().replace('version = "0.1.0"', 'version = "3.1.4"'))
-    command = [sys.executable, "-c", "from alula.cli import main; main()", "openapi"]
+    command = [sys.executable, "-c", "from alula._cli import main; main()", "openapi"]
     done = subprocess.run(command, cwd=tmp_path / "shop", capture_output=True, check=True)
     assert json.loads(done.stdout)["info"] == {"title": "Shop", "version": "3.1.4"}
 

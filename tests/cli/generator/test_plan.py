@@ -6,9 +6,9 @@ import stat
 
 import pytest
 
-from alula.cli.failures import Missing
-from alula.cli.generator.insertion import NoPlaceError
-from alula.cli.generator.plan import Plan, Todo
+from alula._cli.failures import Missing
+from alula._cli.generator.insertion import NoPlaceError
+from alula._cli.generator.plan import Plan, Todo
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from alula.cli.failures import Missing
-from alula.cli.generator.project import Choices, find_project
+from alula._cli.failures import Missing
+from alula._cli.generator.project import Choices, find_project
 
 TABLE = """
 [project]

@@ -33,7 +33,7 @@ class Command:
         inherited = {name: os.environ[name] for name in os.environ.keys() - DECIDING}
         own = {"PYTHONPATH": SOURCE, "PYTHONUNBUFFERED": "1", **environment}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from alula.cli import main; main()", *arguments],
+            [sys.executable, "-c", "from alula._cli import main; main()", *arguments],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

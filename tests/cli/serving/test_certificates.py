@@ -12,12 +12,12 @@ import pytest
 import trustme
 from tests.cli.serving.commands import SOURCE, running
 
-from alula.cli.failures import Missing
-from alula.cli.serving.certificates import check_certificate
-from alula.cli.serving.process import WorkerProcess
-from alula.cli.serving.running import produce
-from alula.cli.serving.settings import WorkerSettings
-from alula.listening import listen_at_port
+from alula._cli.failures import Missing
+from alula._cli.serving.certificates import check_certificate
+from alula._cli.serving.process import WorkerProcess
+from alula._cli.serving.running import produce
+from alula._cli.serving.settings import WorkerSettings
+from alula._listening import listen_at_port
 
 SECONDS = 60
 CODE = """

@@ -14,12 +14,12 @@ from contextlib import closing
 import pytest
 from tests.cli.serving.commands import SOURCE
 
-import alula.cli.serving.running as running_module
-from alula.cli.failures import Missing
-from alula.cli.serving.process import WorkerProcess, ending
-from alula.cli.serving.running import develop, produce
-from alula.cli.serving.settings import WorkerSettings
-from alula.listening import listen_at_port
+import alula._cli.serving.running as running_module
+from alula._cli.failures import Missing
+from alula._cli.serving.process import WorkerProcess, ending
+from alula._cli.serving.running import develop, produce
+from alula._cli.serving.settings import WorkerSettings
+from alula._listening import listen_at_port
 
 SECONDS = 60
 CODE = """

@@ -13,10 +13,10 @@ import pytest
 from tests.cli.serving.commands import SOURCE, running
 from tests.cli.serving.loading import eventually
 
-import alula.cli.serving.reloader as reloader_module
-from alula.cli.serving.reloader import Reloader
-from alula.cli.serving.settings import WorkerSettings
-from alula.listening import listen_at_port
+import alula._cli.serving.reloader as reloader_module
+from alula._cli.serving.reloader import Reloader
+from alula._cli.serving.settings import WorkerSettings
+from alula._listening import listen_at_port
 
 SECONDS = 60
 CODE = """

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.cli.serving.loading import eventually
 
-from alula.cli.serving.process import ending
-from alula.cli.serving.supervisor import Supervisor
+from alula._cli.serving.process import ending
+from alula._cli.serving.supervisor import Supervisor
 
 
 class Worker:
@@ -196,7 +196,7 @@ class TestAWorkerThatDies:
         assert len(house.begun) == 3  # the stop did not wait for the pause
 
     async def test_long_after_another_one_is_replaced_at_once(self, monkeypatch):
-        monkeypatch.setattr("alula.cli.serving.supervisor._STEADY_SECONDS", 0)
+        monkeypatch.setattr("alula._cli.serving.supervisor._STEADY_SECONDS", 0)
         async with house_of(1) as house:
             await house.until(1)
             for at in range(5):
@@ -204,7 +204,7 @@ class TestAWorkerThatDies:
                 await house.until(at + 2)
 
     async def test_pauses_grow_up_to_a_bound(self, monkeypatch, caplog):
-        monkeypatch.setattr("alula.cli.serving.supervisor._LONGEST_PAUSE", 0.02)
+        monkeypatch.setattr("alula._cli.serving.supervisor._LONGEST_PAUSE", 0.02)
         async with house_of(1) as house:
             await house.until(1)
             for at in range(4):

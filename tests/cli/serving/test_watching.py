@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from alula.cli.serving.watching import changed, look
+from alula._cli.serving.watching import changed, look
 
 
 @pytest.fixture

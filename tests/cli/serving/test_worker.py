@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-import alula.cli.serving.worker as worker_module
-from alula.cli.serving.settings import READY, WorkerSettings
-from alula.cli.serving.worker import main, work
-from alula.listening import listen_at_port
+import alula._cli.serving.worker as worker_module
+from alula._cli.serving.settings import READY, WorkerSettings
+from alula._cli.serving.worker import main, work
+from alula._listening import listen_at_port
 
 SECONDS = 60
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -314,7 +314,7 @@ def test_an_application_that_does_not_start_says_why(tmp_path, capfd, target, co
     error = capfd.readouterr().err
     assert said in error
     assert error.count("Traceback") <= 1
-    assert "alula/cli" not in error
+    assert "alula/_cli" not in error
 
 
 def test_a_teardown_that_fails_says_why(tmp_path, capfd):

@@ -8,15 +8,15 @@ except ImportError as error:
         " install it with: pip install 'alula[mongodb]'"
     ) from error
 
-from alula.adapters.mongodb.forms import JSON_FORMS
-from alula.adapters.mongodb.object_ids import (
+from alula.adapters.mongodb._forms import JSON_FORMS
+from alula.adapters.mongodb._object_ids import (
     ObjectIdSchema,
     keyword_object_id,
     resolve_object_id,
     resolve_query_object_id,
 )
-from alula.adapters.mongodb.service import MongoDBService
-from alula.adapters.mongodb.transactions import transaction
+from alula.adapters.mongodb._service import MongoDBService
+from alula.adapters.mongodb._transactions import transaction
 
 __all__ = [
     "JSON_FORMS",

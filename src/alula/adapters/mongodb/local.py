@@ -18,15 +18,15 @@ from typing import Any, Self
 from pymongo import AsyncMongoClient
 from pymongo.errors import ConnectionFailure, OperationFailure
 
-from alula.adapters.mongodb.mongod import (
+from alula.adapters.mongodb._mongod import (
     HOST,
     SECONDS_TO_END,
     SECONDS_TO_START,
     Mongod,
     find_mongod,
 )
-from alula.adapters.mongodb.mongod_errors import FolderInUse, LocalServerError, MongodMissing
-from alula.adapters.mongodb.running_server import find_running, note_port
+from alula.adapters.mongodb._mongod_errors import FolderInUse, LocalServerError, MongodMissing
+from alula.adapters.mongodb._running_server import find_running, note_port
 
 __all__ = [
     "FolderInUse",

@@ -1,0 +1,133 @@
+"""`alula new` and `alula generate`, as they are typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from alula._cli.terminal import told
+
+__all__ = ["generate", "new"]
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be written.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
+
+
+def _databases() -> list[str]:
+    return ["memory", "mongodb"]
+
+
+def _kinds() -> list[str]:
+    return ["around", "before", "after", "error"]
+
+
+generate = typer.Typer(
+    name="generate",
+    help="Add to an application: services, hooks, middleware, users who sign in.",
+    no_args_is_help=True,
+)
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="Its name, which is that of the new folder.")],
+    database: Annotated[
+        str | None,
+        typer.Option(
+            metavar="memory|mongodb",
+            autocompletion=_databases,
+            help="Where services keep their records.",
+        ),
+    ] = None,
+    authentication: Annotated[
+        bool | None, typer.Option(help="Whether users register and sign in.")
+    ] = None,
+    service: Annotated[
+        str | None, typer.Option(help="The name of a first service; messages unless given.")
+    ] = None,
+    no_service: Annotated[bool, typer.Option("--no-service", help="No service yet.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, take defaults.")] = False,
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Make a new application: a folder with code, tests and settings, ready to run.
+
+    It asks for what no option says, if it can.
+    """
+    from alula._cli.generator import making  # noqa: PLC0415  # other commands need no templates
+
+    with told():
+        making.new(
+            name,
+            database=database,
+            authentication=authentication,
+            service=service,
+            no_service=no_service,
+            ask=not yes,
+            force=force,
+            dry_run=dry_run,
+        )
+
+
+@generate.command()
+def service(
+    name: Annotated[str, typer.Argument(help="Its name, such as messages.")],
+    path: Annotated[
+        str | None, typer.Option(help="Where it is reached; at its name unless given.")
+    ] = None,
+    fields: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME:TYPE,...",
+            help="Its records: types are str, int, float, bool and id, the id of another record; a"
+            " question mark behind the type lets the field be absent. Unless given, text:str.",
+        ),
+    ] = None,
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Add a service: schema, hooks, the service itself, and tests."""
+    _add("service", name, path=path, fields=fields, force=force, dry_run=dry_run)
+
+
+@generate.command()
+def hook(
+    name: Annotated[str, typer.Argument(help="Its name, such as check-quota.")],
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="around|before|after|error", autocompletion=_kinds, help="When it runs."
+        ),
+    ] = "around",
+    service: Annotated[
+        str | None, typer.Option(help="The service that it is for; all of them unless given.")
+    ] = None,
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Add a hook, around one service or around all of them."""
+    _add("hook", name, kind=kind, service=service, force=force, dry_run=dry_run)
+
+
+@generate.command()
+def middleware(
+    name: Annotated[str, typer.Argument(help="Its name, such as count-visits.")],
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Add middleware, which every request passes."""
+    _add("middleware", name, force=force, dry_run=dry_run)
+
+
+@generate.command()
+def authentication(force: Force = False, dry_run: DryRun = False) -> None:
+    """Add users who register and sign in."""
+    _add("authentication", force=force, dry_run=dry_run)
+
+
+def _add(what: str, *arguments: str, **options: Any) -> None:
+    from alula._cli.generator import making  # noqa: PLC0415  # other commands need no templates
+
+    with told():
+        getattr(making, f"add_{what}")(Path.cwd(), *arguments, **options)

@@ -1,0 +1,164 @@
+"""The records that sign in, by the service that has them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from alula._context import HookContext, Params
+from alula._service import ServiceHandle
+from alula.errors import NotAuthenticated, NotFound
+from alula.external import GuardedRecord
+from alula.types import UNSET, Id
+
+__all__ = ["Entities", "check_property", "without"]
+
+_log: Final = logging.getLogger("alula.authentication")
+
+# What belongs to the call that asks, and not to the look at its user.
+_OF_THE_CALL: Final = frozenset(
+    {
+        *("query", "provider", "authentication", "authenticated", "authenticated_by"),
+        *("paginate", "adapter", "pipeline", "docdb", "collation"),
+    }
+)
+
+
+class Entities:
+    """Calls the service of the users.
+
+    Args:
+        app: The application.
+        path: The path of the service.
+        name: The name under which a record gets into params and answers, ``"user"``.
+        id_name: The property that holds its id; None takes that of the service.
+    """
+
+    def __init__(self, app: Any, path: str, name: str, id_name: str | None = None) -> None:
+        self.app = app
+        self.path = path
+        self.name = name
+        self._id_name = id_name
+
+    @property
+    def handle(self) -> ServiceHandle:
+        """The handle of the service.
+
+        Raises:
+            LookupError: There is none.
+        """
+        handle: ServiceHandle = self.app.service(self.path)
+        return handle
+
+    @property
+    def id_name(self) -> str:
+        """The property that holds the id of a record.
+
+        Raises:
+            LookupError: Nobody said which one.
+        """
+        service: Any = self.handle
+        while isinstance(service, ServiceHandle):  # that of another application
+            service = service.service
+        name = self._id_name or getattr(service, "id", None)
+        if not isinstance(name, str):
+            raise LookupError(
+                f"the service {self.path!r} has no `id` that names its id property; give its name:"
+                " AuthenticationService(app, entity_id=...)"
+            )
+        return name
+
+    def id_of(self, record: Any) -> Id:
+        """Return the id of a record, None where it has none."""
+        return record.get(self.id_name) if isinstance(record, Mapping) else None
+
+    async def get(self, id: Id, params: Params) -> Any:
+        """Return a record as hooks inside see it.
+
+        Raises:
+            NotAuthenticated: There is none.
+        """
+        try:
+            return (await self._run("get", _inside(params), id)).result
+        except NotFound as error:
+            raise NotAuthenticated("The account of this proof does not exist") from error
+
+    async def find_one(self, query: Mapping[str, Any], params: Params) -> Any:
+        """Return the one record that a query finds, None where there is none."""
+        inside = _inside(params, query={"$limit": 1, **query}, paginate=False)
+        found = (await self._run("find", inside)).result
+        records = found["data"] if isinstance(found, Mapping) else found
+        return records[0] if records else None
+
+    async def renew_password(
+        self, id: Id, data: Any, params: Params, query: Mapping[str, Any]
+    ) -> None:
+        """Store another hash of the same password, if the record meets the query.
+
+        ``params.renews_password`` tells hooks that the password itself stays as it was.
+        """
+        inside = _inside(params, query=dict(query), renews_password=True)
+        await self._run("patch", inside, id, data)
+
+    async def shown(self, record: Any, params: Params) -> Any:
+        """Return a record as the caller may see it, by the hooks for such calls.
+
+        Raises:
+            NotAuthenticated: It does not exist any more, or has no id.
+        """
+        record_id = self.id_of(record)
+        if record_id is None:
+            _log.error(
+                "a record of %r has no %r, so it cannot sign in; AuthenticationService(app,"
+                " entity_id=...) names the property that has the id",
+                self.path,
+                self.id_name,
+            )
+            raise NotAuthenticated(f"Can not set subject from {self.name}.{self.id_name}")
+        outside = _inside(params, provider=params.provider, authenticated=True)
+        outside[self.name] = record
+        try:
+            context = await self._run("get", outside, record_id)
+        except NotFound as error:
+            raise NotAuthenticated("The account of this proof does not exist") from error
+        return context.result if context.dispatch is UNSET else context.dispatch
+
+    async def _run(self, method: str, params: Params, id: Id = None, data: Any = None) -> Any:
+        handle = self.handle
+        context = HookContext(handle.app, handle, method, params, id, data)
+        context.event = None  # a hash that is renewed is no news, and no listener should get it
+        await handle.run(context)
+        return context
+
+
+def check_property(field: str, where: str) -> None:
+    """See to it that a secret is no part of another property, where it would not be found.
+
+    Raises:
+        TypeError: It is not a name.
+        ValueError: The name has a dot; the message says what to do.
+    """
+    if not isinstance(field, str):
+        raise TypeError(f"{where} takes names of properties, one by one: 'password'")
+    if "." in field:
+        raise ValueError(
+            f"{where}: {field!r} lies inside another property; keep it in one of its own, such as"
+            f" {field.rpartition('.')[2]!r}"
+        )
+
+
+def without(record: Any, fields: frozenset[str]) -> Any:
+    """Return a record without some fields; one that is guarded stays so."""
+    if not isinstance(record, Mapping):
+        return record
+    rest = {name: value for name, value in record.items() if name not in fields}
+    return record.changed(rest) if isinstance(record, GuardedRecord) else rest
+
+
+def _inside(params: Params, **values: Any) -> Params:
+    """Return the params of an internal call, with what middleware and hooks have set."""
+    own = {name: value for name, value in params.__dict__.items() if name not in _OF_THE_CALL}
+    own["query"] = {}
+    own.update(values)
+    return Params.adopt(own)

@@ -1,0 +1,426 @@
+"""Sign-in that slows down whoever guesses passwords.
+
+There are three budgets of tries, and each try that does not succeed costs one of all three:
+
+- of one account from one address: the small one, which stops the guessing of a password;
+- of one address, whatever the account: stops one password that is tried on many accounts;
+- of one account, whatever the address: stops many addresses that work together.
+
+A budget fills up again evenly (GCRA): after a wait of ``window / tries`` there is another try. An
+address from which somebody has signed in to an account is *known* to it for a time, and pays for
+that account out of the small budget alone. So what strangers spend, they spend for other strangers,
+and the people whose account it is still get in from where they were before. From an address that is
+new they do not as long as strangers go on to spend the budget of the account.
+
+A try is paid for before the password is looked at: a thousand at once get no further than ten.
+
+An account is counted twice: by the name that was sent, folded (`fold_username`), before anybody
+looks for it, and by the id of the record that was found under it. What a sign-in gives back, and
+what makes an address known, goes by the id alone. So nobody gets tries for the account of another
+by signing in to one of their own whose name looks alike.
+"""
+# ruff: noqa: ARG002  # the methods of extensions
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from ipaddress import IPv6Address, ip_address, ip_network
+from math import ceil
+from typing import Any, Final, NamedTuple, NoReturn
+
+from alula._context import Params
+from alula.authentication._extension import Extension
+from alula.authentication._private_service import milliseconds_of, private_service
+from alula.authentication._throttle_store import MemoryTimes, ServiceTimes, Times
+from alula.authentication._tokens import Duration
+from alula.authentication._usernames import fold_username
+from alula.errors import FrameworkError, TooManyRequests
+from alula.types import Id
+
+__all__ = ["Throttle"]
+
+CAPACITY: Final = 50_000
+"""How many keys are kept in memory, some 10 MB at most."""
+
+_ATTEMPT: Final = "throttled_attempt"
+_LONGEST_NAME: Final = 4096  # characters of a name that count
+_SKEW: Final = 15_000  # milliseconds by which the clocks of processes may differ
+_LONGEST_RACE: Final = 5.0  # seconds for which a write that others win is tried again
+_PAUSE: Final = 0.001  # seconds between two such tries, more with each
+_LONGEST_PAUSE: Final = 0.05
+_WAIT_AFTER_RACE: Final = 1000  # milliseconds after which a client may try what was in vain
+
+
+class Budget(NamedTuple):
+    """So many tries in so much time, both in milliseconds: one for each ``interval``."""
+
+    window: int
+    interval: int
+
+
+class Attempt:
+    """One attempt to sign in: what it has cost, and whose account it is for.
+
+    Args:
+        address: Where it comes from; None where that is not known.
+        name: The key of the name of the account, None where the strategy knows none.
+
+    Attributes:
+        account: The key of the account that was found, None as long as nobody has looked.
+        costs: The keys and budgets that have paid for it; the first is that of name and address.
+        wait: For how many milliseconds a budget that known addresses do not need is spent.
+    """
+
+    def __init__(self, address: str | None, name: str | None) -> None:
+        self.address, self.name = address, name
+        self.account: str | None = None
+        self.costs: list[tuple[str, Budget]] = []
+        self.wait = 0
+
+
+class Throttle(Extension):
+    """Counts the tries to sign in, and refuses those over the budget.
+
+    Args:
+        tries: Wrong passwords for one account from one address within the window.
+        per_address: Failures of one address within the window, whatever the account. Of an IPv6
+            address the first 64 bits count.
+        per_account: Failures for one account within the window, whatever the address.
+        new_passwords: Passwords that calls from one address set within the window: registrations
+            above all, since each takes the time of a hash.
+        window: How long it takes until a budget that was spent is whole again: seconds, or a text
+            such as ``"15m"``.
+        known: How long an address stays known to an account after a sign-in.
+        service: Path of a service of the application that keeps the times for several processes.
+            None keeps them in the memory of this one.
+        now: The clock, in seconds.
+
+    Raises:
+        ValueError: A number of tries below 1, or a time that is none.
+    """
+
+    def __init__(
+        self,
+        *,
+        tries: int = 10,
+        per_address: int = 50,
+        per_account: int = 50,
+        new_passwords: int = 50,
+        window: Duration = "15m",
+        known: Duration = "30d",
+        service: str | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        length = milliseconds_of(window, "throttle: window")
+        self._both = _budget("tries", tries, length)
+        self._address = _budget("per_address", per_address, length)
+        self._account = _budget("per_account", per_account, length)
+        self._new_passwords = _budget("new_passwords", new_passwords, length)
+        self._known_for = milliseconds_of(known, "throttle: known")
+        self._service = service
+        self._now = now
+        self._spent: Times = MemoryTimes(CAPACITY)
+        self._known: Times = MemoryTimes(CAPACITY)
+        self._authentication: Any = None
+        self._realm = ""
+        self._sweep_at = 0
+
+    async def setup(self, authentication: Any) -> None:
+        """Find the service that keeps the times, where one is named.
+
+        Raises:
+            ValueError: There is no such service, or clients can call it.
+        """
+        self._authentication = authentication
+        entities = authentication.entities
+        # Authentication services for different users may share a store.
+        self._realm = "" if entities is None else entities.path
+        if self._service is not None:
+            handle = private_service(authentication.app, self._service, "throttle['service']")
+            self._spent = self._known = ServiceTimes(handle)
+
+    async def reset(self) -> None:
+        """Forget all tries, and which addresses are known."""
+        await self._spent.clear()
+        await self._known.clear()
+
+    # -- as an extension -----------------------------------------------------------------------
+
+    async def before_attempt(self, data: Any, params: Params) -> None:
+        """Take the price of an attempt from outside, where it could be a guess.
+
+        Raises:
+            TooManyRequests: A budget is spent. ``Retry-After`` says how many seconds to wait.
+        """
+        if params.provider is None:
+            return
+        strategy = self._strategy_of(data)
+        if strategy is not None and strategy.can_be_guessed:
+            params[_ATTEMPT] = await self.pay(
+                params.get("ip"),
+                strategy.account_of(data),
+                strategy=strategy.name,
+                is_looked_up=strategy.looks_up_account,
+            )
+
+    async def account_found(self, id: Id, params: Params) -> None:
+        """Take the price from the account that was found, too.
+
+        Raises:
+            TooManyRequests: A budget is spent.
+        """
+        attempt = params.get(_ATTEMPT)
+        if attempt is not None and attempt.name is not None:
+            # An account that is not there is counted like one that is.
+            found = ("none", attempt.name) if id is None else ("id", str(id))
+            await self._pay_for(attempt, self._key(*found))
+
+    async def after_failure(self, data: Any, params: Params, error: Exception) -> None:
+        """Give the price back where it was the server that failed.
+
+        Raises:
+            TooManyRequests: The strategy has not said whose account it is, and a budget is spent.
+        """
+        attempt = params.get(_ATTEMPT)
+        if attempt is None:
+            return
+        if not (isinstance(error, FrameworkError) and error.code < 500):
+            await self._give_back(attempt)
+        elif attempt.wait:
+            await self._refuse(attempt)
+
+    async def after_success(self, data: Any, params: Params, result: Mapping[str, Any]) -> None:
+        """Give the price back, and note that the address is known to the account.
+
+        Raises:
+            TooManyRequests: The strategy has not said whose account it is, and a budget is spent.
+        """
+        attempt = params.get(_ATTEMPT)
+        if attempt is None:
+            return
+        if attempt.wait:
+            await self._refuse(attempt)
+        await self.reward(attempt)
+
+    async def before_new_password(self, params: Params) -> None:
+        """Count a password that a call from outside sets, before it is hashed.
+
+        Raises:
+            TooManyRequests: The budget of the address is spent.
+        """
+        address = _network(params.get("ip"))
+        if params.provider is None or address is None:
+            return
+        await self._sweep()
+        wait = await self._take(self._key("new password", address), self._new_passwords)
+        if wait:
+            raise _refusal("Too many new passwords from this address", wait)
+
+    def _strategy_of(self, data: Any) -> Any:
+        name = data.get("strategy") if isinstance(data, Mapping) else None
+        known = isinstance(name, str) and name in self._authentication.strategies
+        return self._authentication.strategy(name) if known else None
+
+    # -- one attempt ---------------------------------------------------------------------------
+
+    async def pay(
+        self,
+        address: str | None,
+        account: str | None,
+        *,
+        strategy: str = "",
+        is_looked_up: bool = False,
+    ) -> Attempt:
+        """Take one try out of each budget that it concerns; return what it cost.
+
+        Args:
+            address: Where the request comes from; None where that is not known.
+            account: Who wants to sign in, as the client says; None where a strategy knows none.
+            strategy: The name of the strategy.
+            is_looked_up: Whether `account_found` follows. Otherwise the name as it was sent, with
+                the strategy, stands for the account.
+
+        Raises:
+            TooManyRequests: A budget is spent. ``Retry-After`` says how many seconds to wait.
+        """
+        await self._sweep()
+        name = None
+        if account is not None:
+            name = self._key("name", fold_username(account[:_LONGEST_NAME]))
+        attempt = Attempt(_network(address), name)
+        if name is not None:
+            await self._charge(attempt, self._small(attempt, name), self._both)
+        for key, budget in self._shared(attempt, name):
+            wait = await self._take(key, budget)
+            attempt.wait = max(attempt.wait, wait)
+            if not wait:
+                attempt.costs.append((key, budget))
+        if attempt.wait and (name is None or not await self._is_known(attempt, "")):
+            await self._refuse(attempt)
+        if account is not None and not is_looked_up:
+            await self._pay_for(attempt, self._key("as sent", strategy, account))
+        return attempt
+
+    async def reward(self, attempt: Attempt) -> None:
+        """Take note of a sign-in: it costs nothing, nor do the failures before it.
+
+        Only those of this very account from this address are forgotten.
+        """
+        await self._give_back(attempt)
+        account = attempt.account
+        if account is None or attempt.name is None:
+            return
+        small, now = self._small(attempt, account), self._milliseconds()
+        failed = await self._spent.read(small) - now
+        if failed > 0:
+            await _add(self._spent, self._small(attempt, attempt.name), -failed)
+            await _update(self._spent, small, lambda _: now)
+        for each in (account, ""):  # known to the account, and known at all
+            key = self._known_key(attempt, each)
+            await _update(self._known, key, lambda _: now + self._known_for)
+
+    async def _pay_for(self, attempt: Attempt, account: str) -> None:
+        """Take one try out of the budgets of the account that was found."""
+        attempt.account = account
+        shared: list[tuple[str, Budget]] = []
+        if await self._is_known(attempt, account):
+            small, *rest = attempt.costs
+            attempt.costs, attempt.wait = [small], 0
+            for key, budget in rest:
+                await _add(self._spent, key, -budget.interval)
+        elif attempt.wait:
+            await self._refuse(attempt)
+        else:
+            shared = [(self._key("account", account), self._account)]
+        for key, budget in [(self._small(attempt, account), self._both), *shared]:
+            await self._charge(attempt, key, budget)
+
+    async def _charge(self, attempt: Attempt, key: str, budget: Budget) -> None:
+        attempt.wait = await self._take(key, budget)
+        if attempt.wait:
+            await self._refuse(attempt)
+        attempt.costs.append((key, budget))
+
+    async def _give_back(self, attempt: Attempt) -> None:
+        """Take an attempt for one that never was."""
+        for key, budget in attempt.costs:
+            await _add(self._spent, key, -budget.interval)
+        attempt.costs = []
+
+    async def _refuse(self, attempt: Attempt) -> NoReturn:
+        await self._give_back(attempt)
+        raise _refusal("Too many attempts to sign in", attempt.wait)
+
+    # -- keys ----------------------------------------------------------------------------------
+
+    def _key(self, *parts: str) -> str:
+        """Return a short key: what clients send may be long, and shall not stand in a database."""
+        text = "\0".join((self._realm, *parts)).encode("utf-8", "surrogatepass")
+        return blake2b(text, digest_size=16).hexdigest()
+
+    def _small(self, attempt: Attempt, account: str) -> str:
+        return self._key("both", account, attempt.address or "")
+
+    def _known_key(self, attempt: Attempt, account: str) -> str:
+        return self._key("known", account, attempt.address or "")
+
+    def _shared(self, attempt: Attempt, name: str | None) -> list[tuple[str, Budget]]:
+        """Return the budgets that known addresses do not need."""
+        shared = [] if name is None else [(self._key("account", name), self._account)]
+        if attempt.address is not None:
+            shared.append((self._key("address", attempt.address), self._address))
+        return shared
+
+    async def _is_known(self, attempt: Attempt, account: str) -> bool:
+        return await self._known.read(self._known_key(attempt, account)) > self._milliseconds()
+
+    # -- times ---------------------------------------------------------------------------------
+
+    def _milliseconds(self) -> int:
+        return int(self._now() * 1000)
+
+    async def _sweep(self) -> None:
+        """Forget from time to time what has passed."""
+        now = self._milliseconds()
+        # A clock that was set back must not keep the sweep away.
+        if not self._sweep_at - self._both.window <= now < self._sweep_at:
+            self._sweep_at = now + self._both.window
+            await self._spent.sweep(now)
+            await self._known.sweep(now)
+
+    async def _take(self, key: str, budget: Budget) -> int:
+        """Take one try out of a budget; return 0, or for how many milliseconds there is none."""
+        wait = 0
+
+        def spend(until: int) -> int | None:  # when the budget is whole again
+            nonlocal wait
+            # The clock is read after the store: an attempt that began a millisecond before one
+            # that overtook it would be refused for that millisecond, though there is a try left.
+            now = self._milliseconds()
+            # No budget is spent for longer than its window: then the clock was set back meanwhile.
+            was_set_back = until > now + budget.window + _SKEW
+            later = (now if was_set_back else max(until, now)) + budget.interval
+            wait = max(0, later - now - budget.window)
+            return None if wait else later
+
+        is_written = await _update(self._spent, key, spend)
+        return wait if is_written else _WAIT_AFTER_RACE
+
+
+async def _add(times: Times, key: str, change: int) -> None:
+    await _update(times, key, lambda until: until + change if until else None)
+
+
+async def _update(times: Times, key: str, change: Callable[[int], int | None]) -> bool:
+    """Change a time by compare-and-set, again and again while others are quicker.
+
+    Each loss is a write of another, and there are never more of these than tries: so the time is
+    written at last, unless the store is too slow for all who write.
+
+    Args:
+        times: The store.
+        key: Whose time.
+        change: Returns the new time for the stored one, None to leave it.
+
+    Returns:
+        False where it was in vain for `_LONGEST_RACE` seconds.
+    """
+    deadline, pause = time.monotonic() + _LONGEST_RACE, _PAUSE
+    while True:
+        old = await times.read(key)
+        new = change(old)
+        if new is None or await times.swap(key, old, new):
+            return True
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _refusal(what: str, wait: int) -> TooManyRequests:
+    seconds = ceil(wait / 1000)
+    error = TooManyRequests(f"{what}; try again in {seconds} second{'s' * (seconds != 1)}")
+    error.headers = {"Retry-After": str(seconds)}
+    return error
+
+
+def _network(address: str | None) -> str | None:
+    """Return what one sender can not change about an address: of IPv6 the first 64 bits."""
+    if address is None:
+        return None
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address):
+        return str(found.ipv4_mapped or ip_network((found, 64), strict=False))
+    return str(found)
+
+
+def _budget(name: str, tries: int, window: int) -> Budget:
+    if type(tries) is not int or tries < 1:
+        raise ValueError(f"throttle: {name} is {tries!r}; give a whole number from 1 on")
+    return Budget(window, max(1, window // tries))

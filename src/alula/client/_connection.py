@@ -1,0 +1,335 @@
+"""A connection to a server: where it is, how requests are sent, which options every call has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from alula._context import Params
+from alula.client._abort import AbortSignal
+from alula.client._codec import Response, read_answer, request_for
+from alula.client._driving import Driver, Wish
+from alula.client._fetch import (
+    BrowserDriver,
+    FetchFunctionDriver,
+    SocketDriver,
+    ThreadDriver,
+    in_browser,
+)
+from alula.client._request_headers import StandingHeaders, merge_headers
+from alula.client._retries import NO_RETRIES, Retries, read_retries
+from alula.client._service import RestService
+from alula.errors import FrameworkError
+
+__all__ = ["Connection", "Options", "Rest", "rest"]
+
+_TIMEOUT: Final = 60.0
+_LONGEST: Final = 2_000_000  # seconds; sockets and browsers count 2**31 milliseconds
+_LIMIT: Final = 100 * 1024 * 1024
+
+MakeDriver = Callable[[bool], Driver]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What holds for every call of a connection.
+
+    Attributes:
+        headers: Sent with each request.
+        timeout: Seconds for a request, None for no limit.
+        max_response_size: Bytes that an answer may have.
+        retries: How often, and until when, calls that may be repeated are tried again.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout: float | None = _TIMEOUT
+    max_response_size: int = _LIMIT
+    retries: Retries = NO_RETRIES
+
+
+def read_options(given: Mapping[str, Any] | None) -> Options:
+    """Return options as they were given.
+
+    Raises:
+        ValueError: One is not known, or is not in order.
+        TypeError: A header is no string.
+    """
+    values = dict(given or {})
+    unknown = values.keys() - Options.__dataclass_fields__.keys()
+    if unknown:
+        raise ValueError(
+            f"options have {', '.join(sorted(unknown))}; there are"
+            f" {', '.join(Options.__dataclass_fields__)}"
+        )
+    values["headers"] = merge_headers(values.get("headers"))
+    values["retries"] = read_retries(values.get("retries"))
+    _check_timeout(values.get("timeout"))
+    size = values.get("max_response_size", _LIMIT)
+    if type(size) is not int or size <= 0:
+        raise ValueError(f"max_response_size is a number of bytes, not {size!r}")
+    return Options(**values)
+
+
+class Rest:
+    """A server that is spoken to over HTTP; one of its methods says by which library.
+
+    ``client.configure(rest(url))`` takes the built-in one, as ``rest(url).fetch()`` does.
+
+    Attributes:
+        base: The address below which its services are.
+    """
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+
+    def __call__(self, client: Any) -> None:
+        """Become the transport of a client, by `fetch`; ``client.configure`` calls this."""
+        self.fetch()(client)
+
+    def __repr__(self) -> str:
+        return f"rest({self.base!r})"
+
+    def fetch(
+        self,
+        fetch_function: Callable[..., Any] | None = None,
+        service_class: type[RestService] | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+    ) -> Connection:
+        """Return a connection that sends with a fetch function.
+
+        Args:
+            fetch_function: An async function of the shape of ``pyodide.http.pyfetch``. None takes
+                that one in a browser, and elsewhere the standard library, which also serves the
+                synchronous client.
+            service_class: Derives from `RestService`.
+            options: ``headers``, ``timeout``, ``max_response_size``, ``retries`` (see `Options`).
+
+        Raises:
+            ValueError: An option is not in order.
+        """
+
+        def make(synchronous: bool) -> Driver:
+            if synchronous:
+                if fetch_function is not None or in_browser():
+                    raise TypeError("a fetch function is asynchronous; use create_client()")
+                return SocketDriver()
+            if fetch_function is not None:
+                return FetchFunctionDriver(fetch_function)
+            return BrowserDriver() if in_browser() else ThreadDriver()
+
+        return Connection(self.base, make, options, service_class)
+
+    def httpx(
+        self,
+        client: Any = None,
+        options: Mapping[str, Any] | None = None,
+        service_class: type[RestService] | None = None,
+    ) -> Connection:
+        """Return a connection that sends with httpx2.
+
+        Args:
+            client: An ``httpx2.AsyncClient``, for a synchronous client an ``httpx2.Client``; it
+                stays open. None makes one.
+            options: As for `fetch`.
+            service_class: Derives from `RestService`.
+
+        Raises:
+            ImportError: httpx2 is not installed.
+            ValueError: An option is not in order.
+        """
+        from alula.client._httpx import AsyncHttpxDriver, SyncHttpxDriver  # noqa: PLC0415  # an extra
+
+        def make(synchronous: bool) -> Driver:
+            return SyncHttpxDriver(client) if synchronous else AsyncHttpxDriver(client)
+
+        return Connection(self.base, make, options, service_class)
+
+    def aiohttp(
+        self,
+        session: Any = None,
+        options: Mapping[str, Any] | None = None,
+        service_class: type[RestService] | None = None,
+    ) -> Connection:
+        """Return a connection that sends with aiohttp.
+
+        Args:
+            session: An ``aiohttp.ClientSession``, which stays open. None makes one.
+            options: As for `fetch`.
+            service_class: Derives from `RestService`.
+
+        Raises:
+            ImportError: aiohttp is not installed.
+            ValueError: An option is not in order.
+        """
+        from alula.client._aiohttp import AiohttpDriver  # noqa: PLC0415  # an extra
+
+        def make(synchronous: bool) -> Driver:
+            if synchronous:
+                raise TypeError("aiohttp is asynchronous alone; use fetch() or httpx() here")
+            return AiohttpDriver(session)
+
+        return Connection(self.base, make, options, service_class)
+
+
+class Connection:
+    """What a client is configured with, and has as its ``rest``.
+
+    Attributes:
+        base: The address below which the services are.
+        options: What holds for every call.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        make_driver: MakeDriver,
+        options: Mapping[str, Any] | None,
+        service_class: type[RestService] | None,
+    ) -> None:
+        self.base = base
+        self.options = read_options(options)
+        self._headers = StandingHeaders(self.options.headers)
+        self._usual_wish = Wish(self.options.timeout, self.options.max_response_size)
+        self._make_driver = make_driver
+        self._service_class = service_class or RestService
+        self._driver: Driver | None = None
+        self._synchronous = False
+
+    def __call__(self, client: Any) -> None:
+        """Become the transport of a client; ``client.configure(connection)`` calls this.
+
+        Raises:
+            TypeError: It is not a client, but an application that serves.
+        """
+        if not hasattr(client, "connect"):
+            raise TypeError(
+                f"{self!r} is of alula.client, and {client!r} is not a client; an application that"
+                " serves is configured with rest() of alula.express"
+            )
+        client.connect(self)
+
+    def __repr__(self) -> str:
+        return f"the connection to {self.base}"
+
+    def service(self, name: str, *, methods: Iterable[str] = ()) -> RestService:
+        """Return a service there, to be registered: ``client.use(path, other.service(name))``.
+
+        Args:
+            name: Its path.
+            methods: Names of its custom methods.
+        """
+        service = self._service_class(self, name)
+        service.declare(methods)
+        return service
+
+    def bind(self, *, synchronous: bool) -> None:
+        """Serve a client of one kind.
+
+        Raises:
+            TypeError: It serves one of the other kind, or its library can not do that.
+        """
+        if self._driver is None:
+            self._driver = self._make_driver(synchronous)
+            self._synchronous = synchronous
+        elif self._synchronous is not synchronous:
+            raise TypeError(
+                f"{self!r} serves a client of the other kind already; asynchronous and synchronous"
+                " clients need one each"
+            )
+
+    async def call(self, name: str, method: str, id: Any, data: Any, params: Params) -> Any:
+        """Carry out a call, again where the options say so, and return its result.
+
+        Raises:
+            FrameworkError: What the server answers, or why there is no answer.
+            TypeError: Data, query or ``params.connection`` hold what can not be sent.
+            ValueError: The same.
+        """
+        if self._driver is None:
+            self.bind(synchronous=False)
+        driver: Any = self._driver
+        given = params.get("connection")
+        wish = self._wish(given) if given else self._usual_wish
+        request = request_for(f"{self.base}/{name}", method, id, data, params, self._headers)
+        began, attempt = time.monotonic(), 0
+        while True:
+            response: Response | None = None
+            try:
+                answer: Response = await driver.send(request, wish)
+                response = answer
+                return read_answer(request, answer)
+            except FrameworkError as error:
+                elapsed = time.monotonic() - began
+                retries = self.options.retries
+                delay = retries.delay(request.method, error, response, attempt, elapsed)
+                if delay is None:
+                    raise
+            await driver.sleep(delay)
+            attempt += 1
+
+    def _wish(self, given: Any) -> Wish:
+        options = self.options
+        if not isinstance(given, Mapping):
+            raise TypeError(f"params.connection is {given!r}; give a mapping")
+        more = dict(given)
+        more.pop("headers", None)
+        signal = more.pop("signal", None)
+        if signal is not None and not isinstance(signal, AbortSignal):
+            raise TypeError(
+                f"params.connection has the signal {signal!r}; give that of an AbortController"
+            )
+        timeout = more.pop("timeout", options.timeout)
+        _check_timeout(timeout)
+        return Wish(timeout, options.max_response_size, signal, more)
+
+    async def close(self) -> None:
+        """Close what was opened; the next call opens it again."""
+        if self._driver is not None:
+            await self._driver.close()
+
+
+def rest(base_url: str | None = None) -> Rest:
+    """Return a server, to be spoken to over HTTP.
+
+    Args:
+        base_url: The address below which its services are. With services at ``/api/v1/messages``,
+            the base ``https://host`` makes that the service ``api/v1/messages``, and
+            ``https://host/api/v1`` makes it ``messages``. In a browser None is the server that the
+            page came from, and a path is one there.
+
+    Raises:
+        ValueError: It is no such address.
+    """
+    given = base_url or ""
+    if in_browser() and not urlsplit(given).scheme:
+        given = f"{_origin_of_page()}/{given.lstrip('/')}"
+    parts = urlsplit(given)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(
+            f"rest({base_url!r}): outside a browser a base URL is needed, such as"
+            " http://localhost:3030 or https://host/api"
+        )
+    if parts.query or parts.fragment or parts.username is not None:
+        raise ValueError(
+            f"rest({parts.scheme}://{parts.hostname}...): a base URL has no query, no fragment and"
+            " no user; give credentials as headers"
+        )
+    return Rest(given.rstrip("/"))
+
+
+def _check_timeout(seconds: Any) -> None:
+    if seconds is not None and not (type(seconds) in {int, float} and 0 < seconds <= _LONGEST):
+        raise ValueError(
+            f"a timeout is a number of seconds up to {_LONGEST:,}, or None for no limit, not"
+            f" {seconds!r}"
+        )
+
+
+def _origin_of_page() -> str:
+    import js  # type: ignore[import-not-found]  # noqa: PLC0415  # in browsers alone
+
+    return str(js.location.origin)

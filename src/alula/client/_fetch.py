@@ -1,0 +1,171 @@
+"""Sending with a fetch function: the browser's, one of a user's own, or the standard library."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from alula.client._codec import Request, Response
+from alula.client._driving import (
+    AsyncDriver,
+    SyncDriver,
+    Wish,
+    connection_failed,
+    given_up,
+    too_large,
+)
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from alula.client._pool import ConnectionPool
+
+__all__ = [
+    "BrowserDriver",
+    "FetchFunctionDriver",
+    "SocketDriver",
+    "ThreadDriver",
+    "in_browser",
+]
+
+_THREADS: Final = 64
+
+
+def in_browser() -> bool:
+    """Tell whether this is Python in a browser."""
+    return sys.platform == "emscripten"
+
+
+class FetchFunctionDriver(AsyncDriver):
+    """Sends with an async function of the shape of ``pyodide.http.pyfetch``.
+
+    Args:
+        function: Called with the address and ``method``, ``headers``, ``body``; its answer has
+            ``status``, ``headers`` and ``await bytes()``.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    async def exchange(self, request: Request, wish: Wish) -> Response:
+        """Send a request and return the answer."""
+        given: dict[str, Any] = {"method": request.method, "headers": request.headers, **wish.more}
+        if request.body is not None:
+            given["body"] = request.body.decode()
+        try:
+            answer = await self._function(request.url, **given)
+            body = await answer.bytes()
+        except TimeoutError:  # which is an OSError
+            raise
+        except OSError as error:
+            failure = connection_failed(request, error)
+            raise failure from failure.__cause__
+        if len(body) > wish.limit:
+            raise too_large(request, wish.limit)
+        headers = {name.lower(): value for name, value in dict(answer.headers).items()}
+        return Response(answer.status, headers, bytes(body))
+
+
+class BrowserDriver(FetchFunctionDriver):
+    """Sends with the browser's own fetch function; giving a call up gives the request up."""
+
+    def __init__(self) -> None:
+        from js import AbortController  # type: ignore[import-not-found]  # noqa: PLC0415  # there
+        from pyodide.http import (  # type: ignore[import-not-found]  # noqa: PLC0415  # alone
+            pyfetch,
+        )
+
+        super().__init__(pyfetch)
+        self._new_controller: Callable[[], Any] = AbortController.new
+
+    async def exchange(self, request: Request, wish: Wish) -> Response:
+        """Send a request and return the answer."""
+        controller = self._new_controller()
+        more = {**wish.more, "signal": controller.signal}
+        try:
+            return await super().exchange(request, replace(wish, more=more))
+        except asyncio.CancelledError:
+            controller.abort()
+            raise
+
+
+class ThreadDriver(AsyncDriver):
+    """Sends with the standard library, in threads; giving a call up closes its connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: tuple[ConnectionPool, ThreadPoolExecutor] | None = None
+
+    async def exchange(self, request: Request, wish: Wish) -> Response:
+        """Send a request and return the answer."""
+        from alula.client._pool import Exchange  # noqa: PLC0415  # slow to load
+
+        _refuse_more(wish.more)
+        pool, threads = self._opened()
+        exchange = Exchange(pool, request, wish.timeout, wish.limit)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, exchange.run)
+        except asyncio.CancelledError:
+            exchange.abort()
+            raise
+
+    def _opened(self) -> tuple[ConnectionPool, ThreadPoolExecutor]:
+        if self._open is None:
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # slow to load
+
+            # A browser has no sockets.
+            from alula.client._pool import ConnectionPool  # noqa: PLC0415
+
+            self._open = ConnectionPool(), ThreadPoolExecutor(_THREADS, "alula-fetch")
+        return self._open
+
+    async def close(self) -> None:
+        """Close the idle connections and end the threads."""
+        await super().close()
+        if self._open is not None:
+            (pool, threads), self._open = self._open, None
+            threads.shutdown(wait=False)  # one may still be connecting for a call given up
+            pool.close()
+
+
+class SocketDriver(SyncDriver):
+    """Sends with the standard library, blocking."""
+
+    def __init__(self) -> None:
+        self._pool: ConnectionPool | None = None
+
+    async def send(self, request: Request, wish: Wish) -> Response:
+        """Send a request and return the answer; a signal closes its connection."""
+        from alula.client._pool import ConnectionPool, Exchange  # noqa: PLC0415  # slow to load
+
+        _refuse_more(wish.more)
+        if self._pool is None:
+            self._pool = ConnectionPool()
+        exchange = Exchange(self._pool, request, wish.timeout, wish.limit)
+        if wish.signal is None:
+            return exchange.run()
+        if wish.signal.aborted:
+            raise given_up(request)
+        forget = wish.signal.listen(exchange.abort)
+        try:
+            return exchange.run()
+        finally:
+            forget()
+
+    async def close(self) -> None:
+        """Close the idle connections."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+
+def _refuse_more(more: Mapping[str, Any]) -> None:
+    if more:
+        raise TypeError(
+            f"params.connection has {', '.join(more)}; the built-in fetch function knows headers,"
+            " timeout and signal"
+        )

@@ -1,0 +1,150 @@
+"""The synchronous client: the same calls, which block. It drives the asynchronous code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar, overload
+
+from alula.client._application import Client
+from alula.client._connection import Connection
+from alula.client._driving import finish
+from alula.client._sign_in import AuthenticationClient
+from alula.client._sync_service import SyncService
+from alula.client._typed import TypedSyncService
+
+__all__ = ["SyncClient", "create_sync_client"]
+
+T = TypeVar("T", bound=Mapping[str, Any])
+Listener = TypeVar("Listener", bound=Callable[..., Any])
+
+
+class SyncClient:
+    """Calls the services of a server, and waits for each answer; `Client` says more.
+
+    ``with`` closes it at the end. One client serves one thread at a time.
+
+    Attributes:
+        client: The client that it drives, for hooks by decorator: ``sync.client.before()``.
+    """
+
+    def __init__(self) -> None:
+        self.client = Client(synchronous=True)
+        self._services: dict[str, TypedSyncService[Any]] = {}
+
+    def __repr__(self) -> str:
+        return repr(self.client)
+
+    @property
+    def rest(self) -> Connection | None:
+        """The connection that it was configured with, None before that."""
+        return self.client.rest
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings by name."""
+        return self.client.settings
+
+    def configure(self, function: Callable[[Client], Any]) -> Self:
+        """Call ``function`` with the client (see `Client.configure`)."""
+        self.client.configure(function)
+        return self
+
+    def set(self, name: str, value: Any) -> Self:
+        """Set a setting."""
+        self.client.set(name, value)
+        return self
+
+    def get(self, name: str) -> Any:
+        """Return a setting, None where it was never set."""
+        return self.client.get(name)
+
+    def hooks(self, hooks: Any = None, /, **kinds: Any) -> Self:
+        """Register hooks for all services; they are plain functions."""
+        self.client.hooks(hooks, **kinds)
+        return self
+
+    def on(self, event: str, listener: Listener) -> Listener:
+        """Call ``listener`` whenever ``event`` is emitted."""
+        return self.client.on(event, listener)
+
+    def once(self, event: str, listener: Listener) -> Listener:
+        """Call ``listener`` the next time that ``event`` is emitted, and not again."""
+        return self.client.once(event, listener)
+
+    def off(self, event: str, listener: Callable[..., Any] | None = None) -> None:
+        """Stop calling one listener of an event, or all of them."""
+        self.client.off(event, listener)
+
+    def emit(self, event: str, *values: Any) -> bool:
+        """Call the listeners of an event with ``values``; tell whether there were any."""
+        return self.client.emit(event, *values)
+
+    @overload
+    def service(self, path: str, *, methods: Iterable[str] = ()) -> SyncService: ...
+    @overload
+    def service(
+        self, path: str, record: type[T], *, methods: Iterable[str] = ()
+    ) -> TypedSyncService[T]: ...
+    def service(
+        self, path: str, record: type[Any] | None = None, *, methods: Iterable[str] = ()
+    ) -> SyncService:
+        """Return a service of the server (see `Client.service`)."""
+        handle = self.client.service(path, record or dict, methods=methods)
+        if handle.path not in self._services:
+            self._services[handle.path] = TypedSyncService(handle)
+        return self._services[handle.path]
+
+    def use(
+        self,
+        path: str,
+        service: Any,
+        *,
+        methods: Iterable[str] | None = None,
+        events: Iterable[str] | None = None,
+    ) -> Self:
+        """Register a service of another server, or of this program (see `Client.use`)."""
+        self.client.use(path, service, methods=methods, events=events)
+        return self
+
+    @property
+    def authentication(self) -> AuthenticationClient:
+        """Who is signed in (see `Client.authentication`)."""
+        return self.client.authentication
+
+    def login(
+        self,
+        data: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        **proof: Any,
+    ) -> Any:
+        """Sign in (see `AuthenticationClient.login`)."""
+        return finish(self.client.login(data, params, **proof))
+
+    def re_authenticate(self, *, force: bool = False) -> Any:
+        """Sign in with the token that is stored."""
+        return finish(self.client.re_authenticate(force=force))
+
+    def logout(self) -> Any:
+        """Sign out."""
+        return finish(self.client.logout())
+
+    def close(self) -> None:
+        """Close connections; the client can be used again afterwards."""
+        finish(self.client.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def create_sync_client() -> SyncClient:
+    """Return a new client whose calls block; ``configure`` it with a connection."""
+    return SyncClient()

@@ -1,0 +1,133 @@
+"""The services of a synchronous client, as they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Unpack
+
+from alula._context import GivenParams
+from alula.client._driving import finish
+from alula.client._handles import ClientService, Given, Progress, RawQuery
+from alula.types import Id
+
+__all__ = ["SyncService"]
+
+
+class SyncService:
+    """A service of a synchronous client. Its hooks and listeners are plain functions.
+
+    Custom methods stand beside the standard ones.
+
+    Args:
+        handle: The service that it drives, for hooks by decorator: ``service.handle.before()``.
+    """
+
+    def __init__(self, handle: ClientService) -> None:
+        self.handle = handle
+
+    def __repr__(self) -> str:
+        return repr(self.handle)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "handle":
+            raise AttributeError(name)
+        if name in self.handle.methods:
+            return self._custom_method(name)
+        return getattr(self.handle, name)  # hooks, events, and the message for what is not there
+
+    def find(
+        self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+    ) -> Any:
+        """Return the records that the query selects: a list, or a page."""
+        return finish(self.handle.find(params, query=query, **given))
+
+    def get(
+        self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+    ) -> Any:
+        """Return one record. Raises `NotFound` where there is none."""
+        return finish(self.handle.get(id, params, query=query, **given))
+
+    def create(
+        self,
+        data: Any,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
+    ) -> Any:
+        """Create one record from a mapping, or several from a list of them; return them."""
+        return finish(self.handle.create(data, params, query=query, **given))
+
+    def update(
+        self,
+        id: Id,
+        data: Any,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
+    ) -> Any:
+        """Replace a record by ``data``; return it."""
+        return finish(self.handle.update(id, data, params, query=query, **given))
+
+    def patch(
+        self,
+        id: Id,
+        data: Any,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
+    ) -> Any:
+        """Merge ``data`` into a record, or with id None into all that the query selects."""
+        return finish(self.handle.patch(id, data, params, query=query, **given))
+
+    def remove(
+        self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+    ) -> Any:
+        """Remove a record, or with id None all that the query selects; return what was removed."""
+        return finish(self.handle.remove(id, params, query=query, **given))
+
+    def call(
+        self,
+        method: str,
+        id: Id = None,
+        data: Any = None,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
+    ) -> Any:
+        """Call any method by its name and return its result."""
+        return finish(self.handle.call(method, id, data, params, query=query, **given))
+
+    def iterate(
+        self,
+        query: Mapping[str, Any] | None = None,
+        params: Given = None,
+        *,
+        page_size: int | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Any]:
+        """Yield every record that a query selects, page after page (see `ClientService`)."""
+        records: Any = self.handle.iterate(query, params, page_size=page_size, progress=progress)
+        while True:
+            try:
+                record = finish(anext(records))
+            except StopAsyncIteration:
+                return
+            yield record
+
+    def _custom_method(self, name: str) -> Callable[..., Any]:
+        def method(
+            data: Any = None,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any:
+            return self.call(name, None, data, params, query=query, **given)
+
+        method.__name__, method.__qualname__ = name, f"SyncService.{name}"
+        method.__doc__ = f"Call the custom method `{name}` with ``(data, params)``."
+        return method

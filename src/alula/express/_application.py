@@ -1,0 +1,231 @@
+"""`express`: the core application and the web application as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Self, overload
+
+from alula._app import App
+from alula._routes import Match
+from alula._service import ServiceHandle
+from alula.express._classify import Kind, kind_of
+from alula.express._routing import Router, flatten
+from alula.express._service_route import ServiceRoute
+from alula.express._web import WebApplication
+from alula.hooks import HookTable
+
+__all__ = ["ExpressApplication", "express"]
+
+
+class ExpressApplication(WebApplication):
+    """An ASGI application with the interface of the `App` below it.
+
+    Args:
+        app: Holds services, hooks and settings.
+        existing: A Starlette or FastAPI application to extend.
+
+    Attributes:
+        app: The application below.
+        service_routes: The middleware around each service that has some.
+        transports: Names of what carries calls to the services, such as ``"rest"``. Plugins that
+            bring a transport add its name.
+    """
+
+    def __init__(self, app: App, existing: Any = None) -> None:
+        super().__init__(existing)
+        self.app = app
+        app.present_as(self)
+        self.transports: list[str] = []
+        self.settings = app.settings
+        self.service_routes: dict[ServiceHandle, ServiceRoute] = {}
+
+    def __repr__(self) -> str:
+        return f"express({self.app!r})"
+
+    @property
+    def debug(self) -> bool:
+        """Whether clients see the messages of unexpected errors: that of the application."""
+        return self.app.debug
+
+    @debug.setter
+    def debug(self, value: bool) -> None:
+        self.app.debug = value
+
+    def use(
+        self,
+        *items: Any,
+        methods: Iterable[str] | None = None,
+        events: Iterable[str] | None = None,
+    ) -> Self:
+        """Register a service at a path, or middleware.
+
+        ``use(path, service)``, ``use(path, before..., service, after...)``, ``use(middleware)``,
+        ``use(path, middleware)``, lists of middleware, routers, sub-applications, ASGI
+        applications.
+
+        Args:
+            items: A path where one comes first, and what is to stand there.
+            methods: As in `App.use`.
+            events: As in `App.use`.
+
+        Raises:
+            TypeError: Something is none of these; the message says what was found.
+            ValueError: The path is taken, or a listed method does not exist.
+        """
+        path = items[0] if items and isinstance(items[0], str) else None
+        rest = flatten(items if path is None else items[1:])
+        services = [at for at, item in enumerate(rest) if _is_service(item)]
+        if not services:
+            if methods is not None or events is not None:
+                raise TypeError("methods and events belong to a service; there is none here")
+            return super().use(*items)
+        if path is None or len(services) > 1:
+            found = ", ".join(repr(rest[at]) for at in services)
+            raise TypeError(
+                f"use() takes a path and one service, found {len(services)} ({found})"
+                f" {'without a path' if path is None else 'at one path'}: use(path, service)"
+            )
+        before, service, after = rest[: services[0]], rest[services[0]], rest[services[0] + 1 :]
+        route = ServiceRoute(before, after)
+        known = set(self.services)
+        self.app.use(path, service, methods=methods, events=events)
+        if before or after:
+            added = [self.services[name] for name in self.services.keys() - known]
+            self.service_routes.update(dict.fromkeys(added, route))
+        return self
+
+    # -- the interface of the application, delegated one by one ---------------------------------
+
+    @property
+    def services(self) -> dict[str, ServiceHandle]:
+        """Handles by path."""
+        return self.app.services
+
+    def service(self, path: str) -> ServiceHandle:
+        """Return the handle of a service (see `App.service`)."""
+        return self.app.service(path)
+
+    async def unuse(self, path: str) -> Any:
+        """Take a service away (see `App.unuse`)."""
+        self.service_routes.pop(self.service(path), None)
+        return await self.app.unuse(path)
+
+    def lookup(self, path: str) -> Match[ServiceHandle] | None:
+        """Return where a request path leads (see `App.lookup`)."""
+        return self.app.lookup(path)
+
+    def hooks(self, hooks: Any = None, /, **kinds: Any) -> Self:
+        """Register hooks around the methods of all services (see `App.hooks`)."""
+        self.app.hooks(hooks, **kinds)
+        return self
+
+    def around(self, *methods: str) -> Callable[[Any], Any]:
+        """Register an around hook for all services."""
+        return self.app.around(*methods)
+
+    def before(self, *methods: str) -> Callable[[Any], Any]:
+        """Register a before hook for all services."""
+        return self.app.before(*methods)
+
+    def after(self, *methods: str) -> Callable[[Any], Any]:
+        """Register an after hook for all services."""
+        return self.app.after(*methods)
+
+    def error(self, *methods: str) -> Callable[[Any], Any]:
+        """Register an error hook for all services."""
+        return self.app.error(*methods)
+
+    @property
+    def hook_table(self) -> HookTable:
+        """The hooks around the methods of all services."""
+        return self.app.hook_table
+
+    def on(self, event: str, listener: Any = None) -> Any:
+        """Listen to an event of the application."""
+        return self.app.on(event, listener)
+
+    def once(self, event: str, listener: Any = None) -> Any:
+        """Listen to an event of the application once."""
+        return self.app.once(event, listener)
+
+    async def drain(self) -> None:
+        """Wait until listeners that were begun have ended (see `App.drain`).
+
+        Readiness is `WebApplication.announce_shutdown`.
+        """
+        await self.app.drain()
+
+    def off(self, event: str, listener: Callable[..., Any] | None = None) -> None:
+        """Stop listening."""
+        self.app.off(event, listener)
+
+    def emit(self, event: str, *values: Any) -> bool:
+        """Emit an event of the application."""
+        return self.app.emit(event, *values)
+
+    def has_listeners(self, event: str) -> bool:
+        """Tell whether anybody listens to an event of the application."""
+        return self.app.has_listeners(event)
+
+    # -- start and stop ------------------------------------------------------------------------
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the set-up has finished, and the teardown not begun."""
+        return self.app.is_ready
+
+    async def setup(self, server: Any = None) -> Self:
+        """Set the services up (see `App.setup`)."""
+        await self.app.setup(server)
+        return self
+
+    async def teardown(self) -> Self:
+        """Close the servers that `listen` has started, and tear the services down.
+
+        Raises:
+            Exception: As `App.teardown`.
+        """
+        await super().teardown()
+        await self.app.teardown()
+        return self
+
+    async def _tear_down(self) -> None:
+        await self.app.teardown()
+
+    def _check_transport(self) -> None:
+        reachable = [path for path, handle in self.services.items() if handle.methods]
+        if reachable and not self.transports:
+            raise RuntimeError(
+                f"nothing carries calls to the services {', '.join(map(repr, reachable))}: write"
+                " app.configure(rest()), behind the body parsers. Services that only this program"
+                " calls are closed to the outside: app.use(path, service, methods=[])"
+            )
+
+
+@overload
+def express(app: None = None, existing_app: Any = None) -> WebApplication: ...
+@overload
+def express(app: App, existing_app: Any = None) -> ExpressApplication: ...
+def express(app: App | None = None, existing_app: Any = None) -> WebApplication:
+    """Make an application compatible with the web server, and add its interface.
+
+    Args:
+        app: The application. None gives a plain `WebApplication` without services.
+        existing_app: A Starlette or FastAPI application to extend. Its middleware sees every
+            request and its routes come first; it must not have served requests before.
+
+    Raises:
+        TypeError: ``app`` is no `App`, or ``existing_app`` no Starlette application.
+        RuntimeError: ``existing_app`` has served requests already.
+    """
+    if app is None:
+        web = WebApplication(existing_app)
+        web.debug = App().debug  # read from the environment by one rule
+        return web
+    if not isinstance(app, App):
+        raise TypeError(f"express(app): {app!r} is no alula.App; write express(App())")
+    return ExpressApplication(app, existing_app)
+
+
+def _is_service(item: Any) -> bool:
+    return isinstance(item, App) or (not isinstance(item, Router) and kind_of(item) is Kind.SERVICE)

@@ -1,0 +1,238 @@
+"""The request as middleware sees it. Nothing is parsed before someone reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from alula._context import Params
+from alula.errors import BadRequest
+from alula.express._headers import Headers
+from alula.express._negotiation import best_match
+from alula.types import UNSET
+
+__all__ = ["Request", "without_id"]
+
+_NO_PARAMS: dict[str, str] = {}
+_TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
+
+# Whether there is a body shows in the headers of HTTP/1 alone.
+_WITH_FRAMES = frozenset({"2", "3"})
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+_OF_BODY = frozenset({b"content-length", b"transfer-encoding"})
+
+
+class Request:
+    """One HTTP request; middleware may add attributes of its own.
+
+    Attributes:
+        app: The application that handles it, the sub-application while one does.
+        scope: The ASGI scope.
+        method: In upper case.
+        path: The path as it was sent (percent-encoded); below a mount, what follows its prefix.
+        base_url: The prefix that a mount took away.
+        original_url: Path and query string as they were sent.
+        body: What a body parser made of the body; `UNSET` before that.
+        params: Values of the route's placeholders.
+        user: Who is signed in.
+        request_id: What the middleware `request_id` has named it, None without that.
+    """
+
+    base_url: str = ""
+    body: Any = UNSET
+    params: Mapping[str, str] = _NO_PARAMS
+    user: Any = None
+    request_id: str | None = None
+    match: Any = None  # the service that the path leads to, while its own middleware runs
+    cancels_calls: bool = False  # whether its service calls end with the connection
+    ended_by: Any = None  # the middleware that neither answered nor went on, for the message
+    _headers: Headers | None = None
+    _framework: Params | None = None
+    _query: dict[str, Any] | None = None
+    _has_body: bool | None = None
+    _hides_id: bool = False
+    _root: str = ""  # where the whole application is mounted in another
+
+    def __init__(self, app: Any, scope: dict[str, Any], receive: Callable[[], Any]) -> None:
+        self.app = app
+        self.scope = scope
+        self.receive = receive
+        self.method: str = scope["method"]
+        path: str = scope["path"]
+        raw: bytes | None = scope.get("raw_path")
+        if raw is None:
+            path = path.replace("%", "%25")
+        elif b"%" in raw:
+            path = raw.decode("latin-1")
+        self.path = path
+        if scope.get("root_path"):
+            self._leave_root(scope["root_path"].rstrip("/"))
+
+    def _leave_root(self, root: str) -> None:
+        path = self.path
+        for prefix in (root, quote(root)):
+            if path == prefix or path.startswith(prefix + "/"):
+                self._root, self.path = prefix, path[len(prefix) :] or "/"
+                return
+
+    def __repr__(self) -> str:
+        # Without the query string, which may hold secrets; a repr ends up in logs.
+        return f"<Request {self.method} {self.shown_path}>"
+
+    @property
+    def url(self) -> str:
+        """Path and query string; below a mount, what follows its prefix."""
+        query = self.scope["query_string"]
+        return f"{self.path}?{query.decode('latin-1')}" if query else self.path
+
+    @property
+    def shown_url(self) -> str:
+        """As `url`, without the value of an ``access_token``: for messages, which get logged."""
+        return _TOKEN.sub(r"\1...", self.url)
+
+    @property
+    def shown_path(self) -> str:
+        """The path for logs: without the id, where that of a service is a secret."""
+        path = self.base_url + self.path
+        return without_id(path) if self.hides_id else path
+
+    @property
+    def hides_id(self) -> bool:
+        """Whether the path ends with an id that is a secret, by the service that it leads to."""
+        if not self._hides_id:
+            lookup = getattr(self.app, "lookup", None)
+            found = None if lookup is None else lookup(self.path)
+            # Kept: the log of an outer application does not know the services of this one.
+            self._hides_id = found is not None and found.id is not None and found.value.secret_ids
+        return self._hides_id
+
+    @property
+    def original_url(self) -> str:
+        """Path and query string as they were sent."""
+        return self._root + self.base_url + self.url
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """The query string as a mapping, by the application's query parser.
+
+        Raises:
+            BadRequest: It is over the limits.
+        """
+        if (query := self._query) is None:
+            raw = self.scope["query_string"].decode("latin-1")
+            query = self._query = self.app.query_parser(raw) if raw else {}
+        return query
+
+    @query.setter
+    def query(self, value: dict[str, Any]) -> None:
+        self._query = value
+
+    @property
+    def headers(self) -> Headers:
+        """The headers; look-ups take any case."""
+        headers = self._headers
+        if headers is None:
+            headers = self._headers = Headers(self.scope["headers"])
+        return headers
+
+    @property
+    def framework(self) -> Params:
+        """Params for the service call: properties set here arrive in its ``params``."""
+        if self._framework is None:
+            # Without a query: the client's is read when a service is called.
+            self._framework = Params.adopt({"provider": "rest", "headers": self.headers})
+        return self._framework
+
+    @framework.setter
+    def framework(self, _: object) -> None:
+        raise AttributeError(
+            "req.framework is not replaced as a whole, since other middleware keeps things there;"
+            " set one property: req.framework.tenant = ..."
+        )
+
+    @property
+    def authentication(self) -> Mapping[str, Any] | None:
+        """What the caller sent as proof; the same as ``framework.authentication``."""
+        return None if self._framework is None else self._framework.authentication
+
+    @authentication.setter
+    def authentication(self, value: Mapping[str, Any] | None) -> None:
+        self.framework.authentication = value
+
+    @property
+    def ip(self) -> str | None:
+        """Address of the peer, None where the server does not know it."""
+        client = self.scope.get("client")
+        return client[0] if client else None
+
+    @property
+    def protocol(self) -> str:
+        """``http`` or ``https``."""
+        return str(self.scope.get("scheme", "http"))
+
+    def get(self, name: str) -> str | None:
+        """Return a header's value, None where it was not sent."""
+        return self.headers.get(name)
+
+    def accepts(self, *types: str) -> str | None:
+        """Return the one of these media types that the client likes best, None for none.
+
+        Args:
+            types: ``"application/json"``, or short: ``"json"``, ``"html"``, ``"text"``.
+        """
+        return best_match(self.headers.get("accept"), types)
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the request comes with a body, which may turn out to be empty."""
+        known = self._has_body
+        if known is None:
+            scope = self.scope
+            known = scope.get("http_version") in _WITH_FRAMES and self.method not in _WITHOUT_BODY
+            for name, value in scope["headers"]:
+                if name in _OF_BODY:
+                    known = value != b"0"
+                    break
+            self._has_body = known
+        return known
+
+    async def receive_part(self) -> tuple[bytes, bool]:
+        """Return the next part of the body, and whether there are more.
+
+        Raises:
+            BadRequest: The client went away before the end.
+        """
+        message = await self.receive()
+        if message["type"] == "http.disconnect":
+            raise BadRequest("The connection was closed before the whole body had arrived")
+        return message.get("body", b""), message.get("more_body", False)
+
+    async def has_content(self) -> bool:
+        """Tell whether a body has any bytes; what was read stays readable.
+
+        Raises:
+            BadRequest: The client went away before the first of them.
+        """
+        body, more = await self.receive_part()
+        while more and not body:
+            body, more = await self.receive_part()
+        self.replay(body, more)
+        return bool(body)
+
+    def replay(self, body: bytes, more: bool = False) -> None:
+        """Let those who read the body later get these bytes first."""
+        receive, parts = self.receive, [body]
+
+        async def again() -> Any:
+            if parts:
+                return {"type": "http.request", "body": parts.pop(), "more_body": more}
+            return await receive()
+
+        self.receive = again
+
+
+def without_id(path: str) -> str:
+    """Return the path of a record with dots in the place of its id."""
+    return f"{path.rstrip('/').rpartition('/')[0]}/..."

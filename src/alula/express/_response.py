@@ -1,0 +1,353 @@
+"""The response: plain calls say what to answer, and the whole is sent when the middleware is done.
+
+Nothing leaves before the last middleware has returned, so each of them may still look at the
+answer and change its headers. The answer is itself an ASGI application: what wraps ASGI
+applications (compression, CORS) can wrap it, and another ASGI application can take its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
+from functools import lru_cache
+from typing import Any, Final, Self, TypeAlias
+from urllib.parse import quote
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+
+from alula._context import HookContext
+from alula.errors import NotAcceptable
+from alula.express._encoding import dumps
+from alula.express._negotiation import media_type
+from alula.express._request import Request
+
+__all__ = ["ASGIApp", "Response"]
+
+ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+
+_Stream: TypeAlias = AsyncIterable[bytes | str]
+
+_JSON: Final = "application/json; charset=utf-8"
+_TEXT: Final = "text/plain; charset=utf-8"
+_HTML: Final = "text/html; charset=utf-8"
+_FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_STATUSES: Final = range(200, 600)
+_WITHOUT_BODY: Final = frozenset({204, 304})
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_PARTS_AT_ONCE: Final = 16
+_LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
+
+# The headers of nearly every answer of a service, encoded once as a whole, and single ones.
+_OF_RESULTS: Final = {"vary": "Accept", "content-type": _JSON}
+_RAW_OF_RESULTS: Final = ((b"vary", b"Accept"), (b"content-type", _JSON.encode()))
+_COMMON: Final = {
+    pair: (pair[0].encode(), pair[1].encode())
+    for pair in (
+        ("content-type", _JSON),
+        ("content-type", _HTML),
+        ("content-type", _TEXT),
+        ("vary", "Accept"),
+    )
+}
+
+# Of these there may be several; none takes the place of another.
+_ADDED: Final = frozenset({b"set-cookie", b"vary"})
+
+# Headers of a body; they go with it when an error takes its place.
+_OF_BODY: Final = (
+    "accept-ranges",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-range",
+    "content-type",
+    "etag",
+    "expires",
+    "last-modified",
+)
+
+
+class Response:
+    """What is going to be answered.
+
+    Attributes:
+        status_code: The status.
+        data: In middleware after a service: what the formatter will send.
+        hook: In middleware after a service: the hook context of the call.
+        headers_sent: Whether an answer was given; further ones are errors.
+    """
+
+    status_code: int = 200
+    data: Any = None
+    hook: HookContext | None = None
+    is_probe: bool = False  # an answer to a health probe, of which logs would be full
+    headers_sent: bool = False
+    _body: bytes | _Stream = b""
+    _app: ASGIApp | None = None
+    _wrappers: tuple[Callable[[ASGIApp], ASGIApp], ...] = ()
+
+    def __init__(self, req: Request) -> None:
+        self.req = req
+        self._headers: dict[str, str | list[str]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Response {self.status_code}{' answered' if self.headers_sent else ''}>"
+
+    # -- what middleware calls -----------------------------------------------------------------
+
+    def status(self, code: int) -> Self:
+        """Set the status; returns the response, so that ``res.status(404).json(...)`` works."""
+        self.status_code = code
+        return self
+
+    def set(self, name: str, value: str | int | list[str]) -> Self:
+        """Set a header, a list for several of one name.
+
+        Raises:
+            ValueError: Name or value hold what a header can not carry, such as a line break.
+        """
+        if isinstance(value, list | tuple):
+            kept: str | list[str] = [_checked(name, item) for item in value]
+        else:
+            kept = _checked(name, value)
+        self._headers[name.lower()] = kept
+        return self
+
+    def get(self, name: str) -> str | list[str] | None:
+        """Return a header that was set, None where it was not."""
+        return self._headers.get(name.lower())
+
+    def remove(self, name: str) -> Self:
+        """Take a header away."""
+        self._headers.pop(name.lower(), None)
+        return self
+
+    def type(self, name: str) -> Self:
+        """Set the content type: ``text/csv``, or short ``json``, ``html``, ``text``.
+
+        Raises:
+            ValueError: It is a short name that is not known.
+        """
+        full = media_type(name)
+        if full.startswith("text/") or full == "application/json":
+            full = full if ";" in full else f"{full}; charset=utf-8"
+        return self.set("content-type", full)
+
+    def vary(self, name: str) -> Self:
+        """Add a name to the header ``Vary``.
+
+        Raises:
+            ValueError: It is no name of a header.
+        """
+        if not _is_name(name):
+            raise ValueError(f"{name!r} is no name of a header")
+        old = self._headers.get("vary")
+        if old is None:
+            self._headers["vary"] = name
+            return self
+        names = old if isinstance(old, str) else ", ".join(old)
+        if name.lower() not in {known.strip() for known in names.lower().split(",")}:
+            self._headers["vary"] = f"{names}, {name}"
+        return self
+
+    def json(self, value: Any) -> None:
+        """Answer a value as JSON.
+
+        Raises:
+            TypeError: It has no JSON form.
+        """
+        self._answer(dumps(value), _JSON)
+
+    def send(self, body: str | bytes | _Stream | Any) -> None:
+        """Answer text (as HTML where no type was set), bytes, a stream of both, or JSON."""
+        if isinstance(body, str):
+            self._answer(body.encode(), _HTML)
+        elif isinstance(body, bytes | bytearray | memoryview):
+            self._answer(bytes(body), "application/octet-stream")
+        elif isinstance(body, AsyncIterable):
+            self._answer(body, "application/octet-stream")
+        else:
+            self.json(body)
+
+    def redirect(self, url: str, status: int = 302) -> None:
+        """Send the client to another address."""
+        location = quote(url, safe=_LOCATION_SAFE)
+        self.status(status).set("location", location).set("content-type", _TEXT)
+        self._answer(f"See {location}".encode(), None)
+
+    def format(self, handlers: Mapping[str, Callable[..., Any]]) -> Any:
+        """Call the handler of the media type that the client likes best; set that content type.
+
+        Args:
+            handlers: Media type to a function of no arguments, or of ``(req, res)``. The first
+                serves clients that name none. ``default`` serves those that accept nothing else.
+
+        Returns:
+            What the handler returns, so that an asynchronous one can be awaited.
+
+        Raises:
+            NotAcceptable: There is none that the client accepts, and no ``default``.
+            ValueError: One of the types is a short name that is not known.
+        """
+        self.vary("Accept")
+        offered = [name for name in handlers if name != "default"]
+        name = self.req.accepts(*offered)
+        if name is None and "default" not in handlers:
+            raise NotAcceptable(f"Not Acceptable; this resource comes as {', '.join(offered)}")
+        if name is not None:
+            self.type(name)
+        handler = handlers[name or "default"]
+        parameters = inspect.signature(handler).parameters.values()
+        takes = [p for p in parameters if p.kind in _POSITIONAL and p.default is p.empty]
+        return handler(*(self.req, self)[: len(takes)])
+
+    def end(self, body: str | bytes = b"") -> None:
+        """Answer with what was set so far, and a body if one is given."""
+        self._answer(body.encode() if isinstance(body, str) else body, None)
+
+    # -- what Alula's own middleware calls -----------------------------------------------------
+
+    def send_result(self, value: Any) -> None:
+        """Answer what a service returned as JSON; with no body where the status says so.
+
+        Raises:
+            TypeError: It has no JSON form.
+        """
+        body = b"" if self.status_code == 204 else dumps(value)
+        if not self._headers and not self.headers_sent and self.status_code in _STATUSES:
+            self._headers, self._body, self.headers_sent = {**_OF_RESULTS}, body, True
+        else:
+            self.vary("Accept")
+            self._headers["content-type"] = _JSON
+            self._answer(body, None)
+
+    def delegate(self, app: ASGIApp) -> None:
+        """Let an ASGI application give the answer; headers that were set are added to its own."""
+        self._answer(b"", None)
+        self._app = app
+
+    def wrap(self, wrapper: Callable[[ASGIApp], ASGIApp]) -> None:
+        """Put an ASGI middleware around the answer, whoever gives it; the first is outermost."""
+        self._wrappers = (wrapper, *self._wrappers)
+
+    def reset(self) -> Self:
+        """Forget the answer, and the headers of its body, for an error that came after it."""
+        self.headers_sent, self._body, self._app = False, b"", None
+        for name in _OF_BODY:
+            self._headers.pop(name, None)
+        return self
+
+    def finish(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+        """Send the answer."""
+        if not self._wrappers:
+            return self._send(scope, receive, send)
+        answer: ASGIApp = self._send
+        for wrapper in self._wrappers:
+            answer = wrapper(answer)
+        return answer(scope, receive, send)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _answer(self, body: bytes | _Stream, content_type: str | None) -> None:
+        if self.headers_sent:
+            raise RuntimeError(
+                f"{self.req!r} was answered already; a middleware that answers must not call"
+                " next() as well, and must answer once"
+            )
+        if self.status_code not in _STATUSES:
+            raise ValueError(f"the status {self.status_code!r} can not be sent; it is 200 to 599")
+        self.headers_sent = True
+        self._body = body
+        if content_type is not None and "content-type" not in self._headers:
+            self._headers["content-type"] = content_type
+
+    async def _send(self, scope: Any, receive: Any, send: Any) -> None:
+        if self._app is not None:
+            await self._app(scope, receive, self._with_headers(send))
+            return
+        body, status, headers = self._body, self.status_code, self._headers
+        if status in _WITHOUT_BODY:
+            headers.pop("content-type", None)
+            headers.pop("content-length", None)
+            body, raw = b"", self._raw_headers()
+        elif isinstance(body, bytes) and headers == _OF_RESULTS:
+            raw = [*_RAW_OF_RESULTS, (b"content-length", b"%d" % len(body))]
+        elif isinstance(body, bytes):
+            if "content-length" in headers and (body or scope["method"] != "HEAD"):
+                del headers["content-length"]  # who set it may have been wrong
+            raw = self._raw_headers()
+            if "content-length" not in headers:
+                raw.append((b"content-length", b"%d" % len(body)))
+        elif scope["method"] == "HEAD":
+            body, raw = b"", self._raw_headers()
+        else:
+            await self._stream(body, scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _stream(self, body: _Stream, scope: Any, receive: Any, send: Any) -> None:
+        async with aclosing(_parts_of(body)) as parts:
+            stream = StreamingResponse(parts)
+            stream.status_code, stream.raw_headers = self.status_code, self._raw_headers()
+            with suppress(ClientDisconnect):  # nobody is left who could be told
+                await stream(scope, receive, send)
+
+    def _raw_headers(self) -> list[tuple[bytes, bytes]]:
+        raw: list[tuple[bytes, bytes]] = []
+        for name, value in self._headers.items():
+            if isinstance(value, str):
+                raw.append(_COMMON.get((name, value)) or (name.encode(), value.encode("latin-1")))
+            else:
+                raw.extend((name.encode(), text.encode("latin-1")) for text in value)
+        return raw
+
+    def _with_headers(self, send: Any) -> Any:
+        async def add(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                own = {name.lower() for name, _ in message["headers"]} - _ADDED
+                added = [pair for pair in self._raw_headers() if pair[0] not in own]
+                message = {**message, "headers": [*message["headers"], *added]}
+            await send(message)
+
+        return add
+
+
+@lru_cache(maxsize=256)
+def _is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
+def _checked(name: str, value: Any) -> str:
+    """Return the text of a header; numbers are written out."""
+    text = str(value) if isinstance(value, int) else value
+    if not isinstance(text, str):
+        raise TypeError(f"the header {name!r} takes text or a number, not {value!r}")
+    if _FORBIDDEN.search(text) or not _is_name(name):
+        raise ValueError(f"the header {name!r} can not be sent with the value {text!r}")
+    return text
+
+
+async def _parts_of(body: _Stream) -> AsyncGenerator[bytes | str, None]:
+    """Yield the parts of a stream, and close it when nobody wants more of them."""
+    count = 0
+    try:
+        async for part in body:
+            yield part
+            count += 1
+            if count % _PARTS_AT_ONCE == 0:
+                # Once the client has gone, sending waits for nothing: a stream that waits for
+                # nothing itself would hold the event loop, and never hear that it is cancelled.
+                await asyncio.sleep(0)
+    except OSError as error:
+        # As it is, it would be taken for a client that went away.
+        raise RuntimeError("the stream of an answer failed") from error
+    finally:
+        if isinstance(body, AsyncGenerator):
+            await body.aclose()

@@ -1,0 +1,246 @@
+"""What each operator asks of one value, as MongoDB means it.
+
+What holds in this file:
+
+- A test is made once for a query, and then called with one value as it stands, or with `MISSING`.
+  What a list or a dotted name means for a test is no matter of this file (see ``match.py``).
+- Values of different types are never equal, and never less or greater than each other.
+- A value that an opened operator can make nothing of is a `BadRequest` when the test is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import date
+from operator import ge, gt, le, lt
+from typing import Any
+
+from alula.errors import BadRequest
+from alula.query._compare import (
+    ARRAY,
+    ARRAYS,
+    DATE,
+    FLAT,
+    MISSING,
+    OBJECT,
+    OTHER,
+    is_finite,
+    is_nan,
+    is_number,
+    sort_key,
+    trimmed,
+)
+
+__all__ = ["VALUE_TESTS", "Test", "pattern_of", "truth_of"]
+
+Test = Callable[[Any], bool]
+
+
+def _never(_value: Any) -> bool:
+    return False
+
+
+def _equal(wanted: Any) -> Test:
+    if wanted is None:
+        return lambda value: value is None or value is MISSING
+    if isinstance(wanted, bool):
+        return lambda value: value is wanted
+    if is_number(wanted):
+        if is_nan(wanted):
+            return lambda value: is_number(value) and is_nan(value)
+        return lambda value: value == wanted and value.__class__ is not bool
+    if isinstance(wanted, re.Pattern):
+        if not isinstance(wanted.pattern, str):
+            raise BadRequest(
+                "Invalid query: a pattern of bytes matches no text; compile one of text"
+            )
+        matches = _matches(wanted)
+        return lambda value: value == wanted or matches(value)
+    key = sort_key(wanted)
+    if key[0] in (OBJECT, ARRAY):
+        return _same_container(wanted, key)
+    if key[0] == DATE:
+        return lambda value: isinstance(value, date) and sort_key(value) == key
+    return lambda value: bool(value == wanted)
+
+
+def _same_container(wanted: Any, key: tuple[int, Any]) -> Test:
+    """Return the test for being equal to an object or a list; one of another size is not read."""
+    kind: Any = Mapping if key[0] == OBJECT else ARRAYS
+    size = len(wanted)
+
+    def equals(value: Any) -> bool:
+        if not isinstance(value, kind) or len(value) != size:
+            return False
+        for inner in value.values() if kind is Mapping else value:
+            if inner.__class__ not in FLAT:  # it may be far larger than what it is compared to
+                value = trimmed(value, wanted)
+                break
+        return sort_key(value) == key
+
+    return equals
+
+
+def _among(wanted: list[Any]) -> Test:
+    """Return the test of ``$in``: one look where all that is wanted is strings or numbers."""
+    if all(isinstance(item, str) for item in wanted):
+        strings = frozenset(wanted)
+        return lambda value: isinstance(value, str) and value in strings
+    if all(is_number(item) and not is_nan(item) for item in wanted):
+        numbers = frozenset(wanted)
+        return lambda value: is_number(value) and value in numbers
+    tests = [_equal(item) for item in wanted]
+
+    def among(value: Any) -> bool:
+        return any(test(value) for test in tests)
+
+    return among
+
+
+def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
+    """Return what makes the tests of one of ``$lt``, ``$lte``, ``$gt`` and ``$gte``."""
+    with_equal = compare in (le, ge)
+
+    def make(bound: Any) -> Test:
+        if isinstance(bound, re.Pattern):
+            raise BadRequest("Invalid query: a pattern has no order; compare with a value")
+        if is_number(bound):
+            return _number_range(compare, bound, with_equal=with_equal)
+        if isinstance(bound, str):
+            return lambda value: isinstance(value, str) and compare(value, bound)
+        if bound is None:
+            return _equal(None) if with_equal else _never
+        kind, payload = sort_key(bound)
+        if kind == OTHER:
+            return _own_range(compare, bound)
+
+        def in_range(value: Any) -> bool:
+            found_kind, found = sort_key(trimmed(value, bound))
+            return found_kind == kind and compare(found, payload)
+
+        return in_range
+
+    return make
+
+
+def _number_range(compare: Callable[[Any, Any], bool], bound: Any, *, with_equal: bool) -> Test:
+    """Return the test against a number; NaN is neither less nor greater than any."""
+    if is_nan(bound):
+        return _equal(bound) if with_equal else _never
+
+    def in_range(value: Any) -> bool:
+        if value.__class__ is not int and (not is_number(value) or is_nan(value)):
+            return False
+        return compare(value, bound)
+
+    return in_range
+
+
+def _own_range(compare: Callable[[Any, Any], bool], bound: Any) -> Test:
+    """Return the test for a type with an order of its own, such as an ObjectId."""
+
+    def in_range(value: Any) -> bool:
+        try:
+            return type(value) is type(bound) and bool(compare(value, bound))
+        except TypeError:
+            return False
+
+    return in_range
+
+
+def _exists(_wanted: Any) -> Test:
+    return lambda value: value is not MISSING
+
+
+def truth_of(value: Any) -> bool:
+    """Return what the value of ``$exists`` says; over REST it is a string.
+
+    Raises:
+        BadRequest: It says neither.
+    """
+    if isinstance(value, str):
+        if value in ("true", "1"):
+            return True
+        if value in ("false", "0"):
+            return False
+    elif value is None or isinstance(value, (bool, int, float)):
+        return bool(value)
+    raise BadRequest("Invalid value for $exists: expected true or false")
+
+
+def _has_size(wanted: Any) -> Test:
+    size = _number("$size", wanted)
+    if size < 0 or size % 1:
+        raise BadRequest("Invalid value for $size: expected a whole number, 0 or more")
+    return lambda value: isinstance(value, ARRAYS) and len(value) == size
+
+
+def _has_remainder(wanted: Any) -> Test:
+    if not isinstance(wanted, list) or len(wanted) != 2:
+        raise BadRequest("Invalid value for $mod: expected a list of divisor and remainder")
+    divisor, remainder = (int(_number("$mod", item)) for item in wanted)
+    if divisor == 0:
+        raise BadRequest("Invalid value for $mod: the divisor can not be 0")
+
+    def has_remainder(value: Any) -> bool:
+        if not is_number(value) or not is_finite(value):
+            return False
+        whole = int(value)
+        rest = abs(whole) % abs(divisor)
+        return (-rest if whole < 0 else rest) == remainder  # the sign is that of the value
+
+    return has_remainder
+
+
+def _number(name: str, value: Any) -> Any:
+    """Return the number that a value is; over REST it is a string of digits."""
+    if isinstance(value, str) and re.fullmatch("-?[0-9]{1,18}", value):
+        return int(value)
+    if is_number(value) and is_finite(value):
+        return value
+    raise BadRequest(f"Invalid value for {name}: expected a number")
+
+
+def _matches(pattern: re.Pattern[str]) -> Test:
+    search = pattern.search
+    return lambda value: isinstance(value, str) and search(value) is not None
+
+
+_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
+
+
+def pattern_of(given: Any, options: Any) -> re.Pattern[str]:
+    """Return the compiled pattern of ``$regex`` with its ``$options``.
+
+    Raises:
+        BadRequest: One of them is not in order.
+    """
+    if not isinstance(options, str) or not set(options) <= _FLAGS.keys():
+        raise BadRequest("Invalid value for $options: expected letters out of i, m, s and x")
+    flags = 0
+    for letter in options:
+        flags |= _FLAGS[letter]
+    if isinstance(given, re.Pattern):
+        given, flags = given.pattern, flags | given.flags
+    if not isinstance(given, str):
+        raise BadRequest("Invalid value for $regex: expected a string")
+    try:
+        return re.compile(given, flags)
+    except (re.error, RecursionError, OverflowError, ValueError, FutureWarning) as error:
+        raise BadRequest(f"Invalid value for $regex: {error}") from error
+
+
+VALUE_TESTS: dict[str, Callable[[Any], Test]] = {
+    "$eq": _equal,
+    "$in": _among,
+    "$lt": _range(lt),
+    "$lte": _range(le),
+    "$gt": _range(gt),
+    "$gte": _range(ge),
+    "$exists": _exists,
+    "$size": _has_size,
+    "$mod": _has_remainder,
+    "$regex": _matches,
+}
+"""What makes the test of an operator from its value."""

@@ -1,0 +1,175 @@
+"""What the rules have in common: the adapter under test, how it is called, what it can not do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
+
+import pytest
+
+from alula._app import App
+from alula.types import Id, Record
+
+__all__ = ["CREW", "FEATURES", "Make", "Rules", "Subject", "feature", "names", "seeded"]
+
+CREW: Final[tuple[Record, ...]] = (
+    {"name": "Ada", "age": 36},
+    {"name": "Bela", "age": 25},
+    {"name": "Cleo", "age": 19},
+)
+"""The records that most tests begin with."""
+
+FEATURES: Final[Mapping[str, str]] = {
+    "atomic create": "a list of which one record can not be stored stores none",
+    "dotted names": "a name with dots leads into objects",
+    "id property": "the option `id` names the property that holds the id",
+    "lists": "a list in a record meets a test if one of its elements does",
+    "mixed types": "values of different types are never equal, and have an order of their own",
+    "nothing is null": "a field that a record lacks is the same as null",
+    "own ids": "a new record may bring its id, and two can not have the same",
+    "parts": "a name with dots in $select keeps a part of an object",
+}
+"""What a store may declare in `unsupported`, and what it means."""
+
+
+class Subject:
+    """The adapter under test, called directly or through the handle of an application.
+
+    Every method takes the query first, and further params as keywords.
+    """
+
+    def __init__(self, adapter: Any, access: str) -> None:
+        self.adapter = adapter
+        self.id: str = adapter.id
+        in_app = access == "app"
+        self._target = App().use("records", adapter).service("records") if in_app else adapter
+
+    async def find(self, query: Any = None, **params: Any) -> Any:
+        """Call `find`."""
+        return await self._target.find({"query": query, **params})
+
+    async def get(self, id: Id, query: Any = None, **params: Any) -> Any:
+        """Call `get`."""
+        return await self._target.get(id, {"query": query, **params})
+
+    async def create(self, data: Any, query: Any = None, **params: Any) -> Any:
+        """Call `create`."""
+        return await self._target.create(data, {"query": query, **params})
+
+    async def update(self, id: Id, data: Any, query: Any = None, **params: Any) -> Any:
+        """Call `update`."""
+        return await self._target.update(id, data, {"query": query, **params})
+
+    async def patch(self, id: Id, data: Any, query: Any = None, **params: Any) -> Any:
+        """Call `patch`."""
+        return await self._target.patch(id, data, {"query": query, **params})
+
+    async def remove(self, id: Id, query: Any = None, **params: Any) -> Any:
+        """Call `remove`."""
+        return await self._target.remove(id, {"query": query, **params})
+
+    async def bare(self, method: str, *arguments: Any) -> Any:
+        """Call a method with exactly these arguments."""
+        return await getattr(self._target, method)(*arguments)
+
+    async def with_id(self, method: str, id: Id, query: Any = None, **params: Any) -> Any:
+        """Call one of the methods that take an id; with data where it takes data."""
+        data = [{"name": "Eve"}] if method in {"update", "patch"} else []
+        return await self.bare(method, id, *data, {"query": query, **params})
+
+    async def all(self) -> list[Record]:
+        """Return all records, whatever the options of the service are."""
+        records: list[Record] = await self.find(paginate=False)
+        return records
+
+
+class Make(Protocol):
+    """The fixture ``make``: a new, empty service with the options given."""
+
+    async def __call__(self, **options: Any) -> Subject:
+        """Return the service, ready to be called."""
+        ...
+
+
+class Rules:
+    """What a class of rules works with, and what the author of an adapter defines.
+
+    Attributes:
+        unsupported: What the store can not do: a name out of `FEATURES`, and the reason.
+        missing_ids: Ids that no record has; a store in which an id has a certain form lists some
+            of that form and some of another.
+    """
+
+    unsupported: ClassVar[Mapping[str, str]] = {}
+    missing_ids: ClassVar[Sequence[Id]] = ("568225fbfe21222432e836ff", 123456789)
+
+    async def make_service(self, **options: Any) -> Any:
+        """Return a new, empty service. To be defined by the author of the adapter.
+
+        Args:
+            options: Options of the adapter: ``id``, ``paginate``, ``multi``, ``events``.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} defines `async def make_service(self, **options)`,"
+            " which returns a new, empty service"
+        )
+
+    def own_id(self, number: int) -> Id:
+        """Return an id that a new record may bring, another one for each number."""
+        return f"own-{number}"
+
+    def id_in_url(self, id: Id) -> str:
+        """Return an id in the form in which a URL carries it."""
+        return str(id)
+
+    async def subject(self, access: str, **options: Any) -> Subject:
+        """Return a new service, to be called directly or by way of an ``"app"``."""
+        return Subject(await self.make_service(**options), access)
+
+    @pytest.fixture(params=["adapter", "app"])
+    def make(self, request: pytest.FixtureRequest) -> Make:
+        """Return the function by which tests get a service."""
+        # A plain fixture: every plugin that runs coroutines understands it.
+        return lambda **options: self.subject(request.param, **options)
+
+
+Test: TypeAlias = Callable[..., Awaitable[None]]
+
+
+def feature(name: str) -> Callable[[Test], Test]:
+    """Mark the test of a feature that a store may lack.
+
+    Where it is declared in `Rules.unsupported`, the test has to fail: a declaration that is no
+    longer true is an error like any other.
+    """
+
+    def decorate(test: Test) -> Test:
+        @wraps(test)
+        async def run(self: Rules, *args: Any, **kwargs: Any) -> None:
+            reason = self.unsupported.get(name)
+            if reason is None:
+                await test(self, *args, **kwargs)
+                return
+            try:
+                await test(self, *args, **kwargs)
+            except (Exception, pytest.fail.Exception):  # noqa: BLE001  # however it shows
+                pytest.xfail(f"{name}: {reason}")
+            pytest.fail(f"`unsupported` declares {name!r}, but the store has it: take it out")
+
+        return run
+
+    return decorate
+
+
+async def seeded(make: Make, records: Iterable[Record] = CREW, **options: Any) -> Subject:
+    """Return a new service that holds these records, created one after the other."""
+    subject = await make(**options)
+    for record in records:
+        await subject.create(dict(record))
+    return subject
+
+
+def names(records: Iterable[Record]) -> list[str]:
+    """Return the names in records, in their order."""
+    return [record["name"] for record in records]
