@@ -28,6 +28,9 @@ class AiohttpDriver(AsyncDriver):
 
     Args:
         session: One of the user's own, which stays open; None makes one when it is needed.
+
+    Raises:
+        TypeError: ``session`` is not an ``aiohttp.ClientSession``.
     """
 
     def __init__(self, session: Any = None) -> None:

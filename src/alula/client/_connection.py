@@ -109,6 +109,8 @@ class Rest:
             options: ``headers``, ``timeout``, ``max_response_size``, ``retries`` (see `Options`).
 
         Raises:
+            TypeError: The connection is used by a synchronous client, which takes no
+                ``fetch_function``.
             ValueError: An option is not in order.
         """
 
@@ -163,6 +165,7 @@ class Rest:
 
         Raises:
             ImportError: aiohttp is not installed.
+            TypeError: The connection is used by a synchronous client.
             ValueError: An option is not in order.
         """
         from alula.client._aiohttp import AiohttpDriver  # noqa: PLC0415  # an extra

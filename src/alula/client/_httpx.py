@@ -43,6 +43,9 @@ class AsyncHttpxDriver(AsyncDriver):
 
     Args:
         client: One of the user's own, which stays open; None makes one when it is needed.
+
+    Raises:
+        TypeError: ``client`` is not an ``httpx2.AsyncClient``.
     """
 
     def __init__(self, client: Any = None) -> None:
@@ -96,6 +99,9 @@ class SyncHttpxDriver(SyncDriver):
 
     Args:
         client: One of the user's own, which stays open; None makes one when it is needed.
+
+    Raises:
+        TypeError: ``client`` is not an ``httpx2.Client``.
     """
 
     def __init__(self, client: Any = None) -> None:
