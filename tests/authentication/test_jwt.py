@@ -8,7 +8,7 @@ from tests.express.asgi_client import request
 
 from alula import Params
 from alula.authentication import JWTStrategy
-from alula.authentication._tokens import Tokens
+from alula.authentication._access_tokens import Tokens
 from alula.errors import NotAuthenticated, Unavailable
 
 

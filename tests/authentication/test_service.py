@@ -28,7 +28,7 @@ from alula.authentication import (
     authenticate,
     protect,
 )
-from alula.authentication._tokens import Tokens
+from alula.authentication._access_tokens import Tokens
 from alula.errors import Conflict, MethodNotAllowed, NotAuthenticated, NotFound
 
 Params.declare("tenant")

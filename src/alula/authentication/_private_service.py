@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from alula._service import ServiceHandle
-from alula.authentication._tokens import Duration, seconds_of
+from alula.authentication._access_tokens import Duration, seconds_of
 
 __all__ = ["id_name", "milliseconds_of", "private_service", "remove_before"]
 

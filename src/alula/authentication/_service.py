@@ -13,16 +13,15 @@ from functools import cached_property
 from typing import Any, Final
 
 from alula._context import HookContext, Params
+from alula.authentication._access_tokens import Duration, Tokens, check_separation
 from alula.authentication._entity import Entities, without
 from alula.authentication._extension import Extension
 from alula.authentication._jwt import JWTStrategy
 from alula.authentication._local import LocalStrategy
 from alula.authentication._refresh import RefreshStrategy
-from alula.authentication._separation import check_separation
 from alula.authentication._sessions import Sessions
 from alula.authentication._strategy import AuthenticationStrategy
 from alula.authentication._throttle import Throttle
-from alula.authentication._tokens import Duration, Tokens
 from alula.errors import NotAuthenticated
 from alula.types import Id
 

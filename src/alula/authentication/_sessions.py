@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from alula._context import HookContext, Params
 from alula._service import ServiceHandle
+from alula.authentication._access_tokens import Duration
 from alula.authentication._extension import Extension
 from alula.authentication._private_service import (
     id_name,
@@ -31,7 +32,6 @@ from alula.authentication._private_service import (
     remove_before,
 )
 from alula.authentication._strategy import CONFIRM
-from alula.authentication._tokens import Duration
 from alula.errors import NotAuthenticated, NotFound
 
 __all__ = ["Session", "Sessions"]

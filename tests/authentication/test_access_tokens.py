@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.authentication.building import OTHER_SECRET, SECRET
 
-from alula.authentication._tokens import Tokens, seconds_of
+from alula.authentication._access_tokens import Tokens, seconds_of
 from alula.errors import NotAuthenticated
 
 AUDIENCE = "https://yourdomain.com"

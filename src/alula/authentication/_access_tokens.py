@@ -20,9 +20,11 @@ from typing import Any, Final, TypeAlias
 
 import jwt
 
+from alula._identity import find_authentication
+from alula._service import ServiceHandle
 from alula.errors import NotAuthenticated
 
-__all__ = ["Duration", "Tokens", "seconds_of"]
+__all__ = ["Duration", "Tokens", "check_separation", "seconds_of"]
 
 Duration: TypeAlias = float | str | timedelta
 """Seconds, a `timedelta`, or a text such as ``"15m"``: s, m, h, d or w."""
@@ -196,6 +198,48 @@ class Tokens:
         subject = payload.get("sub")
         if (self._needs_subject or "sub" in payload) and not (isinstance(subject, str) and subject):
             raise _refused("jwt subject invalid")
+
+
+def check_separation(authentication: Any, app: Any, path: str) -> None:
+    """Check that no two authentication services accept each other's tokens for different users.
+
+    A token names its user by id alone, so the token of user 1 of one service would be good for
+    user 1 of the other. The token does not name the service: FeathersJS makes none that do, and
+    their tokens are accepted here.
+
+    Args:
+        authentication: The service.
+        app: The application that has it.
+        path: Where it is registered.
+
+    Raises:
+        ValueError: Another one does, or the other way round; the message says what to do.
+    """
+    for place in app.services:
+        other = find_authentication(app, place)
+        if isinstance(getattr(other, "tokens", None), Tokens) and _mixed_up(authentication, other):
+            raise ValueError(
+                f"the authentication services {path!r} and {place!r} have different users, in"
+                f" {authentication.entities.path!r} and {other.entities.path!r}, and the token of a"
+                " user of one would be good for the user of the same id of the other; give one of"
+                f" them a secret or an audience of its own: AuthenticationService(app,"
+                f" audience={place!r})"
+            )
+
+
+def _mixed_up(one: Any, other: Any) -> bool:
+    if one.entities is None or other.entities is None or _users_of(one) is _users_of(other):
+        return False
+    first: Tokens = one.tokens
+    second: Tokens = other.tokens
+    return first.accepts_those_of(second) or second.accepts_those_of(first)
+
+
+def _users_of(authentication: Any) -> Any:
+    service = authentication.entities.handle
+    while isinstance(service, ServiceHandle):  # that of another application
+        service = service.service
+    return service
 
 
 def seconds_of(duration: Duration) -> int:
