@@ -11,7 +11,7 @@ from alula import App, Params
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationStrategy
 from alula.authentication import _throttle as throttle_module
-from alula.authentication._entity import Entities
+from alula.authentication._entities import Entities
 from alula.authentication._throttle import Throttle
 from alula.authentication._throttle_store import MemoryTimes
 from alula.errors import BadRequest, GeneralError, NotAuthenticated, TooManyRequests

@@ -13,6 +13,7 @@ except ImportError as error:
         " install it with: pip install 'alula[auth]'"
     ) from error
 
+from alula.authentication._entities import fold_username
 from alula.authentication._extension import Extension
 from alula.authentication._hiding import protect
 from alula.authentication._hooks import authenticate, hash_password, hide_taken, password_hash
@@ -23,7 +24,6 @@ from alula.authentication._service import AuthenticationService
 from alula.authentication._sessions import Sessions
 from alula.authentication._strategy import AuthenticationStrategy
 from alula.authentication._throttle import Throttle
-from alula.authentication._usernames import fold_username
 
 __all__ = [
     "AuthenticationService",

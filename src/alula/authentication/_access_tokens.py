@@ -24,7 +24,7 @@ from alula._identity import find_authentication
 from alula._service import ServiceHandle
 from alula.errors import NotAuthenticated
 
-__all__ = ["Duration", "Tokens", "check_separation", "seconds_of"]
+__all__ = ["Duration", "Tokens", "check_separation", "milliseconds_of", "seconds_of"]
 
 Duration: TypeAlias = float | str | timedelta
 """Seconds, a `timedelta`, or a text such as ``"15m"``: s, m, h, d or w."""
@@ -259,6 +259,18 @@ def seconds_of(duration: Duration) -> int:
     if seconds < 1:
         raise ValueError(f"{duration!r} is no duration; write '15m', '1d', seconds or a timedelta")
     return int(seconds)
+
+
+def milliseconds_of(duration: Duration, option: str) -> int:
+    """Return a duration as the times in such a service count.
+
+    Raises:
+        ValueError: It is none; the message names the option.
+    """
+    try:
+        return seconds_of(duration) * 1000
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
 
 
 def _encoded(signature: bytes) -> str:

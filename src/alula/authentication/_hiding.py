@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakSet
 
 from alula._context import HookContext
-from alula.authentication._entity import check_property, without
+from alula.authentication._entities import check_property, without
 from alula.errors import BadRequest
 from alula.external import GuardedRecord, map_records, outside_of, without_at_any_depth
 from alula.hook_notes import maker, note

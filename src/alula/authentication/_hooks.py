@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from alula._context import HookContext, Params
 from alula._identity import authentication_at, identify, strategies_of
-from alula.authentication._entity import check_property
+from alula.authentication._entities import check_property
 from alula.authentication._passwords import HashedPassword
 from alula.errors import BadRequest, Conflict, MethodNotAllowed
 from alula.hook_notes import maker, note

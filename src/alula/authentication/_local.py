@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from alula._context import Params
+from alula.authentication._entities import fold_username
 from alula.authentication._passwords import (
     HashedPassword,
     Passwords,
@@ -17,7 +18,6 @@ from alula.authentication._passwords import (
     usual_passwords,
 )
 from alula.authentication._strategy import CONFIRM, AuthenticationStrategy
-from alula.authentication._usernames import fold_username
 from alula.errors import BadRequest, NotAuthenticated, NotFound, TooManyRequests, Unavailable
 
 __all__ = ["LocalStrategy"]

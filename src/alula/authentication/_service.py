@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from alula._context import HookContext, Params
 from alula.authentication._access_tokens import Duration, Tokens, check_separation
-from alula.authentication._entity import Entities, without
+from alula.authentication._entities import Entities, without
 from alula.authentication._extension import Extension
 from alula.authentication._jwt import JWTStrategy
 from alula.authentication._local import LocalStrategy

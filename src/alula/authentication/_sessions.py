@@ -23,14 +23,9 @@ from typing import Any, Final, NamedTuple
 
 from alula._context import HookContext, Params
 from alula._service import ServiceHandle
-from alula.authentication._access_tokens import Duration
+from alula.authentication._access_tokens import Duration, milliseconds_of
+from alula.authentication._entities import id_name, private_service, remove_before
 from alula.authentication._extension import Extension
-from alula.authentication._private_service import (
-    id_name,
-    milliseconds_of,
-    private_service,
-    remove_before,
-)
 from alula.authentication._strategy import CONFIRM
 from alula.errors import NotAuthenticated, NotFound
 

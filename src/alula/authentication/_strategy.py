@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from alula._context import Params
-from alula.authentication._entity import check_property
+from alula.authentication._entities import check_property
 
 __all__ = ["CONFIRM", "AuthenticationStrategy"]
 

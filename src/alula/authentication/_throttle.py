@@ -32,11 +32,10 @@ from math import ceil
 from typing import Any, Final, NamedTuple, NoReturn
 
 from alula._context import Params
-from alula.authentication._access_tokens import Duration
+from alula.authentication._access_tokens import Duration, milliseconds_of
+from alula.authentication._entities import fold_username, private_service
 from alula.authentication._extension import Extension
-from alula.authentication._private_service import milliseconds_of, private_service
 from alula.authentication._throttle_store import MemoryTimes, ServiceTimes, Times
-from alula.authentication._usernames import fold_username
 from alula.errors import FrameworkError, TooManyRequests
 from alula.types import Id
 

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final
 
 from alula._service import ServiceHandle
-from alula.authentication._private_service import id_name, remove_before
+from alula.authentication._entities import id_name, remove_before
 from alula.errors import Conflict, NotFound
 
 __all__ = ["MemoryTimes", "ServiceTimes", "Times"]

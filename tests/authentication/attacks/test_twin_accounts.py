@@ -11,7 +11,7 @@ from tests.authentication.building import quick_passwords
 
 from alula.adapters.mongodb import MongoDBService
 from alula.authentication import AuthenticationStrategy, LocalStrategy
-from alula.authentication._usernames import fold_username
+from alula.authentication._entities import fold_username
 from alula.errors import NotAuthenticated
 
 VICTIM = "ada@example.com"

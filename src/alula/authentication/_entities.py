@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,7 +13,15 @@ from alula.errors import NotAuthenticated, NotFound
 from alula.external import GuardedRecord
 from alula.types import UNSET, Id
 
-__all__ = ["Entities", "check_property", "without"]
+__all__ = [
+    "Entities",
+    "check_property",
+    "fold_username",
+    "id_name",
+    "private_service",
+    "remove_before",
+    "without",
+]
 
 _log: Final = logging.getLogger("alula.authentication")
 
@@ -132,6 +141,33 @@ class Entities:
         return context
 
 
+def fold_username(name: str) -> str:
+    """Return the form of a sign-in name in which names that look the same are the same.
+
+    Case and Unicode compatibility forms are folded (NFKC and case folding, to a fixed point),
+    characters that are not visible (category Cf, such as the soft hyphen) and blanks at the ends
+    are left out. The throttle counts guesses by this form. Store it in a property of its own with
+    a unique index, and two people cannot register names that differ only in such ways.
+
+    Args:
+        name: The name as somebody typed it.
+
+    Example:
+        >>> fold_username("  \uff21da@Example.COM ")
+        'ada@example.com'
+    """
+    if name.isascii():
+        return name.strip().lower()
+    folded = name
+    while True:
+        visible = "".join(each for each in folded if unicodedata.category(each) != "Cf")
+        again = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible).casefold())
+        again = again.strip()
+        if again == folded:
+            return folded
+        folded = again
+
+
 def check_property(field: str, where: str) -> None:
     """See to it that a secret is no part of another property, where it would not be found.
 
@@ -162,3 +198,41 @@ def _inside(params: Params, **values: Any) -> Params:
     own["query"] = {}
     own.update(values)
     return Params.adopt(own)
+
+
+def private_service(app: Any, path: str, option: str) -> ServiceHandle:
+    """Return the handle of a service that an option names, once it is sure that it is closed.
+
+    Args:
+        app: The application.
+        path: Where the service is registered.
+        option: The name of the option, for the messages.
+
+    Raises:
+        ValueError: There is no such service, or clients can call it.
+    """
+    handle: ServiceHandle | None = app.services.get(path.strip("/"))
+    if handle is None:
+        raise ValueError(
+            f"{option} names the service {path!r}, which is not registered: add"
+            f" app.use({path!r}, <a service>, methods=[])"
+        )
+    if handle.methods:
+        raise ValueError(
+            f"{option} names the service {path!r}, which clients can call"
+            f" ({', '.join(handle.methods)}); close it: app.use({path!r}, <a service>, methods=[])"
+        )
+    return handle
+
+
+def id_name(handle: ServiceHandle) -> str:
+    """Return the name of a service's id property."""
+    name = getattr(handle.service, "id", None)
+    return name if isinstance(name, str) else "id"
+
+
+async def remove_before(handle: ServiceHandle, field: str, time: int) -> None:
+    """Remove the records of a service whose field, a time, has passed."""
+    await handle.remove(
+        None, query={field: {"$lte": time}}, adapter={"multi": ["remove"]}, paginate=False
+    )
