@@ -10,7 +10,7 @@ from tests.cli.applications import CODE, folder_with
 from tests.client.raw_server import CLOSE, answer, raw_server
 
 from alula._cli import calling
-from alula._cli.failures import Missing
+from alula._cli.terminal import UsageError
 from alula._cli.values import read_data, read_query
 
 SIGNED = """
@@ -253,7 +253,7 @@ class TestValues:
         assert read_query(text) == query
 
     def test_a_query_that_is_too_deep(self):
-        with pytest.raises(Missing, match="can not be read"):
+        with pytest.raises(UsageError, match="can not be read"):
             read_query("a" + "[b]" * 20 + "=1")
 
     def test_data(self, tmp_path, monkeypatch):
@@ -263,7 +263,7 @@ class TestValues:
         assert read_data(None) is None
         assert read_data("[1]") == [1]
         assert read_data("@data.json") == {"a": "ä"}
-        with pytest.raises(Missing, match="the file 'bad' can not be read"):
+        with pytest.raises(UsageError, match="the file 'bad' can not be read"):
             read_data("@bad")
 
     def test_data_from_the_input(self, run):

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import alula._cli.serving.running as running_module
 from alula._cli import main
-from alula._cli.failures import Missing
 from alula._cli.serving.settings import WorkerSettings
+from alula._cli.terminal import UsageError
 
 NAMES = ("PORT", "WEB_CONCURRENCY", "FORWARDED_ALLOW_IPS")
 
@@ -108,7 +108,7 @@ def test_what_can_not_be_is_a_mistake_of_whoever_typed_it(asked, arguments):
 @pytest.mark.parametrize("command", ["serve", "dev"])
 def test_a_port_in_use_is_told(monkeypatch, command):
     def fail(*_, **__):
-        raise Missing("cannot listen on here:80: Address already in use; choose another port")
+        raise UsageError("cannot listen on here:80: Address already in use; choose another port")
 
     monkeypatch.setattr(running_module, "produce", fail)
     monkeypatch.setattr(running_module, "develop", fail)

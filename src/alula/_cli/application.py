@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from alula._cli.failures import Missing
+from alula._cli.terminal import UsageError
 
 __all__ = ["load_application"]
 
@@ -23,12 +23,12 @@ def load_application(target: str, *, plain: bool = False) -> Any:
         plain: Whether one without services is one, too: what ``express()`` makes.
 
     Raises:
-        Missing: There is none; the text says what is missing.
+        UsageError: There is none; the text says what is missing.
         Exception: Whatever the module raises.
     """
     module_name, colon, name = target.partition(":")
     if not module_name or not colon or not name:
-        raise Missing(f"{target!r} names no application; write MODULE:NAME, such as app:app")
+        raise UsageError(f"{target!r} names no application; write MODULE:NAME, such as app:app")
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -37,13 +37,13 @@ def load_application(target: str, *, plain: bool = False) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module is there, and what it imports is not
-        raise Missing(f"there is no module {module_name!r} here ({folder})") from None
+        raise UsageError(f"there is no module {module_name!r} here ({folder})") from None
     for part in name.split("."):
         if not hasattr(found, part):
-            raise Missing(f"the module {module_name!r} has no {name!r}")
+            raise UsageError(f"the module {module_name!r} has no {name!r}")
         found = getattr(found, part)
     if inspect.isroutine(found):
         found = found()
     if hasattr(found, "services") or (plain and hasattr(found, "listen")):
         return found
-    raise Missing(f"{target!r} is {found!r} and no application of Alula: express(App())")
+    raise UsageError(f"{target!r} is {found!r} and no application of Alula: express(App())")

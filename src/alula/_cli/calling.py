@@ -10,8 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from alula._cli.completing import complete_method, complete_service
-from alula._cli.failures import Missing
-from alula._cli.terminal import aside, say, told
+from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
 from alula._cli.values import read_data, read_query
 from alula.types import ID_METHODS, STANDARD_METHODS
 
@@ -67,7 +66,7 @@ def call(
     A call of an application is an internal one: no user, and hooks that look at calls from outside
     let it pass. With --provider rest, or with --url, it is one from outside.
     """
-    with told(), aside():
+    with reporting_errors(), stdout_to_stderr():
         _check(method, record_id, every=every)
         given = {} if data is None and method not in _WITHOUT_DATA else read_data(data)
         params: dict[str, Any] = {"query": read_query(query)}
@@ -82,17 +81,17 @@ def call(
 
             where = reached(url, service, method, token)
         result = _json(asyncio.run(_carry_out(where, method, record_id, given, params, every)))
-    say(result)
+    print_result(result)
 
 
 def _check(method: str, record_id: str | None, *, every: bool) -> None:
     if method == "get" and record_id is None:
-        raise Missing("get needs the id of a record: alula call SERVICE get ID")
+        raise UsageError("get needs the id of a record: alula call SERVICE get ID")
     if record_id is not None and method not in ID_METHODS:
         names = ", ".join(name for name in STANDARD_METHODS if name in ID_METHODS)
-        raise Missing(f"{method} takes no id; {names} do")
+        raise UsageError(f"{method} takes no id; {names} do")
     if every and method != "find":
-        raise Missing(f"--all is for find, not for {method}")
+        raise UsageError(f"--all is for find, not for {method}")
 
 
 async def _carry_out(

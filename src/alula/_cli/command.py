@@ -17,7 +17,7 @@ from alula._cli.generator.command import generate, new
 from alula._cli.looking import routes
 from alula._cli.running import dev, serve
 from alula._cli.shell import shell
-from alula._cli.terminal import say
+from alula._cli.terminal import print_result
 
 __all__ = ["main"]
 
@@ -32,7 +32,7 @@ main = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        say(f"alula {version('alula')}")
+        print_result(f"alula {version('alula')}")
         raise typer.Exit
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from alula._cli.failures import Missing
+from alula._cli.terminal import UsageError
 from alula.errors import FrameworkError
 
 __all__ = ["description_at", "description_of"]
@@ -29,7 +29,7 @@ def description_at(url: str) -> dict[str, Any]:
         url: Its address, or that of the description where it is not at ``/openapi.json``.
 
     Raises:
-        Missing: There is none.
+        UsageError: There is none.
     """
     from alula.client import create_sync_client, rest  # noqa: PLC0415  # as above
 
@@ -38,7 +38,7 @@ def description_at(url: str) -> dict[str, Any]:
         with create_sync_client().configure(rest(base).fetch()) as client:
             found = client.service(name).find()
     except (FrameworkError, ValueError) as error:
-        raise Missing(f"there is no description at {base}/{name}: {error}") from None
+        raise UsageError(f"there is no description at {base}/{name}: {error}") from None
     if not isinstance(found, dict) or "openapi" not in found:
-        raise Missing(f"what {base}/{name} answers is no OpenAPI description")
+        raise UsageError(f"what {base}/{name} answers is no OpenAPI description")
     return found

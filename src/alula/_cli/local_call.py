@@ -9,8 +9,8 @@ from typing import Any, Final
 import typer
 
 from alula._cli.application import load_application
-from alula._cli.failures import Missing
 from alula._cli.listing import is_process_local
+from alula._cli.terminal import UsageError
 from alula._context import HookContext
 from alula._service import ServiceHandle
 from alula.client import create_client
@@ -35,7 +35,7 @@ async def opened(
         params: Those of the call; what follows from path and token is added.
 
     Raises:
-        Missing: There is no such application or service.
+        UsageError: There is no such application or service.
         MethodNotAllowed: The method is closed to calls from outside, and this is one.
         Exception: Whatever the code of the application raises.
     """
@@ -74,7 +74,7 @@ def _find(app: Any, path: str, params: dict[str, Any]) -> ServiceHandle:
     except LookupError as error:  # its message knows names that are near
         match = core.lookup(path)
         if match is None or match.id is not None:
-            raise Missing(error.args[0]) from None
+            raise UsageError(error.args[0]) from None
         handle, params["route"] = match.value, match.route
     return handle
 

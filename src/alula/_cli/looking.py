@@ -11,7 +11,7 @@ import typer
 from alula._cli.application import load_application
 from alula._cli.describing import Target
 from alula._cli.listing import MethodListing, ServiceListing, services_of
-from alula._cli.terminal import aside, paint, say, told
+from alula._cli.terminal import print_result, reporting_errors, stdout_to_stderr, style
 from alula._http import METHOD_HEADER
 
 __all__ = ["routes"]
@@ -23,14 +23,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for other prog
 
 def routes(application: Target = "app:app", as_json: AsJson = False) -> None:
     """List the services of an application: methods, requests, and hooks in their order."""
-    with told(), aside():
+    with reporting_errors(), stdout_to_stderr():
         services = services_of(load_application(application))
     if as_json:
-        say(json.dumps(list(map(_mapping, services)), indent=2, ensure_ascii=False))
+        print_result(json.dumps(list(map(_mapping, services)), indent=2, ensure_ascii=False))
     elif services:
-        say("\n".join(_table([_HEAD, *_rows(services)])))
+        print_result("\n".join(_table([_HEAD, *_rows(services)])))
     else:
-        say("there are no services")
+        print_result("there are no services")
 
 
 def _mapping(service: ServiceListing) -> dict[str, Any]:
@@ -81,4 +81,4 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         line = "  ".join(
             cell.ljust(width) for cell, width in zip(row, widths, strict=True)
         ).rstrip()
-        yield line if at else paint(line, bold=True)
+        yield line if at else style(line, bold=True)

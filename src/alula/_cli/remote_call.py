@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from alula._cli.failures import Missing
+from alula._cli.terminal import UsageError
 from alula._context import HookContext
 from alula.client import create_client, rest
 from alula.client._handles import ClientService
@@ -27,12 +27,12 @@ async def reached(
         token: An access token, None to come as nobody.
 
     Raises:
-        Missing: The address is none.
+        UsageError: The address is none.
     """
     try:
         connection = rest(url)
     except ValueError:
-        raise Missing(
+        raise UsageError(
             "--url has to be the address of a server, such as http://localhost:3030, without a"
             " query, a fragment or a user"  # it is not shown: there may be a password in it
         ) from None

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from alula._cli.serving.settings import WorkerSettings
-from alula._cli.terminal import told
+from alula._cli.terminal import reporting_errors
 
 __all__ = ["dev", "serve"]
 
@@ -130,7 +130,7 @@ def dev(
         announce=True,
         graceful_timeout=2,
     )
-    with told():
+    with reporting_errors():
         raise typer.Exit(develop(settings, host, port, watch or []))
 
 
@@ -177,7 +177,7 @@ def serve(
         ssl_certfile=_text(ssl_certfile),
         ssl_keyfile=_text(ssl_keyfile),
     )
-    with told():
+    with reporting_errors():
         raise typer.Exit(produce(settings, workers, host=host, port=port, path=uds))
 
 

@@ -6,7 +6,7 @@ import typer
 
 from alula._cli.application import load_application
 from alula._cli.describing import Target
-from alula._cli.terminal import FAILURE, told
+from alula._cli.terminal import EXIT_FAILURE, reporting_errors
 
 __all__ = ["shell"]
 
@@ -19,6 +19,6 @@ def shell(application: Target = "app:app") -> None:
     """
     from alula._cli.console import open_console  # noqa: PLC0415  # only this command needs it
 
-    with told():
+    with reporting_errors():
         if not open_console(load_application(application)):
-            raise typer.Exit(FAILURE)
+            raise typer.Exit(EXIT_FAILURE)

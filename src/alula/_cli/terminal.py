@@ -1,106 +1,163 @@
-"""What the terminal gets: colours where it is one, errors on the standard error, exit codes."""
+"""Terminal output: results, errors, colors and exit codes.
+
+Results go to the standard output and everything else to the standard error, so that the output of
+a command can be piped into another program.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 import typer
 
-from alula._cli.failures import Missing, report
+from alula._stacks import is_user_code, keep_user_frames
 from alula.errors import FrameworkError
 
-__all__ = ["FAILURE", "USAGE", "aside", "complain", "is_coloured", "paint", "say", "told"]
+__all__ = [
+    "EXIT_FAILURE",
+    "EXIT_USAGE",
+    "UsageError",
+    "format_error",
+    "print_error",
+    "print_result",
+    "reporting_errors",
+    "stdout_to_stderr",
+    "style",
+    "supports_color",
+]
 
-FAILURE: Final = 1
-USAGE: Final = 2
+EXIT_FAILURE: Final = 1
+EXIT_USAGE: Final = 2
 
-_EXTRA: Final = "pip install 'alula["
-"""What stands in the error of a room of ours that lacks a package."""
+_MISSING_EXTRA: Final = "pip install 'alula["
+"""Part of the error of every Alula package whose extra is not installed."""
 
 
-def is_coloured(stream: TextIO | None) -> bool:
-    """Tell whether colours may be written to a stream: a terminal that nobody asked to do without.
+class UsageError(typer.BadParameter):
+    """A command was mistyped, or names something that does not exist; ends with exit code 2.
 
-    https://no-color.org says how that is asked for. There is no stream at all where the program was
-    started with a closed one.
+    Typer keeps click's `UsageError` private; `BadParameter` is its public subclass.
+    """
+
+
+@contextmanager
+def reporting_errors() -> Iterator[None]:
+    """Print errors to the standard error and exit with the code of each.
+
+    Raises:
+        typer.Abort: The input ended before a question was answered.
+        KeyboardInterrupt: Ctrl+C, also at a question.
+        typer.Exit: With 2 for a `UsageError` and 1 for every other error.
+    """
+    try:
+        yield
+    except (typer.Abort, typer.Exit) as end:
+        # Typer turns Ctrl+C at a question into Abort (exit code 1); shells expect 130.
+        if isinstance(end.__context__, KeyboardInterrupt):
+            raise end.__context__ from None
+        raise
+    except UsageError as error:
+        print_error(error.message)
+        raise typer.Exit(error.exit_code) from None
+    except FrameworkError as error:
+        print_error(f"{error.name} ({error.code}): {error}")
+        for details in filter(None, (error.data, error.errors)):
+            if not _repeats_message(details, str(error)):
+                typer.echo(json.dumps(details, indent=2, ensure_ascii=False, default=str), err=True)
+        raise typer.Exit(EXIT_FAILURE) from None
+    except Exception as error:  # noqa: BLE001  # printed for the user who typed the command
+        if isinstance(error, ImportError) and _MISSING_EXTRA in str(error):
+            print_error(str(error))
+        else:
+            typer.echo(format_error(error), err=True)
+        raise typer.Exit(EXIT_FAILURE) from None
+
+
+def stdout_to_stderr() -> redirect_stdout[TextIO]:
+    """Redirect what application code prints, so that it does not mix with the result."""
+    return redirect_stdout(sys.stderr)
+
+
+def print_result(text: str, *, newline: bool = True) -> None:
+    """Print what the command was run for.
+
+    Raises:
+        typer.Exit: With 1 if the output cannot be written. The reason is printed, except where
+            the reader, such as ``head``, has closed the pipe.
+    """
+    try:
+        typer.echo(text, nl=newline)
+    except OSError as error:
+        # Python flushes the rest of the buffer at exit, which would fail with a second traceback.
+        with Path(os.devnull).open("wb") as devnull:
+            os.dup2(devnull.fileno(), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print_error(f"cannot write the output: {error.strerror}")
+        raise typer.Exit(EXIT_FAILURE) from None
+
+
+def print_error(message: str) -> None:
+    """Print a message to the standard error, after ``alula:``."""
+    typer.echo(f"{style('alula:', sys.stderr, fg='red', bold=True)} {message}", err=True)
+
+
+def style(
+    text: str,
+    stream: TextIO | None = None,
+    *,
+    fg: str | None = None,
+    bold: bool | None = None,
+    dim: bool | None = None,
+) -> str:
+    """Return text with the escape codes of a style, or unchanged if the stream has no colors.
+
+    Args:
+        text: The text.
+        stream: Where the text is written, None for the standard output.
+        fg: The foreground color, by its name in `typer.colors`.
+        bold: Whether it is bold.
+        dim: Whether it is dim.
+    """
+    if not supports_color(stream or sys.stdout):
+        return text
+    return typer.style(text, fg=fg, bold=bold, dim=dim)
+
+
+def supports_color(stream: TextIO | None) -> bool:
+    """Tell whether colors may be written to a stream: a terminal without ``NO_COLOR``.
+
+    See https://no-color.org. The stream is None if the program was started with it closed.
     """
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return stream is not None and not plain and stream.isatty()
 
 
-def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
-    """Return text in a style of ``typer.style``, as it is where the stream takes no colours."""
-    return typer.style(text, **style) if is_coloured(stream or sys.stdout) else text
+def format_error(error: BaseException, folder: Path | None = None) -> str:
+    """Return the traceback of an error, reduced to the frames of the user's own code.
 
+    A traceback without any such frame is returned whole.
 
-def complain(message: str) -> None:
-    """Say on the standard error what went wrong."""
-    typer.echo(f"{paint('alula:', sys.stderr, fg='red', bold=True)} {message}", err=True)
-
-
-def say(text: str, *, ends_line: bool = True) -> None:
-    """Print what somebody asked for.
-
-    Raises:
-        typer.Exit: With 1 where it can not be written. Why is told, unless it is that whoever read
-            it, such as ``head``, has gone.
+    Args:
+        error: The error.
+        folder: The folder of the user's code, None for the current folder.
     """
-    try:
-        typer.echo(text, nl=ends_line)
-    except OSError as error:
-        # What is still kept for the output would fail once more when Python ends.
-        with Path(os.devnull).open("wb") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            complain(f"the output can not be written: {error.strerror}")
-        raise typer.Exit(FAILURE) from None
+    summary = traceback.TracebackException.from_exception(error)
+    user_folder = (folder or Path.cwd()).resolve()
+    keep_user_frames(
+        summary, lambda name: Path(name).is_relative_to(user_folder) and is_user_code(name)
+    )
+    return "".join(summary.format()).rstrip()
 
 
-def aside() -> AbstractContextManager[Any]:
-    """Have what the code of an application prints on the standard error, not in the answer."""
-    return redirect_stdout(sys.stderr)
-
-
-@contextmanager
-def told() -> Iterator[None]:
-    """Tell of errors on the standard error, and end with the exit code that they have.
-
-    Raises:
-        typer.Abort: A question was not answered, since there was no more input.
-        KeyboardInterrupt: Ctrl+C, also in place of an answer.
-        typer.Exit: With 2 where something is not there, with 1 for all other errors.
-    """
-    try:
-        yield
-    except (typer.Abort, typer.Exit) as end:
-        if isinstance(end.__context__, KeyboardInterrupt):  # in place of an answer
-            raise end.__context__ from None
-        raise
-    except Missing as error:
-        complain(error.args[0])
-        raise typer.Exit(USAGE) from None
-    except FrameworkError as error:
-        complain(f"{error.name} ({error.code}): {error}")
-        for details in filter(None, (error.data, error.errors)):
-            if not _is_told(details, str(error)):
-                typer.echo(json.dumps(details, indent=2, ensure_ascii=False, default=str), err=True)
-        raise typer.Exit(FAILURE) from None
-    except Exception as error:  # noqa: BLE001  # told to whoever typed the command
-        if isinstance(error, ImportError) and _EXTRA in str(error):
-            complain(str(error))
-        else:
-            typer.echo(report(error), err=True)
-        raise typer.Exit(FAILURE) from None
-
-
-def _is_told(details: Any, message: str) -> bool:
-    """Tell whether details are the reason alone that the message gives, too."""
+def _repeats_message(details: object, message: str) -> bool:
+    """Tell whether error details are only the reason that the message contains already."""
     return (
         isinstance(details, Mapping)
         and details.keys() == {"reason"}

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from alula._cli.failures import Missing
+from alula._cli.terminal import UsageError
 from alula.errors import BadRequest
 from alula.query import parse
 
@@ -18,7 +18,7 @@ def read_query(text: str) -> dict[str, Any]:
     """Return a query that is written as in a URL, or as JSON.
 
     Raises:
-        Missing: It is neither.
+        UsageError: It is neither.
     """
     if text.lstrip().startswith("{"):
         found: dict[str, Any] = _loads(text, "the query")
@@ -26,14 +26,14 @@ def read_query(text: str) -> dict[str, Any]:
     try:
         return parse(text.removeprefix("?"))
     except BadRequest as error:
-        raise Missing(f"the query {text!r} can not be read: {error}") from None
+        raise UsageError(f"the query {text!r} can not be read: {error}") from None
 
 
 def read_data(text: str | None) -> Any:
     """Return data that is written as JSON, in a file (``@name``), or comes from the input (``-``).
 
     Raises:
-        Missing: It is no JSON, or there is no such file.
+        UsageError: It is no JSON, or there is no such file.
     """
     if text is None:
         return None
@@ -44,7 +44,7 @@ def read_data(text: str | None) -> Any:
     try:
         content = Path(text[1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        raise Missing(f"the file {text[1:]!r} can not be read: {error}") from None
+        raise UsageError(f"the file {text[1:]!r} can not be read: {error}") from None
     return _loads(content, f"the file {text[1:]!r}")
 
 
@@ -52,4 +52,4 @@ def _loads(text: str, what: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise Missing(f"{what} is no JSON: {error}") from None
+        raise UsageError(f"{what} is no JSON: {error}") from None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from alula._cli.failures import Missing
 from alula._cli.generator.fields import DEFAULT_FIELDS, example_of, fields_of
+from alula._cli.terminal import UsageError
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_several():
     ],
 )
 def test_what_can_not_be_a_field(text, reason):
-    with pytest.raises(Missing, match=reason):
+    with pytest.raises(UsageError, match=reason):
         fields_of(text, references=False)
 
 

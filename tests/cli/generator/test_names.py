@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from alula._cli.failures import Missing
 from alula._cli.generator import names
+from alula._cli.terminal import UsageError
 
 
 @pytest.mark.parametrize("name", ["chat", "chat-rooms", "chat_rooms", "a1", "x" * names.LONGEST])
@@ -24,22 +24,22 @@ def test_good_names(name):
 )
 def test_bad_names(name, reason):
     for check in (names.check_application, names.check_service):
-        with pytest.raises(Missing, match=reason) as caught:
+        with pytest.raises(UsageError, match=reason) as caught:
             check(name)
         assert repr(name) in str(caught.value)
-    with pytest.raises(Missing, match=reason):
+    with pytest.raises(UsageError, match=reason):
         names.check_function("a hook", name)
 
 
 def test_no_service_hides_the_function_that_adds_all():
     assert names.check_application("services") == "services"
-    with pytest.raises(Missing, match="'services' is where all services are"):
+    with pytest.raises(UsageError, match="'services' is where all services are"):
         names.check_service("services")
 
 
 def test_functions_do_not_hide_those_of_python():
     assert names.check_function("a hook", "check-quota") == "check_quota"
-    with pytest.raises(Missing, match="means something in Python already"):
+    with pytest.raises(UsageError, match="means something in Python already"):
         names.check_function("a hook", "print")
 
 
@@ -63,7 +63,7 @@ def test_good_paths(path, found):
     ],
 )
 def test_bad_paths(path, reason):
-    with pytest.raises(Missing, match=reason):
+    with pytest.raises(UsageError, match=reason):
         names.check_path(path)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from alula._cli.failures import Missing
 from alula._cli.generator.project import Choices, find_project
+from alula._cli.terminal import UsageError
 
 TABLE = """
 [project]
@@ -58,5 +58,5 @@ def test_its_own_modules(tmp_path):
     ],
 )
 def test_what_is_no_application(tmp_path, text, reason):
-    with pytest.raises(Missing, match=reason):
+    with pytest.raises(UsageError, match=reason):
         find_project(write(tmp_path, text))

@@ -12,11 +12,11 @@ import pytest
 import trustme
 from tests.cli.serving.commands import SOURCE, running
 
-from alula._cli.failures import Missing
 from alula._cli.serving.certificates import check_certificate
 from alula._cli.serving.process import WorkerProcess
 from alula._cli.serving.running import produce
 from alula._cli.serving.settings import WorkerSettings
+from alula._cli.terminal import UsageError
 from alula._listening import listen_at_port
 
 SECONDS = 60
@@ -74,14 +74,14 @@ def test_what_can_be_used(files, tmp_path):
 
 
 def test_a_certificate_without_a_key(files):
-    with pytest.raises(Missing, match=r"cert\.pem and the private key in it can not be used"):
+    with pytest.raises(UsageError, match=r"cert\.pem and the private key in it can not be used"):
         check_certificate(files[0], None)
 
 
 def test_a_key_of_another_certificate(authority, files, tmp_path):
     (tmp_path / "other").mkdir()
     _, key = write(authority, tmp_path / "other")
-    with pytest.raises(Missing, match=r"can not be used: .*mismatch"):
+    with pytest.raises(UsageError, match=r"can not be used: .*mismatch"):
         check_certificate(files[0], key)
 
 
@@ -96,12 +96,12 @@ def test_a_key_with_a_password_asks_nobody_for_it(files, tmp_path):
             serialization.BestAvailableEncryption(b"secret"),
         )
     )
-    with pytest.raises(Missing, match="the key without a password"):
+    with pytest.raises(UsageError, match="the key without a password"):
         check_certificate(*files)
 
 
 def test_a_key_alone(files):
-    with pytest.raises(Missing, match="--ssl-keyfile needs --ssl-certfile"):
+    with pytest.raises(UsageError, match="--ssl-keyfile needs --ssl-certfile"):
         check_certificate(None, files[1])
 
 
@@ -124,5 +124,5 @@ async def test_a_worker_says_in_a_line_what_is_wrong_with_a_new_one(
 
 def test_nothing_is_served_with_what_can_not_be_used(files):
     settings = WorkerSettings("app:app", ssl_keyfile=files[1])
-    with pytest.raises(Missing):
+    with pytest.raises(UsageError):
         produce(settings, 1, host="127.0.0.1", port=0, path=None)

@@ -15,10 +15,10 @@ import pytest
 from tests.cli.serving.commands import SOURCE
 
 import alula._cli.serving.running as running_module
-from alula._cli.failures import Missing
 from alula._cli.serving.process import WorkerProcess, ending
 from alula._cli.serving.running import develop, produce
 from alula._cli.serving.settings import WorkerSettings
+from alula._cli.terminal import UsageError
 from alula._listening import listen_at_port
 
 SECONDS = 60
@@ -203,25 +203,25 @@ def test_a_port_in_use_says_so(sock):
         lambda: produce(WorkerSettings("app:app"), 1, host=host, port=port, path=None),
         lambda: develop(WorkerSettings("app:app"), host, port, []),
     ):
-        with pytest.raises(Missing, match=f"cannot listen on {host}:{port}: .* another port"):
+        with pytest.raises(UsageError, match=f"cannot listen on {host}:{port}: .* another port"):
             start()
 
 
 def test_a_path_in_use_says_so(tmp_path):
     (tmp_path / "s").write_text("")
-    with pytest.raises(Missing, match="there is a file that is no socket; choose another path"):
+    with pytest.raises(UsageError, match="there is a file that is no socket; choose another path"):
         produce(WorkerSettings("app:app"), 1, host="", port=0, path=str(tmp_path / "s"))
 
 
 def test_without_a_server_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(running_module, "find_spec", lambda _: None)
-    with pytest.raises(Missing, match=r"pip install 'alula\[server\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'alula\[server\]'"):
         develop(WorkerSettings("app:app"), "127.0.0.1", 0, [])
 
 
 def test_without_unix_processes_it_says_what_to_do(monkeypatch):
     monkeypatch.setattr(running_module, "IS_UNIX", False)
-    with pytest.raises(Missing, match=r"app\.run\(3030\)"):
+    with pytest.raises(UsageError, match=r"app\.run\(3030\)"):
         develop(WorkerSettings("app:app"), "127.0.0.1", 0, [])
 
 

@@ -55,7 +55,7 @@ def plan_service(project: Project, name: str, path: str, fields: str) -> Plan:
         fields: Those of its records, as `fields_of` takes them.
 
     Raises:
-        Missing: A field can not be one.
+        UsageError: A field can not be one.
     """
     plan = Plan(project.folder)
     found = fields_of(fields, references=project.choices.mongodb)

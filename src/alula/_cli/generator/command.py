@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from alula._cli.terminal import told
+from alula._cli.terminal import reporting_errors
 
 __all__ = ["generate", "new"]
 
@@ -57,7 +57,7 @@ def new(
     """
     from alula._cli.generator import making  # noqa: PLC0415  # other commands need no templates
 
-    with told():
+    with reporting_errors():
         making.new(
             name,
             database=database,
@@ -129,5 +129,5 @@ def authentication(force: Force = False, dry_run: DryRun = False) -> None:
 def _add(what: str, *arguments: str, **options: Any) -> None:
     from alula._cli.generator import making  # noqa: PLC0415  # other commands need no templates
 
-    with told():
+    with reporting_errors():
         getattr(making, f"add_{what}")(Path.cwd(), *arguments, **options)

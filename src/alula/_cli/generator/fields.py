@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Final
 
-from alula._cli.failures import Missing
 from alula._cli.generator.names import LONGEST, camel_case
+from alula._cli.terminal import UsageError
 
 __all__ = ["DEFAULT_FIELDS", "Field", "example_of", "fields_of"]
 
@@ -86,13 +86,13 @@ def fields_of(text: str, *, references: bool) -> tuple[Field, ...]:
             whole numbers.
 
     Raises:
-        Missing: One of them cannot be a field.
+        UsageError: One of them cannot be a field.
     """
     found = tuple(_field(each.strip(), references) for each in text.split(","))
     names = [field.name for field in found]
     for name in names:
         if names.count(name) > 1:
-            raise Missing(f"there are two fields {name!r}")
+            raise UsageError(f"there are two fields {name!r}")
     return found
 
 
@@ -110,14 +110,14 @@ def _field(text: str, references: bool) -> Field:
     kind = kind or "str"
     optional, kind = kind.endswith("?"), kind.removesuffix("?")
     if not _NAME.fullmatch(name) or len(name) > LONGEST:
-        raise Missing(
+        raise UsageError(
             f"{name!r} can not be the name of a field: begin with a small letter, and go on with"
             f" small letters, digits and single underscores, {LONGEST} characters at most"
         )
     if name in _TAKEN or name.startswith("model_") or iskeyword(name):
-        raise Missing(f"a field can not be called {name!r}, which means something already")
+        raise UsageError(f"a field can not be called {name!r}, which means something already")
     if kind not in _TYPES:
-        raise Missing(f"{kind!r} of the field {name!r} is not a type; use {', '.join(_TYPES)}")
+        raise UsageError(f"{kind!r} of the field {name!r} is not a type; use {', '.join(_TYPES)}")
     if kind == "id":
         kind = "Reference" if references else "int"
     return Field(name, kind, optional)

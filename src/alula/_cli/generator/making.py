@@ -9,7 +9,6 @@ from typing import Final
 
 import typer
 
-from alula._cli.failures import Missing
 from alula._cli.generator import names, questions
 from alula._cli.generator.additions import (
     KINDS,
@@ -22,7 +21,7 @@ from alula._cli.generator.fields import DEFAULT_FIELDS
 from alula._cli.generator.new_application import plan_application
 from alula._cli.generator.plan import Plan
 from alula._cli.generator.project import DATABASES, Choices, Database, find_project
-from alula._cli.terminal import FAILURE, complain, paint, say
+from alula._cli.terminal import EXIT_FAILURE, UsageError, print_error, print_result, style
 
 __all__ = ["add_authentication", "add_hook", "add_middleware", "add_service", "new"]
 
@@ -44,13 +43,15 @@ def new(
     """Make an application in a folder of its name; what is None is asked for, or a default.
 
     Raises:
-        Missing: A name is none, or there is something in the folder.
+        UsageError: A name is none, or there is something in the folder.
         typer.Exit: Something was left to the user.
     """
     names.check_application(name)
     folder = Path.cwd() / name
     if not force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Missing(f"{folder} is there already and not empty; choose another name, or --force")
+        raise UsageError(
+            f"{folder} is there already and not empty; choose another name, or --force"
+        )
     ask = ask and questions.can_ask()
     kept = _database(database, ask)
     if authentication is None:
@@ -59,7 +60,7 @@ def new(
     choices = Choices(kept, authentication, f"{name.replace('-', '_').upper()}_")
     _carry_out(plan_application(folder, name, choices, first), force=force, dry_run=dry_run)
     if not dry_run:
-        say(_NEXT.format(name=name, install=_install_command()))
+        print_result(_NEXT.format(name=name, install=_install_command()))
 
 
 def add_service(
@@ -68,7 +69,7 @@ def add_service(
     """Add a service to the application that a folder belongs to.
 
     Raises:
-        Missing: There is no application, a name is none, or a file would be overwritten.
+        UsageError: There is no application, a name is none, or a file would be overwritten.
         typer.Exit: Something was left to the user.
     """
     names.check_service(name)
@@ -83,17 +84,17 @@ def add_hook(
     """Add a hook to the application that a folder belongs to.
 
     Raises:
-        Missing: As `add_service`, or there is no such service or kind of hook.
+        UsageError: As `add_service`, or there is no such service or kind of hook.
         typer.Exit: Something was left to the user.
     """
     function = names.check_function("a hook", name)
     if kind not in KINDS:
-        raise Missing(f"{kind!r} is no kind of hook; there are {', '.join(KINDS)}")
+        raise UsageError(f"{kind!r} is no kind of hook; there are {', '.join(KINDS)}")
     project = find_project(here)
     if service is not None:
         folder = project.folder / "services" / names.check_service(service).replace("-", "_")
         if not folder.is_dir():
-            raise Missing(f"there is no service {service!r}: no folder {folder}")
+            raise UsageError(f"there is no service {service!r}: no folder {folder}")
     _carry_out(plan_hook(project, function, kind, service), force=force, dry_run=dry_run)
 
 
@@ -101,7 +102,7 @@ def add_middleware(here: Path, name: str, *, force: bool, dry_run: bool) -> None
     """Add middleware to the application that a folder belongs to.
 
     Raises:
-        Missing: As `add_service`.
+        UsageError: As `add_service`.
         typer.Exit: Something was left to the user.
     """
     function = names.check_function("middleware", name)
@@ -112,11 +113,11 @@ def add_authentication(here: Path, *, force: bool, dry_run: bool) -> None:
     """Add users who sign in to the application that a folder belongs to.
 
     Raises:
-        Missing: As `add_service`.
+        UsageError: As `add_service`.
         typer.Exit: Something was left to the user.
     """
     _carry_out(plan_authentication(find_project(here)), force=force, dry_run=dry_run)
-    say(_PROTECT)
+    print_result(_PROTECT)
 
 
 def _database(given: str | None, ask: bool) -> Database:
@@ -125,20 +126,22 @@ def _database(given: str | None, ask: bool) -> Database:
     for database in DATABASES:
         if given == database:
             return database
-    raise Missing(f"{given!r} is no database; there are {' and '.join(DATABASES)}")
+    raise UsageError(f"{given!r} is no database; there are {' and '.join(DATABASES)}")
 
 
 def _first_service(given: str | None, none: bool, ask: bool, authentication: bool) -> str | None:
     """Return the name of the first service, None for no service."""
     if none and given is not None:
-        raise Missing("--service and --no-service can not both be")
+        raise UsageError("--service and --no-service can not both be")
     if none:
         return None
 
     def check(name: str) -> None:
         names.check_path(names.check_service(name))
         if authentication and name in {"users", "authentication"}:
-            raise Missing(f"the service {name!r} comes with --authentication; choose another name")
+            raise UsageError(
+                f"the service {name!r} comes with --authentication; choose another name"
+            )
 
     if given is None and ask:
         return questions.ask_service(_SERVICE, check)
@@ -151,18 +154,18 @@ def _carry_out(plan: Plan, *, force: bool, dry_run: bool) -> None:
     """Write, and tell of each file; in the end, of what is left to do.
 
     Raises:
-        Missing: A file would be overwritten.
+        UsageError: A file would be overwritten.
         typer.Exit: Something could not be added.
     """
     for deed, path in plan.apply(force=force, dry_run=dry_run):
         colour = _COLOURS[deed]
-        say(f"{paint(f'{deed:>{_WIDTH}}', fg=colour)}  {path}")
+        print_result(f"{style(f'{deed:>{_WIDTH}}', fg=colour)}  {path}")
     if dry_run:
-        say("Nothing was written: this was a dry run.")
+        print_result("Nothing was written: this was a dry run.")
     for todo in plan.todos:
-        complain(f"{todo.path} is as it was: {todo.reason}. Add {todo.where}:\n\n{todo.code}\n")
+        print_error(f"{todo.path} is as it was: {todo.reason}. Add {todo.where}:\n\n{todo.code}\n")
     if plan.todos:
-        raise typer.Exit(FAILURE)
+        raise typer.Exit(EXIT_FAILURE)
 
 
 def _install_command() -> str:

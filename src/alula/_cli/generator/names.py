@@ -7,7 +7,7 @@ import keyword
 import re
 from typing import Final
 
-from alula._cli.failures import Missing
+from alula._cli.terminal import UsageError
 
 __all__ = [
     "LONGEST",
@@ -41,7 +41,7 @@ def check_application(name: str) -> str:
     """Return the name of an application, which is that of its folder.
 
     Raises:
-        Missing: It can not be one.
+        UsageError: It can not be one.
     """
     return _check("an application", name)
 
@@ -50,10 +50,10 @@ def check_service(name: str) -> str:
     """Return the name of a service.
 
     Raises:
-        Missing: It can not be one.
+        UsageError: It can not be one.
     """
     if name == "services":  # the function that adds it would hide the one that adds them all
-        raise Missing("'services' is where all services are; choose another name")
+        raise UsageError("'services' is where all services are; choose another name")
     return _check("a service", name)
 
 
@@ -61,11 +61,11 @@ def check_function(what: str, name: str) -> str:
     """Return the name of a hook or of middleware as that of a function.
 
     Raises:
-        Missing: It can not be one.
+        UsageError: It can not be one.
     """
     found = _check(what, name).replace("-", "_")
     if found in dir(builtins):
-        raise Missing(f"{name!r} means something in Python already; choose another name")
+        raise UsageError(f"{name!r} means something in Python already; choose another name")
     return found
 
 
@@ -73,19 +73,19 @@ def check_path(path: str) -> str:
     """Return the path of a service, without slashes at its ends.
 
     Raises:
-        Missing: It can not be one, or the application answers there itself.
+        UsageError: It can not be one, or the application answers there itself.
     """
     path = path.strip("/")
     for segment in path.split("/"):
         if not _SEGMENT.fullmatch(segment):
-            raise Missing(
+            raise UsageError(
                 f"{path!r} can not be a path, because of {segment!r}: write names with slashes"
                 " between them, such as api/v1/messages; add placeholders to the code by hand"
             )
     if path in _TAKEN_PATHS:
-        raise Missing(f"the application itself answers at /{path}; choose another path")
+        raise UsageError(f"the application itself answers at /{path}; choose another path")
     if len(path) > 2 * LONGEST:
-        raise Missing(f"{path!r} is too long for a path: {2 * LONGEST} characters at most")
+        raise UsageError(f"{path!r} is too long for a path: {2 * LONGEST} characters at most")
     return path
 
 
@@ -112,12 +112,12 @@ def camel_case(name: str) -> str:
 
 def _check(what: str, name: str) -> str:
     if not _WORDS.fullmatch(name):
-        raise Missing(
+        raise UsageError(
             f"{name!r} can not be the name of {what}: begin with a small letter, and go on with"
             " small letters and digits, with single dashes or underscores between words"
         )
     if keyword.iskeyword(name) or keyword.issoftkeyword(name):
-        raise Missing(f"{name!r} is a word of Python itself; choose another name")
+        raise UsageError(f"{name!r} is a word of Python itself; choose another name")
     if len(name) > LONGEST:
-        raise Missing(f"{name!r} is too long for a name: {LONGEST} characters at most")
+        raise UsageError(f"{name!r} is too long for a name: {LONGEST} characters at most")
     return name

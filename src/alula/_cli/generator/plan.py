@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from alula._cli.failures import Missing
 from alula._cli.generator.insertion import NoPlaceError
+from alula._cli.terminal import UsageError
 
 __all__ = ["Plan", "Todo"]
 
@@ -101,7 +101,7 @@ class Plan:
             dry_run: Only tell.
 
         Raises:
-            Missing: A file would be overwritten, or leads out of the folder.
+            UsageError: A file would be overwritten, or leads out of the folder.
         """
         done = [(self._deed(path, force), path) for path in self._texts]
         if not dry_run:
@@ -113,7 +113,7 @@ class Plan:
     def _deed(self, path: str, force: bool) -> str:
         target = self.folder / path
         if not target.resolve().is_relative_to(self.folder.resolve()):
-            raise Missing(f"{path} leads out of {self.folder}; nothing was written")
+            raise UsageError(f"{path} leads out of {self.folder}; nothing was written")
         if not target.exists():
             return "create"
         if self._on_disk(path) == self._texts[path]:
@@ -122,7 +122,7 @@ class Plan:
             return "change"
         if force:
             return "overwrite"
-        raise Missing(f"{path} is there already; nothing was written. --force overwrites it")
+        raise UsageError(f"{path} is there already; nothing was written. --force overwrites it")
 
     def _write(self, path: str) -> None:
         target = self.folder / path

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from alula._cli.failures import Missing
+from alula._cli.terminal import UsageError
 
 __all__ = ["DATABASES", "Choices", "Database", "Project", "find_project"]
 
@@ -71,7 +71,7 @@ def find_project(start: Path) -> Project:
     """Return the application that a folder belongs to.
 
     Raises:
-        Missing: There is none, or what was chosen for it can not be read.
+        UsageError: There is none, or what was chosen for it can not be read.
     """
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
@@ -81,7 +81,7 @@ def find_project(start: Path) -> Project:
             if isinstance(chosen, Mapping):
                 name = found.get("project", {}).get("name", folder.name)
                 return Project(folder, str(name), _choices(path, chosen))
-    raise Missing(
+    raise UsageError(
         f"there is no application in {start}: no pyproject.toml with a table [tool.alula] is there"
         " or above; go to the folder that `alula new` has made"
     )
@@ -91,16 +91,18 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Missing(f"{path} can not be read: {error}") from None
+        raise UsageError(f"{path} can not be read: {error}") from None
 
 
 def _choices(path: Path, chosen: Mapping[str, Any]) -> Choices:
     database = chosen.get("database", "memory")
     if database not in DATABASES:
-        raise Missing(
+        raise UsageError(
             f"{path}: tool.alula.database is {database!r}; it may be {' or '.join(DATABASES)}"
         )
     authentication = chosen.get("authentication", False)
     if not isinstance(authentication, bool):
-        raise Missing(f"{path}: tool.alula.authentication is {authentication!r}, not true or false")
+        raise UsageError(
+            f"{path}: tool.alula.authentication is {authentication!r}, not true or false"
+        )
     return Choices(database, authentication, str(chosen.get("prefix", "")))

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import typer
 
-from alula._cli.failures import Missing
 from alula._cli.generator.project import DATABASES, Database
+from alula._cli.terminal import UsageError
 
 __all__ = ["ask_authentication", "ask_database", "ask_service", "can_ask"]
 
@@ -41,7 +41,7 @@ def ask_service(default: str, check: Callable[[str], None]) -> str | None:
 
     Args:
         default: What is proposed.
-        check: Raises `Missing` for a name that can not be one; its text is shown.
+        check: Raises `UsageError` for a name that can not be one; its text is shown.
     """
     while True:
         answer: str = typer.prompt("First service (- for none)", default=default).strip()
@@ -49,7 +49,7 @@ def ask_service(default: str, check: Callable[[str], None]) -> str | None:
             return None
         try:
             check(answer)
-        except Missing as error:
-            typer.echo(f"{error.args[0]}.")
+        except UsageError as error:
+            typer.echo(f"{error.message}.")
         else:
             return answer

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from alula._cli.listing import DOCS_SETTING, services_of
-from alula._cli.terminal import paint
+from alula._cli.terminal import style
 
 __all__ = ["announce"]
 
@@ -23,11 +23,11 @@ def announce(app: Any, server: Any) -> None:
         return
     width = max(len(service.path) for service in services)
     lines = [
-        f"    /{service.path:<{width}}  {paint(', '.join(service.open), dim=True)}"
+        f"    /{service.path:<{width}}  {style(', '.join(service.open), dim=True)}"
         for service in services
     ]
     page = app.settings.get(DOCS_SETTING)
     if page:
-        lines += ["", f"  Documentation: {paint(server.url + page, fg='cyan')}"]
-    head = paint(server.url, fg="green", bold=True)
+        lines += ["", f"  Documentation: {style(server.url + page, fg='cyan')}"]
+    head = style(server.url, fg="green", bold=True)
     typer.echo("\n".join(["", f"  {head}", "", *lines, ""]))

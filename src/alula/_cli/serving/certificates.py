@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from alula._cli.failures import Missing
+from alula._cli.terminal import UsageError
 
 __all__ = ["check_certificate"]
 
@@ -17,17 +17,19 @@ def check_certificate(certificate: str | None, key: str | None) -> None:
         key: The file of its private key, None where that is in the same file.
 
     Raises:
-        Missing: It can not; the text says why.
+        UsageError: It can not; the text says why.
     """
     if certificate is None:
         if key is not None:
-            raise Missing("--ssl-keyfile needs --ssl-certfile, the certificate that the key is of")
+            raise UsageError(
+                "--ssl-keyfile needs --ssl-certfile, the certificate that the key is of"
+            )
         return
     try:
         # Without a password, Python would ask for that of an encrypted key, here and in workers.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except OSError as error:
-        raise Missing(
+        raise UsageError(
             f"{certificate} and {key or 'the private key in it'} can not be used: {error.strerror};"
             " both have to be in PEM, the key without a password, and of this certificate"
         ) from None

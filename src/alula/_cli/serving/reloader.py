@@ -13,7 +13,7 @@ from typing import Final
 from alula._cli.serving.process import WorkerProcess, ending
 from alula._cli.serving.settings import WorkerSettings
 from alula._cli.serving.watching import changed, look
-from alula._cli.terminal import complain, paint, say
+from alula._cli.terminal import print_error, print_result, style
 
 __all__ = ["Reloader"]
 
@@ -50,7 +50,7 @@ class Reloader:
         """Run workers until `stop`; return the exit code."""
         stopped = asyncio.create_task(self._stopped.wait())
         settings = self._settings
-        say(paint(f"  starting {settings.target}", dim=True))
+        print_result(style(f"  starting {settings.target}", dim=True))
         while not self._stopped.is_set():
             self._worker = worker = await WorkerProcess.start(settings, self._sock, _environment())
             changes = asyncio.create_task(self._changes())
@@ -59,10 +59,10 @@ class Reloader:
             )
             if worker.ended.done() and not self._stopped.is_set():
                 how = ending(worker.ended.result())
-                complain(f"the application {how}; waiting for a file to change")
+                print_error(f"the application {how}; waiting for a file to change")
                 await asyncio.wait({changes, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if changes.done():
-                say(paint(f"  changed: {_shown(changes.result())}", dim=True))
+                print_result(style(f"  changed: {_shown(changes.result())}", dim=True))
             changes.cancel()
             await self._end(worker)
         await stopped

@@ -12,12 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from alula._cli.failures import Missing
 from alula._cli.serving.certificates import check_certificate
 from alula._cli.serving.process import WorkerProcess
 from alula._cli.serving.reloader import Reloader
 from alula._cli.serving.settings import WorkerSettings
 from alula._cli.serving.supervisor import Supervisor
+from alula._cli.terminal import UsageError
 from alula._listening import listen_at_path, listen_at_port, remove_path, url_of
 from alula.logs import configure_logging
 
@@ -46,7 +46,7 @@ def produce(settings: WorkerSettings, count: int, *, host: str, port: int, path:
         The exit code.
 
     Raises:
-        Missing: The port or path can not be had, or the certificate not be used.
+        UsageError: The port or path can not be had, or the certificate not be used.
     """
     check_certificate(settings.ssl_certfile, settings.ssl_keyfile)
     configure_logging()
@@ -79,7 +79,7 @@ def develop(settings: WorkerSettings, host: str, port: int, watched: Sequence[Pa
         The exit code.
 
     Raises:
-        Missing: The port can not be had.
+        UsageError: The port can not be had.
     """
     sock = _listen(host, port, None)
 
@@ -94,16 +94,16 @@ def develop(settings: WorkerSettings, host: str, port: int, watched: Sequence[Pa
 
 def _listen(host: str, port: int, path: str | None) -> socket.socket:
     if not IS_UNIX:
-        raise Missing(
+        raise UsageError(
             "alula serve and alula dev need a system with Unix processes; here, run the"
             " application from a script: app.run(3030)"
         )
     if find_spec("uvicorn") is None:
-        raise Missing("there is no server here; install one with: pip install 'alula[server]'")
+        raise UsageError("there is no server here; install one with: pip install 'alula[server]'")
     try:
         return listen_at_port(host, port) if path is None else listen_at_path(path)
     except OSError as error:
-        raise Missing(error.args[-1]) from None
+        raise UsageError(error.args[-1]) from None
 
 
 def _close(sock: socket.socket) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, Final
 
 from alula._cli.serving.process import WorkerProcess, ending
-from alula._cli.terminal import FAILURE, USAGE
+from alula._cli.terminal import EXIT_FAILURE, EXIT_USAGE
 
 __all__ = ["Supervisor"]
 
@@ -181,7 +181,7 @@ class Supervisor:
         how = f"worker {worker.pid} {ending(worker.ended.result())}"
         if not worker.is_ready and not any(each.is_ready for each in self.workers):
             _log.error("%s before it could take requests; see above. There is no other", how)
-            self.stop(USAGE if worker.ended.result() == USAGE else FAILURE)
+            self.stop(EXIT_USAGE if worker.ended.result() == EXIT_USAGE else EXIT_FAILURE)
             return
         if clock() - since >= _STEADY_SECONDS:
             self._pause = 0

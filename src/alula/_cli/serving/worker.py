@@ -15,13 +15,12 @@ from typing import Any
 import typer
 
 from alula._cli.application import load_application
-from alula._cli.failures import Missing, report
 from alula._cli.listing import process_local_services
 from alula._cli.serving.announcing import announce
 from alula._cli.serving.certificates import check_certificate
 from alula._cli.serving.failing import failing
 from alula._cli.serving.settings import HEARTBEAT, HEARTBEAT_SECONDS, READY, WorkerSettings
-from alula._cli.terminal import FAILURE, USAGE, complain
+from alula._cli.terminal import EXIT_FAILURE, EXIT_USAGE, UsageError, format_error, print_error
 from alula._listening import adopt
 from alula.express import WebApplication, access_log, request_id
 from alula.express._server import Server, quickest_loop
@@ -57,7 +56,7 @@ def work(settings: WorkerSettings) -> int:
         except Exception as error:  # noqa: BLE001  # the code of the user
             if not settings.development:
                 tell(error)
-                return USAGE if isinstance(error, Missing) else FAILURE
+                return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
             app = _failing(error)
         with asyncio.Runner(loop_factory=quickest_loop()) as runner:
             return runner.run(_Life(app, settings, sock, control).live())
@@ -67,12 +66,12 @@ def web_application(settings: WorkerSettings) -> WebApplication:
     """Load the application, with a line in the log for each request where that is wanted.
 
     Raises:
-        Missing: There is none, or none that could be served.
+        UsageError: There is none, or none that could be served.
         Exception: Whatever its code raises.
     """
     app = load_application(settings.target, plain=True)
     if not isinstance(app, WebApplication):
-        raise Missing(
+        raise UsageError(
             f"{settings.target!r} is {app!r}, which has no web server; serve what express() makes"
             " of it: web = express(app)"
         )
@@ -92,16 +91,16 @@ def web_application(settings: WorkerSettings) -> WebApplication:
 def _failing(error: Exception) -> WebApplication:
     """Tell why the application does not start, and return one that answers that."""
     app = failing(tell(error))
-    complain("it starts again when a file changes")
+    print_error("it starts again when a file changes")
     return app
 
 
 def tell(error: Exception) -> str:
     """Write on the standard error why the application does not start, and return that."""
-    if isinstance(error, Missing):
-        complain(error.args[0])
-        return str(error.args[0])
-    text = report(error)
+    if isinstance(error, UsageError):
+        print_error(error.message)
+        return str(error.message)
+    text = format_error(error)
     typer.echo(text, err=True)
     return text
 
@@ -146,7 +145,7 @@ class _Life:
             await server.close()
         except Exception as error:  # noqa: BLE001  # of the set-up or the teardown
             tell(error)
-            return FAILURE
+            return EXIT_FAILURE
         finally:
             loop.remove_reader(self._control)
             leaving.cancel()

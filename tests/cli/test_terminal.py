@@ -1,4 +1,4 @@
-"""What is told of failures: the user's own code, on the right stream, with the right exit code."""
+"""Errors and results on the terminal: the right stream, the right exit code, the user's frames."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ import typer
 from tests.cli.applications import folder_with
 
 from alula._cli import main
-from alula._cli.failures import Missing, report
-from alula._cli.terminal import complain, is_coloured, paint, say, told
+from alula._cli.terminal import (
+    UsageError,
+    format_error,
+    print_error,
+    print_result,
+    reporting_errors,
+    style,
+    supports_color,
+)
 from alula.errors import BadRequest, Unavailable
 
 
@@ -34,12 +41,12 @@ def failure_of(function):
     raise AssertionError("it went well")
 
 
-class TestReport:
+class TestTracebacks:
     def test_foreign_frames_are_left_out(self, tmp_path):
         foreign = module(tmp_path, "site-packages/lib.py", "def fail():\n    1 / 0\n")
         own = module(tmp_path, "app.py", "def start():\n    fail()\n")
         own["fail"] = foreign["fail"]
-        text = report(failure_of(own["start"]), tmp_path)
+        text = format_error(failure_of(own["start"]), tmp_path)
         lines = text.splitlines()
         # Python 3.13 marks the call below it.
         assert [line for line in lines if line.strip(" ~^")] == [
@@ -51,18 +58,18 @@ class TestReport:
 
     def test_without_own_frames_all_are_shown(self, tmp_path):
         foreign = module(tmp_path, "site-packages/lib.py", "def fail():\n    1 / 0\n")
-        assert "lib.py" in report(failure_of(foreign["fail"]), tmp_path)
+        assert "lib.py" in format_error(failure_of(foreign["fail"]), tmp_path)
 
     def test_a_syntax_error_has_no_frames_at_all(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         error = failure_of(lambda: module(tmp_path, "app.py", "def x(:"))
-        text = report(error)
+        text = format_error(error)
         assert "def x(:" in text
         assert "exec(" not in text
 
     def test_a_syntax_error_elsewhere(self, tmp_path):
         error = failure_of(lambda: compile("def x(:", "/elsewhere/lib.py", "exec"))
-        assert "compile(" in report(error, tmp_path)
+        assert "compile(" in format_error(error, tmp_path)
 
     @pytest.mark.parametrize("line", ["raise KeyError('b') from error", "raise KeyError('b')"])
     def test_what_led_to_an_error_is_shown_the_same_way(self, tmp_path, line):
@@ -71,7 +78,7 @@ class TestReport:
         code = f"{begin}        {line}"
         own = module(tmp_path, "app.py", code)
         own["fail"] = foreign["fail"]
-        text = report(failure_of(own["start"]), tmp_path)
+        text = format_error(failure_of(own["start"]), tmp_path)
         assert text.count("Traceback") == 2
         assert "lib.py" not in text
 
@@ -83,16 +90,16 @@ class TestReport:
         )
         own = module(tmp_path, "app.py", code)
         own["fail"] = foreign["fail"]
-        text = report(failure_of(own["start"]), tmp_path)
+        text = format_error(failure_of(own["start"]), tmp_path)
         assert "ZeroDivisionError" in text
         assert "lib.py" not in text
 
 
-class TestTold:
+class TestErrors:
     @pytest.mark.parametrize(
         ("error", "code", "said"),
         [
-            (Missing("there is none"), 2, "alula: there is none\n"),
+            (UsageError("there is none"), 2, "alula: there is none\n"),
             (BadRequest("no"), 1, "alula: BadRequest (400): no\n"),
             (
                 ImportError("alula.x needs y; install it with: pip install 'alula[x]'"),
@@ -104,49 +111,49 @@ class TestTold:
         ],
     )
     def test_errors_and_their_exit_codes(self, capsys, error, code, said):
-        with pytest.raises(typer.Exit) as raised, told():
+        with pytest.raises(typer.Exit) as raised, reporting_errors():
             raise error
         assert raised.value.exit_code == code
         captured = capsys.readouterr()
         assert said in captured.err
         assert captured.out == ""
 
-    def test_a_reason_that_the_message_gives_is_not_told_again(self, capsys):
-        with pytest.raises(typer.Exit), told():
+    def test_a_reason_that_the_message_contains_is_not_repeated(self, capsys):
+        with pytest.raises(typer.Exit), reporting_errors():
             raise Unavailable("GET / failed: refused", {"reason": "refused"})
         assert capsys.readouterr().err == "alula: Unavailable (503): GET / failed: refused\n"
 
     def test_other_errors_show_where(self, capsys, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         own = module(tmp_path, "app.py", "def start():\n    1 / 0\n")
-        with pytest.raises(typer.Exit) as raised, told():
+        with pytest.raises(typer.Exit) as raised, reporting_errors():
             own["start"]()
         assert raised.value.exit_code == 1
         assert 'app.py", line 2, in start' in capsys.readouterr().err
 
     def test_an_exit_stays_what_it_is(self):
-        with pytest.raises(typer.Exit) as raised, told():
+        with pytest.raises(typer.Exit) as raised, reporting_errors():
             raise typer.Exit(7)
         assert raised.value.exit_code == 7
 
 
-class TestSay:
-    def test_an_output_that_is_full_is_told_in_a_line(self, capsys):
+class TestResults:
+    def test_a_full_disk_is_reported_in_one_line(self, capsys):
         with Path("/dev/full").open("w") as full, redirect_stdout(full):
-            with pytest.raises(typer.Exit) as raised, told():
-                say("text")
+            with pytest.raises(typer.Exit) as raised, reporting_errors():
+                print_result("text")
             full.flush()  # what is left does not fail once more
         assert raised.value.exit_code == 1
         assert capsys.readouterr().err == (
-            "alula: the output can not be written: No space left on device\n"
+            "alula: cannot write the output: No space left on device\n"
         )
 
-    def test_of_readers_that_have_gone_nothing_is_told(self, capsys):
+    def test_a_closed_pipe_is_not_reported(self, capsys):
         reading, writing = os.pipe()
         os.close(reading)
         gone = os.fdopen(writing, "w")
-        with gone, redirect_stdout(gone), pytest.raises(typer.Exit) as raised, told():
-            say("text")
+        with gone, redirect_stdout(gone), pytest.raises(typer.Exit) as raised, reporting_errors():
+            print_result("text")
         assert raised.value.exit_code == 1
         assert capsys.readouterr().err == ""
 
@@ -164,7 +171,7 @@ class TestSay:
             main(command.split())
         assert end.value.code == 1
         assert "Traceback" not in (said := capsys.readouterr().err)
-        assert "the output can not be written" in said
+        assert "cannot write the output" in said
 
     @pytest.mark.parametrize("command", ["routes", "new shop"])
     def test_commands_work_where_there_is_no_output_at_all(self, tmp_path, command):
@@ -181,32 +188,32 @@ class Stream:
         return self.is_terminal
 
 
-class TestColours:
+class TestColors:
     @pytest.fixture(autouse=True)
     def _no_wishes(self, monkeypatch):
         monkeypatch.delenv("NO_COLOR", raising=False)
         monkeypatch.setenv("TERM", "xterm")
 
     def test_are_for_terminals(self):
-        assert is_coloured(Stream(True))
-        assert not is_coloured(Stream(False))
-        assert paint("text", Stream(True), fg="red") == "\x1b[31mtext\x1b[0m"
-        assert paint("text", Stream(False), fg="red") == "text"
+        assert supports_color(Stream(True))
+        assert not supports_color(Stream(False))
+        assert style("text", Stream(True), fg="red") == "\x1b[31mtext\x1b[0m"
+        assert style("text", Stream(False), fg="red") == "text"
 
     @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
     def test_are_left_out_where_nobody_wants_them(self, monkeypatch, name, value):
         monkeypatch.setenv(name, value)
-        assert paint("text", Stream(True), fg="red") == "text"
+        assert style("text", Stream(True), fg="red") == "text"
 
     def test_an_empty_wish_is_none(self, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "")
-        assert is_coloured(Stream(True))
+        assert supports_color(Stream(True))
 
     def test_the_output_is_where_they_go(self, monkeypatch):
         monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
-        assert paint("text", fg="red") == "text"
+        assert style("text", fg="red") == "text"
 
     def test_complaints_go_to_the_standard_error(self, capsys):
-        complain("no")
+        print_error("no")
         captured = capsys.readouterr()
         assert (captured.out, captured.err) == ("", "alula: no\n")
