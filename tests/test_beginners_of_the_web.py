@@ -9,7 +9,7 @@ from alula.client import create_client
 from alula.client import rest as client_rest
 from alula.errors import BadRequest
 from alula.express import express, rest
-from alula.express._encoding import dumps
+from alula.express._json_encoding import dumps
 from alula.schema import with_schema
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.express._encoding import dumps
+from alula.express._json_encoding import dumps
 from alula.external import (
     GuardedRecord,
     map_records,

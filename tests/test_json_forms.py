@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from alula.express._encoding import dumps
+from alula.express._json_encoding import dumps
 from alula.json_forms import FORMS, register_json_form
 
 

@@ -33,7 +33,7 @@ from alula._bundle import ServiceBundle
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, ObjectIdSchema
 from alula.errors import BadRequest
-from alula.express._encoding import dumps
+from alula.express._json_encoding import dumps
 from alula.external import outside_of
 from alula.hook_notes import notes_on
 from alula.query import ValidatedQuery

@@ -119,6 +119,6 @@ class _Progress:
 
 def _json(value: Any) -> str:
     """Return a result as JSON, with what may leave of records of which not all may."""
-    from alula.express._encoding import dumps  # noqa: PLC0415  # as slow to load as the server
+    from alula.express._json_encoding import dumps  # noqa: PLC0415  # as slow to load as the server
 
     return json.dumps(json.loads(dumps(value)), indent=2, ensure_ascii=False)

@@ -11,7 +11,7 @@ from alula._service import ServiceHandle
 from alula.express._classify import Kind, kind_of
 from alula.express._routing import Router, flatten
 from alula.express._service_route import ServiceRoute
-from alula.express._web import WebApplication
+from alula.express._web_application import WebApplication
 from alula.hooks import HookTable
 
 __all__ = ["ExpressApplication", "express"]

@@ -15,7 +15,7 @@ from starlette.responses import Response as StarletteResponse
 from starlette.staticfiles import StaticFiles
 
 from alula.errors import FrameworkError, NotFound, Unavailable
-from alula.express._encoding import dumps
+from alula.express._json_encoding import dumps
 from alula.express._response import ASGIApp
 
 __all__ = ["file_answer"]

@@ -21,7 +21,7 @@ from starlette.responses import StreamingResponse
 
 from alula._context import HookContext
 from alula.errors import NotAcceptable
-from alula.express._encoding import dumps
+from alula.express._json_encoding import dumps
 from alula.express._negotiation import media_type
 from alula.express._request import Request
 

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from alula._compose import Layer
-from alula.express._body_reader import BodyParser
+from alula.express._body_parsing import BodyParser
 from alula.express._chain import Out, Step, never, run_steps
 from alula.express._classify import Kind, kind_of
 from alula.express._mounting import asgi_step

@@ -26,7 +26,7 @@ from alula.express._connection_limits import (
     StallTimeout,
     head_too_large,
 )
-from alula.express._encoding import dumps
+from alula.express._json_encoding import dumps
 
 __all__ = ["HTTPProtocol", "JoinedWrites", "guarded", "guards", "unsupported_uvicorn"]
 

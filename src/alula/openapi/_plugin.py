@@ -95,7 +95,7 @@ class _Description:
         """Return the description in JSON, and its entity tag."""
         made_of = [_state_of(handle) for handle in self._app.services.values()]
         if made_of != self._made_of:
-            from alula.express._encoding import dumps  # noqa: PLC0415  # as in openapi()
+            from alula.express._json_encoding import dumps  # noqa: PLC0415  # as in openapi()
 
             body = dumps(describe(self._app, **self._about))
             self._made = body, f'"{sha256(body).hexdigest()[:32]}"'

@@ -24,7 +24,7 @@ from bson import (
 from bson.codec_options import CodecOptions
 
 from alula.adapters.mongodb import JSON_FORMS
-from alula.express._encoding import dumps
+from alula.express._json_encoding import dumps
 
 HEX = "64b0000000000000000000d1"
 UUID = uuid.UUID("01234567-89ab-cdef-0123-456789abcdef")

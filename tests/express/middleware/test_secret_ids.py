@@ -6,7 +6,7 @@ import logging
 
 import pytest
 from tests.express.asgi_client import call
-from tests.express.middleware.test_access_lines import lines
+from tests.express.middleware.test_access_log import lines
 
 from alula import App, HookContext, Params
 from alula.adapters.memory import MemoryService

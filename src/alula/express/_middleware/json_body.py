@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Final
 
 from alula.errors import BadRequest, UnsupportedMediaType
-from alula.express._body_reader import BodyParser
-from alula.express._encoding import loads
+from alula.express._body_parsing import BodyParser
+from alula.express._json_encoding import loads
 
 __all__ = ["json"]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from alula.errors import BadRequest, UnsupportedMediaType
-from alula.express._body_reader import BodyParser
+from alula.express._body_parsing import BodyParser
 from alula.query import parse
 
 __all__ = ["urlencoded"]

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.express._encoding import MAX_DEPTH, dumps, loads
+from alula.express._json_encoding import MAX_DEPTH, dumps, loads
 
 Point = namedtuple("Point", "x y")
 TWO_HOURS = datetime.timezone(datetime.timedelta(hours=2))

@@ -12,12 +12,12 @@ from typing import Any, Self, overload
 from alula._app import App
 from alula._compose import name_of
 from alula.errors import Unavailable
-from alula.express._body_reader import parse_size
+from alula.express._body_parsing import parse_size
 from alula.express._chain import Out, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
-from alula.express._life import Gate, Life
-from alula.express._middleware.error_pages import error_handler
-from alula.express._middleware.missing_page import nothing_here
+from alula.express._lifespan import Gate, Life
+from alula.express._middleware.error_handler import error_handler
+from alula.express._middleware.not_found import nothing_here
 from alula.express._mounting import Existing, asgi_step
 from alula.express._request import Request
 from alula.express._response import Response

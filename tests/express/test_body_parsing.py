@@ -14,7 +14,7 @@ from alula import UNSET
 from alula.errors import BadRequest, FrameworkError, PayloadTooLarge, UnsupportedMediaType
 from alula.express import express
 from alula.express import json as json_parser
-from alula.express._body_reader import (
+from alula.express._body_parsing import (
     DEFAULT_LIMIT,
     ContentType,
     content_type_of,
@@ -213,7 +213,7 @@ async def test_a_bomb_is_never_unpacked(monkeypatch):
             return found
 
     made, real = [], zlib.decompressobj
-    monkeypatch.setattr("alula.express._body_reader.zlib.decompressobj", Watched)
+    monkeypatch.setattr("alula.express._body_parsing.zlib.decompressobj", Watched)
     bomb = zlib.compress(b"\0" * 1_000_000)
     with pytest.raises(PayloadTooLarge):
         await read_body(packed("deflate", bomb), 5000)

@@ -15,7 +15,7 @@ from alula._compose import name_of
 from alula.express._chain import Step, never
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.express._web import WebApplication
+from alula.express._web_application import WebApplication
 
 __all__ = ["Check", "Checks", "health"]
 

@@ -11,7 +11,7 @@ from alula._routes import Found
 from alula._service import ServiceHandle
 from alula.express._application import ExpressApplication
 from alula.express._chain import Out, Step, never
-from alula.express._middleware.caller import proof_reader
+from alula.express._middleware.authenticate import proof_reader
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._service_route import Formatter, call_service, is_offered, send_result
