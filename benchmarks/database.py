@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bson import ObjectId
 from pymongo import MongoClient
 
-from alula.adapters.mongodb.local import LocalServer
+from alula.local_mongodb import LocalServer
 from benchmarks.records import KEY, records
 
 Fresh = Callable[[], None]

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from alula.adapters.mongodb.local import MongodMissing
+from alula.local_mongodb import MongodMissing
 from benchmarks.calling import CLIENT, measure_clients
 from benchmarks.contenders import HERE, MONGODB, REST, ROOT, Contender, Contest, Row
 from benchmarks.database import Fresh, mongodb

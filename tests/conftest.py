@@ -84,7 +84,7 @@ def mongodb_url() -> Iterator[str]:
         yield given
         return
     require_mongod()
-    from alula.adapters.mongodb.local import LocalServer
+    from alula.local_mongodb import LocalServer
 
     server = LocalServer()
     # In a thread: the loop of the tests may be this one's, and synchronous tests need it too.

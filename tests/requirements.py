@@ -89,12 +89,12 @@ def find_chromium() -> str | None:
 
 def find_mongod() -> Path | None:
     """Return the path of a mongod that runs here, if there is one."""
-    from alula.adapters.mongodb import local
+    from alula import local_mongodb
 
     try:
-        path = local.find_mongod()
+        path = local_mongodb.find_mongod()
         subprocess.run([path, "--version"], check=True, capture_output=True)
-    except (local.MongodMissing, OSError, subprocess.CalledProcessError):
+    except (local_mongodb.MongodMissing, OSError, subprocess.CalledProcessError):
         return None
     return path
 

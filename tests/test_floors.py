@@ -27,6 +27,7 @@ FLOOR_OF = {
     "service": 4,
     **dict.fromkeys(["app", "identity"], 5),
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),
+    "local_mongodb": 6,
     **dict.fromkeys(["openapi", "testing"], 7),
     **dict.fromkeys(["cli", "__init__"], 8),
 }
@@ -39,6 +40,7 @@ THIRD_PARTY = {
     "client": {"aiohttp", "httpx2", "js", "pyodide", "yarl"},
     "configuration": {"pydantic"},
     "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop"},
+    "local_mongodb": {"pymongo"},
     "schema": {
         *("jsonschema", "jsonschema_specifications", "referencing"),
         *("pydantic", "pydantic_core", "typing_extensions"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests import requirements
 
-from alula.adapters.mongodb import _mongod as mongod
+from alula.local_mongodb import _mongod as mongod
 
 
 @pytest.fixture(autouse=True)

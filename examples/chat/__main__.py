@@ -71,7 +71,7 @@ async def storage(given: argparse.Namespace, stack: AsyncExitStack) -> tuple[Any
         return None, f"{IN_MEMORY}."
     try:  # the chat in memory needs no driver
         # Only where it is asked for, since the extra may be missing.
-        from alula.adapters.mongodb.local import LocalServer, MongodMissing  # noqa: PLC0415
+        from alula.local_mongodb import LocalServer, MongodMissing  # noqa: PLC0415
     except ImportError as error:
         return None, f"{IN_MEMORY}: {error}."
     from pymongo import AsyncMongoClient  # noqa: PLC0415  # loaded where it is needed

@@ -110,7 +110,7 @@ def test_a_word_is_not_found_in_another():
 # Where users import from, beside the packages of the first floor.
 PUBLIC_MODULES = [
     *("alula", "alula.configuration", "alula.errors", "alula.types", "alula.adapters.base"),
-    *("alula.adapters.memory", "alula.adapters.mongodb", "alula.adapters.mongodb.local"),
+    *("alula.adapters.memory", "alula.adapters.mongodb", "alula.local_mongodb"),
     "alula.watchdog",
 ]
 PUBLIC_PACKAGES = [

@@ -12,7 +12,7 @@ from pathlib import Path
 from pymongo import AsyncMongoClient
 from pymongo.errors import PyMongoError
 
-from alula.adapters.mongodb.local import Mongod, form_replica_set
+from alula.local_mongodb import Mongod, form_replica_set
 
 NAME = "faults"
 SECONDS_TO_HEAL = 60

@@ -201,7 +201,7 @@ def test_the_local_server_names_the_command_that_brings_it(wheel, tmp_path):
     code = """
 import os
 os.environ["PATH"] = ""
-from alula.adapters.mongodb.local import MongodMissing, find_mongod
+from alula.local_mongodb import MongodMissing, find_mongod
 try:
     find_mongod()
 except MongodMissing as error:
@@ -227,7 +227,7 @@ def test_the_local_server_is_found_with_its_extra(wheel, tmp_path):
     code = """
 import os
 os.environ["PATH"] = ""
-from alula.adapters.mongodb.local import find_mongod
+from alula.local_mongodb import find_mongod
 print(find_mongod())
 """
     done = run_in(folder, code, tmp_path)

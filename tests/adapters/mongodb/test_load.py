@@ -18,10 +18,10 @@ from tests.requirements import require_mongod
 
 from alula import App
 from alula.adapters.mongodb import MongoDBService
-from alula.adapters.mongodb._mongod import TRANSACTION_SECONDS
-from alula.adapters.mongodb.local import LocalServer
 from alula.errors import BadRequest, Timeout, Unavailable
 from alula.express import error_handler, express, json, rest
+from alula.local_mongodb import LocalServer
+from alula.local_mongodb._mongod import TRANSACTION_SECONDS
 
 LOCK = """
 import sys

@@ -17,8 +17,8 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, transaction
 from alula.adapters.mongodb._transactions import _pause
-from alula.adapters.mongodb.local import Mongod
 from alula.errors import BadRequest, Conflict, NotFound, Timeout, Unavailable
+from alula.local_mongodb import Mongod
 from alula.query import ValidatedQuery
 
 

@@ -16,14 +16,19 @@ import pytest
 from tests.conformance.serving import environment
 from tests.requirements import require_mongod
 
-from alula.adapters.mongodb import _mongod as mongod
-from alula.adapters.mongodb._mongod import Mongod, find_mongod
-from alula.adapters.mongodb._mongod_errors import FolderInUse, LocalServerError, MongodMissing
+from alula.local_mongodb import _mongod as mongod
+from alula.local_mongodb._mongod import (
+    FolderInUse,
+    LocalServerError,
+    Mongod,
+    MongodMissing,
+    find_mongod,
+)
 
 # Starts a server, says its process id, and stays. The first argument is the data folder.
 PARENT = """
 import asyncio, sys
-from alula.adapters.mongodb._mongod import Mongod
+from alula.local_mongodb._mongod import Mongod
 
 server = Mongod(sys.argv[1])
 asyncio.run(server.start())
@@ -113,7 +118,7 @@ def test_says_what_to_do_where_the_run_bit_can_not_be_set(embedded, monkeypatch)
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "chmod", refuse)
-    with pytest.raises(MongodMissing, match=r"mongod can not be run: .* not permitted; chmod \+x"):
+    with pytest.raises(MongodMissing, match=r"mongod cannot be run: .* not permitted; chmod \+x"):
         find_mongod()
 
 
@@ -139,19 +144,23 @@ FAILURES = {
     "folder": (
         'echo 4711 > "$2/mongod.lock"; echo \'"DBPathInUse: Unable to lock"\'; exit 100',
         FolderInUse,
-        r"another mongod works in \S+/data \(process 4711\); stop it, or choose",
+        r"another mongod uses \S+/data \(process 4711\); stop it, or choose",
     ),
     "folder without a lock": (
         "echo DBPathInUse; exit 100",
         FolderInUse,
-        r"another mongod works in \S+/data; stop",
+        r"another mongod uses \S+/data; stop",
     ),
     "anything else": (
         "echo first; echo 'unknown option --x'; exit 2",
         LocalServerError,
-        r"mongod ended with 2; see \S+/data/mongod.log: unknown option --x$",
+        r"mongod exited with status 2; see \S+/data/mongod.log: unknown option --x$",
     ),
-    "nothing said": ("exit 3", LocalServerError, r"ended with 3; see \S+/data/mongod.log: $"),
+    "nothing said": (
+        "exit 3",
+        LocalServerError,
+        r"exited with status 3; see \S+/data/mongod.log: $",
+    ),
 }
 
 
@@ -171,7 +180,7 @@ async def test_only_what_the_last_start_said_counts(tmp_path, bin_folder):
     script(bin_folder, "sleep 0.3; exit 6")
     server = Mongod(tmp_path)
     server.log.write_text("Waiting for connections\nDBPathInUse\n")
-    with pytest.raises(LocalServerError, match="ended with 6") as caught:
+    with pytest.raises(LocalServerError, match="exited with status 6") as caught:
         await server.start()
     assert caught.type is LocalServerError
 
@@ -219,7 +228,7 @@ async def test_ends_what_does_not_answer(tmp_path, bin_folder, monkeypatch):
     monkeypatch.setattr(mongod, "SECONDS_TO_START", 1)
     script(bin_folder, 'echo $$ > "$2/pid"; exec sleep 60')
     server = Mongod(tmp_path)
-    with pytest.raises(LocalServerError, match=r"mongod does not answer; see \S+/mongod.log"):
+    with pytest.raises(LocalServerError, match=r"mongod does not respond; see \S+/mongod.log"):
         await server.start()
     assert not server.is_running()
     assert not is_alive(int((tmp_path / "pid").read_text()))
@@ -235,7 +244,7 @@ async def test_ends_it_where_the_start_is_cancelled(tmp_path, bin_folder):
 
 async def test_a_file_that_is_no_program(tmp_path, bin_folder):
     script(bin_folder, "").write_text("neither a script nor a program")
-    with pytest.raises(MongodMissing, match=r"bin/mongod can not be run: Exec format error"):
+    with pytest.raises(MongodMissing, match=r"bin/mongod cannot be run: Exec format error"):
         await Mongod(tmp_path / "data").start()
 
 
@@ -300,7 +309,7 @@ async def test_a_real_one_starts_ends_and_keeps_its_port(tmp_path):
         other = Mongod(server.folder)
         with pytest.raises(FolderInUse, match=rf"\(process {pid}\)"):
             await other.start()
-        with pytest.raises(LocalServerError, match=r"can not listen on its port on 127.0.0.1; ch"):
+        with pytest.raises(LocalServerError, match=r"cannot listen on its port on 127.0.0.1; ch"):
             await Mongod(tmp_path / "other", port=port).start()
     server.kill()  # which leaves a lock that nobody holds
     assert (server.folder / "mongod.lock").read_text() == f"{pid}\n"

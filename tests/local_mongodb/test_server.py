@@ -10,16 +10,15 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import AutoReconnect, OperationFailure
 from tests.requirements import require_mongod
 
-from alula.adapters.mongodb import _running_server as running_server
-from alula.adapters.mongodb import local
-from alula.adapters.mongodb._running_server import find_running
-from alula.adapters.mongodb.local import (
+from alula.local_mongodb import (
     FolderInUse,
     LocalServer,
     LocalServerError,
     Mongod,
     form_replica_set,
 )
+from alula.local_mongodb import _server as local
+from alula.local_mongodb._server import find_running
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -154,10 +153,11 @@ async def test_what_runs_already_is_used_at_once(tmp_path, monkeypatch):
 
 
 async def test_the_port_may_be_that_of_another_program(tmp_path, monkeypatch):
-    monkeypatch.setattr(running_server, "_MILLISECONDS", 100)
+    monkeypatch.setattr(local, "_TIMEOUT_MS", 100)
     other = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     async with other:
-        running_server.note_port(tmp_path, other.sockets[0].getsockname()[1])
+        port = other.sockets[0].getsockname()[1]
+        (tmp_path / "alula.port").write_text(f"{port}\n")
         assert await find_running(tmp_path) is None
 
 
