@@ -10,8 +10,8 @@ from tests.express.asgi_client import call
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, JWTStrategy, authenticate, hash_password
-from alula.authentication._local import LocalStrategy
 from alula.authentication._passwords import Passwords
+from alula.authentication._strategies import LocalStrategy
 from alula.errors import NotAuthenticated, TooManyRequests
 from alula.express import express, json, rest
 

@@ -17,12 +17,10 @@ from alula.authentication._entities import fold_username
 from alula.authentication._extension import Extension
 from alula.authentication._hiding import protect
 from alula.authentication._hooks import authenticate, hash_password, hide_taken, password_hash
-from alula.authentication._jwt import JWTStrategy
-from alula.authentication._local import LocalStrategy
 from alula.authentication._passwords import HashedPassword, Passwords
 from alula.authentication._service import AuthenticationService
 from alula.authentication._sessions import Sessions
-from alula.authentication._strategy import AuthenticationStrategy
+from alula.authentication._strategies import AuthenticationStrategy, JWTStrategy, LocalStrategy
 from alula.authentication._throttle import Throttle
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from alula._context import Params
 from alula.authentication._sessions import Sessions
-from alula.authentication._strategy import AuthenticationStrategy
+from alula.authentication._strategies import AuthenticationStrategy
 
 __all__ = ["RefreshStrategy"]
 

@@ -16,11 +16,9 @@ from alula._context import HookContext, Params
 from alula.authentication._access_tokens import Duration, Tokens, check_separation
 from alula.authentication._entities import Entities, without
 from alula.authentication._extension import Extension
-from alula.authentication._jwt import JWTStrategy
-from alula.authentication._local import LocalStrategy
 from alula.authentication._refresh import RefreshStrategy
 from alula.authentication._sessions import Sessions
-from alula.authentication._strategy import AuthenticationStrategy
+from alula.authentication._strategies import AuthenticationStrategy, JWTStrategy, LocalStrategy
 from alula.authentication._throttle import Throttle
 from alula.errors import NotAuthenticated
 from alula.types import Id

@@ -26,7 +26,7 @@ from alula._service import ServiceHandle
 from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._entities import id_name, private_service, remove_before
 from alula.authentication._extension import Extension
-from alula.authentication._strategy import CONFIRM
+from alula.authentication._strategies import CONFIRM
 from alula.errors import NotAuthenticated, NotFound
 
 __all__ = ["Session", "Sessions"]

@@ -1,28 +1,170 @@
-"""The strategy that takes a user name and a password."""
+"""Strategies: the ways to prove who is calling. `JWTStrategy`, `LocalStrategy`, and their base."""
+# ruff: noqa: ARG002  # methods of the base class are there to be overridden
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from alula._context import Params
-from alula.authentication._entities import fold_username
+from alula.authentication._entities import check_property, fold_username
 from alula.authentication._passwords import (
     HashedPassword,
     Passwords,
     is_credential,
     usual_passwords,
 )
-from alula.authentication._strategy import CONFIRM, AuthenticationStrategy
 from alula.errors import BadRequest, NotAuthenticated, NotFound, TooManyRequests, Unavailable
 
-__all__ = ["LocalStrategy"]
+__all__ = ["CONFIRM", "AuthenticationStrategy", "JWTStrategy", "LocalStrategy"]
 
-_log = logging.getLogger("alula.authentication")
+_log: Final = logging.getLogger("alula.authentication")
+
+CONFIRM: Final = "confirm_sign_in"
+"""What a strategy may leave in the params of a sign-in: an async function without arguments.
+
+It is called once the session is there, and raises where the proof is no longer good.
+"""
+
+
+class AuthenticationStrategy:
+    """One way to prove who is calling; derive from it for a way of your own.
+
+    Attributes:
+        name: The name under which it is registered.
+        authentication: The authentication service it belongs to.
+        app: The application of that service.
+        secret_fields: Fields of a user's record that nobody gets to see: they are left out of
+            ``params.user`` and of every answer.
+        can_be_guessed: Whether trying again and again may lead to a proof, so that tries have to
+            be limited.
+        looks_up_account: Whether `authenticate` calls ``self.authentication.account_found(id,
+            params)`` once it has looked for the account, and before it checks anything. The
+            throttle then counts by the account. Otherwise it counts by the name in `account_of`.
+    """
+
+    name: str = ""
+    authentication: Any = None
+    app: Any = None
+    secret_fields: tuple[str, ...] = ()
+    can_be_guessed: bool = True
+    looks_up_account: bool = False
+
+    def register(self, name: str, authentication: Any) -> None:
+        """Take note of the service; called by its ``register``.
+
+        Raises:
+            ValueError: The strategy is registered somewhere else already, or one of its
+                `secret_fields` is no property of its own.
+        """
+        if self.authentication not in {None, authentication} or self.name not in {"", name}:
+            raise ValueError(
+                f"the strategy {name!r} is already registered, as {self.name!r}; make one instance"
+                " for each place where it is used"
+            )
+        for field in self.secret_fields:
+            check_property(field, f"the strategy {name!r}")
+        self.name, self.authentication, self.app = name, authentication, authentication.app
+
+    async def setup(self) -> None:
+        """Prepare, and check whether all is there; called when the application is set up."""
+
+    async def authenticate(
+        self, authentication: Mapping[str, Any], params: Params
+    ) -> dict[str, Any]:
+        """Check a proof.
+
+        Args:
+            authentication: What was sent: ``strategy`` and what belongs to it. Any JSON.
+            params: The params of the call; ``params.provider`` is None for internal ones.
+
+        Returns:
+            ``{"authentication": {"strategy": self.name}}``, and under the name of the entity
+            (``"user"``) its record. All of it but ``accessToken`` gets into ``params``.
+
+        Raises:
+            NotAuthenticated: It proves nothing.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no authenticate(...)")
+
+    def account_of(self, authentication: Mapping[str, Any]) -> str | None:
+        """Return whose account a proof is for, as the client says; None where it does not say."""
+        return None
+
+    def parse(
+        self, req: Any, res: Any
+    ) -> Mapping[str, Any] | Awaitable[Mapping[str, Any] | None] | None:
+        """Return the proof that a request carries, as `authenticate` takes it, None for none.
+
+        It runs for every request, so it is a plain function wherever it can be one.
+        """
+        return None
+
+
+class JWTStrategy(AuthenticationStrategy):
+    """Takes an access token: ``{"strategy": "jwt", "accessToken": "..."}``.
+
+    Of a request it reads one header. Its value is a scheme, a colon if somebody sends one, and a
+    token with spaces between them, or a token alone.
+
+    Args:
+        header: The name of the header.
+        schemes: Schemes that it may have, in any case.
+    """
+
+    can_be_guessed = False
+
+    def __init__(
+        self, *, header: str = "Authorization", schemes: Iterable[str] = ("Bearer", "JWT")
+    ) -> None:
+        self._header = header.lower().encode("ascii")
+        names = [scheme.lower() for scheme in schemes]
+        self._schemes = frozenset((*names, *(f"{name}:" for name in names)))
+
+    async def authenticate(
+        self, authentication: Mapping[str, Any], params: Params
+    ) -> dict[str, Any]:
+        """Check a token, and load the user that it names.
+
+        Raises:
+            NotAuthenticated: The token is not in order, or its user is gone.
+        """
+        token = authentication.get("accessToken")
+        if token in (None, "", 0):
+            raise NotAuthenticated("No access token")
+        service = self.authentication
+        payload = service.verify_access_token(token)
+        proof = {"strategy": self.name, "accessToken": token, "payload": payload}
+        result: dict[str, Any] = {"accessToken": token, "authentication": proof}
+        record: Any = None
+        entities = service.entities
+        if entities is not None:
+            record = result[entities.name] = await entities.get(payload["sub"], params)
+        for extension in service.extensions:
+            await extension.use_of_token(payload, record, params)
+        return result
+
+    def parse(self, req: Any, res: Any) -> Mapping[str, Any] | None:
+        """Return the token of a request, None where the header has none."""
+        # The raw headers: most requests need no others, so no table of them is made.
+        name = self._header
+        values = [value for key, value in req.scope["headers"] if key == name]
+        if not values:
+            return None
+        if len(values) > 1:  # which one counts is not ours to guess
+            return {"strategy": self.name, "accessToken": None}
+        scheme, *rest = values[0].decode("latin-1").strip(" \t").split(" ")
+        if not scheme:
+            return None
+        if not rest:
+            return {"strategy": self.name, "accessToken": scheme}
+        if scheme.lower() not in self._schemes:
+            return None
+        return {"strategy": self.name, "accessToken": next(filter(None, rest))}
 
 
 class LocalStrategy(AuthenticationStrategy):
