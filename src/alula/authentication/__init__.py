@@ -15,8 +15,13 @@ except ImportError as error:
 
 from alula.authentication._entities import fold_username
 from alula.authentication._extension import Extension
-from alula.authentication._hiding import protect
-from alula.authentication._hooks import authenticate, hash_password, hide_taken, password_hash
+from alula.authentication._hooks import (
+    authenticate,
+    hash_password,
+    hide_taken,
+    password_hash,
+    protect,
+)
 from alula.authentication._passwords import HashedPassword, Passwords
 from alula.authentication._service import AuthenticationService
 from alula.authentication._sessions import Sessions
