@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, ove
 __all__ = [
     "EVENT_OF_METHOD",
     "ID_METHODS",
+    "METHODS_WITHOUT_DATA",
     "PAGE_NAMES",
+    "SCALAR_TYPES",
     "STANDARD_METHODS",
     "UNSET",
     "Id",
@@ -125,6 +127,13 @@ STANDARD_METHODS: Final = ("find", "get", "create", "update", "patch", "remove")
 
 ID_METHODS: Final = frozenset({"get", "update", "patch", "remove"})
 """Standard methods whose first argument is an id."""
+
+METHODS_WITHOUT_DATA: Final = frozenset({"find", "get", "remove"})
+"""Standard methods that take no data; custom methods always take it."""
+
+SCALAR_TYPES: Final = frozenset({str, int, float, bool, type(None)})
+"""The types of JSON values that hold no others. `type(value) in SCALAR_TYPES` is the quick test
+before a slower one: subclasses, such as an enum that is a ``str``, are not among them."""
 
 EVENT_OF_METHOD: Final[Mapping[str, str]] = {
     "create": "created",

@@ -17,7 +17,7 @@ from alula.adapters._options import Pagination
 from alula.adapters.base import AdapterService
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, MethodNotAllowed, NotFound
-from alula.external import GuardedRecord
+from alula.outgoing import RedactedRecord
 from alula.query import EMPTY_QUERY, And, Query, Where
 
 RECORD = {"id": 5, "name": "Ada", "age": 36}
@@ -381,7 +381,7 @@ class TestDollarKeys:
 class TestGuardedRecords:
     """What a service hides of its records stays hidden where another service stores them."""
 
-    USER = GuardedRecord({"id": 7, "name": "Ada", "password": "hash"}, {"id": 7, "name": "Ada"})
+    USER = RedactedRecord({"id": 7, "name": "Ada", "password": "hash"}, {"id": 7, "name": "Ada"})
     SEEN: ClassVar = {"id": 7, "name": "Ada"}
 
     @pytest.fixture

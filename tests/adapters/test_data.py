@@ -18,7 +18,7 @@ from alula.adapters._data import (
     read_data,
 )
 from alula.errors import BadRequest
-from alula.external import GuardedRecord
+from alula.outgoing import RedactedRecord
 
 NOTHING = frozenset()
 VALUES = st.recursive(
@@ -153,7 +153,7 @@ def test_any_data(data):
 
 
 def test_what_is_guarded_within_data_is_replaced_by_what_may_leave():
-    guarded = GuardedRecord({"id": 1, "password": "hash"}, {"id": 1})
+    guarded = RedactedRecord({"id": 1, "password": "hash"}, {"id": 1})
     data = {"user": guarded, "users": [{"by": guarded}], "text": "a", "tags": ["b"]}
     tags = data["tags"]
     hide_nested(data)
@@ -163,7 +163,7 @@ def test_what_is_guarded_within_data_is_replaced_by_what_may_leave():
 
 
 def test_properties_of_data_that_is_guarded_itself_stay():
-    inner = GuardedRecord({"key": "secret", "name": "A"}, {"name": "A"})
-    record = read_data("update", GuardedRecord({"password": "hash", "team": inner}, {}))
+    inner = RedactedRecord({"key": "secret", "name": "A"}, {"name": "A"})
+    record = read_data("update", RedactedRecord({"password": "hash", "team": inner}, {}))
     hide_nested(record)
     assert record == {"password": "hash", "team": {"name": "A"}}

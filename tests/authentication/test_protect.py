@@ -9,7 +9,7 @@ from tests.authentication.building import add_user, make_app
 
 from alula.authentication import authenticate, protect
 from alula.errors import BadRequest
-from alula.external import GuardedRecord, outside_of
+from alula.outgoing import RedactedRecord, public_part
 
 
 class Notes:
@@ -94,26 +94,26 @@ class TestProtect:
         page = await records.find(query={"shape": {"total": 1, "data": [PASSWORD]}})
         for record in (one, several, page["data"][0]):
             assert record["password"] == "hash"
-            assert outside_of({"owner": record}) == {"owner": HIDDEN}
+            assert public_part({"owner": record}) == {"owner": HIDDEN}
             assert "hash" not in repr(record)
 
     async def test_what_is_hidden_already_stays_so(self, app):
         class Guarded:
             async def get(self, id, params):
-                return GuardedRecord({**PASSWORD, "inner": 3}, {"id": 1, "salt": 2}, "me")
+                return RedactedRecord({**PASSWORD, "inner": 3}, {"id": 1, "salt": 2}, "me")
 
         app.use("guarded", Guarded())
         app.service("guarded").hooks(after=[protect("salt")])
         record = await app.service("guarded").get(1)
         assert record == {**PASSWORD, "inner": 3}
-        assert (record.outside, record.by) == (HIDDEN, "me")
+        assert (record.public, record.redacted_by) == (HIDDEN, "me")
 
     async def test_the_user_of_a_call_is_bound_to_it_too(self, app):
         app.service("users").hooks(around=[protect("role")])
         app.service("notes").hooks(before=[authenticate("jwt")])
         found = await app.service("notes").find(authentication=proof_for(app))
         assert found["user"] == {"id": 1, "email": "ada@example.com", "role": "admin"}
-        assert outside_of(found)["user"] == {"id": 1, "email": "ada@example.com"}
+        assert public_part(found)["user"] == {"id": 1, "email": "ada@example.com"}
 
     async def test_only_pages_have_their_records_in_data(self, app, seen):
         await app.service("records").get(1)

@@ -19,7 +19,7 @@ from alula.client._codec import (
     request_for,
     with_route,
 )
-from alula.json_forms import FORMS, register_json_form
+from alula.outgoing import JSON_ENCODERS, register_json_encoder
 
 BASE = "http://here/messages"
 ACCEPT = {"Accept": "application/json"}
@@ -151,13 +151,13 @@ class TestBodies:
         assert body_of("ü\ud800") == b'"\\u00fc\\ud800"'
 
     def test_types_that_have_a_form(self, monkeypatch):
-        monkeypatch.setitem(FORMS, Money, lambda _: {"amount": 1})
+        monkeypatch.setitem(JSON_ENCODERS, Money, lambda _: {"amount": 1})
 
         class Euro(Money):
             pass
 
         assert body_of([Money(), Euro()]) == b'[{"amount":1},{"amount":1}]'
-        assert register_json_form
+        assert register_json_encoder
 
     def test_types_that_have_none(self):
         with pytest.raises(TypeError, match="is of type Money, which has no form in JSON"):

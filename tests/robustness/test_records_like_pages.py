@@ -18,7 +18,7 @@ from alula.authentication import protect
 from alula.errors import Conflict
 from alula.express import error_handler, express, rest
 from alula.express import json as json_bodies
-from alula.external import outside_of
+from alula.outgoing import public_part
 from alula.schema import resolve, resolve_external, with_schema
 from alula.types import UNSET
 
@@ -126,7 +126,7 @@ class TestRecord:
         made = await service.create({**look, "iban": SECRET})
         assert (await service.get(made["id"]))["iban"] == SECRET
         assert (await service.find())[0]["iban"] == SECRET
-        assert SECRET not in json.dumps(outside_of({"by": [await service.get(made["id"])]}))
+        assert SECRET not in json.dumps(public_part({"by": [await service.get(made["id"])]}))
 
     async def test_leaves_a_custom_method_without_it(self, app, look):
         record = {**look, "customer": "Ada", "iban": SECRET}
@@ -142,11 +142,11 @@ class TestRecord:
             assert "Ada" in told.text
             inside = await service.make({})
             assert SECRET in json.dumps(inside)
-            assert SECRET not in json.dumps(outside_of({"in": inside}))
+            assert SECRET not in json.dumps(public_part({"in": inside}))
 
     async def test_leaves_an_event_or_an_error_without_it(self, app, look):
         heard = []
-        app.service("invoices").on("created", lambda data, _: heard.append(outside_of(data)))
+        app.service("invoices").on("created", lambda data, _: heard.append(public_part(data)))
         await sent(app, "POST", "/invoices", {**look, "iban": SECRET})
         assert heard
         assert SECRET not in json.dumps(heard)
@@ -209,7 +209,7 @@ class TestPage:
         assert told.json["data"][0]["customer"] == "Ada"
         inside = await service.find()
         assert inside["data"][0]["iban"] == SECRET
-        assert SECRET not in json.dumps(outside_of([inside]))
+        assert SECRET not in json.dumps(public_part([inside]))
 
     async def test_hides_in_them_where_a_custom_method_returns_it(self, app, service, change):
         async def answer():
@@ -223,7 +223,7 @@ class TestPage:
         assert told.json["data"][0]["customer"] == "Ada"
         inside = await service.make({})
         assert inside["data"][0]["iban"] == SECRET
-        assert SECRET not in json.dumps(outside_of([inside]))
+        assert SECRET not in json.dumps(public_part([inside]))
 
 
 class Own:
@@ -262,4 +262,4 @@ async def test_a_service_of_ones_own_hides_in_plain_pages(hook, page):
     assert told.json == shown
     inside = await app.service("own").find()
     assert inside == page
-    assert SECRET not in json.dumps(outside_of({"in": inside}))
+    assert SECRET not in json.dumps(public_part({"in": inside}))

@@ -14,7 +14,7 @@ from alula import App, Page
 from alula.authentication import protect
 from alula.express import error_handler, express, rest
 from alula.express import json as json_bodies
-from alula.json_forms import FORMS, register_json_form
+from alula.outgoing import JSON_ENCODERS, register_json_encoder
 from alula.schema import hidden, resolve, resolve_external, with_schema
 
 SECRET = "DE89 3704"
@@ -86,8 +86,8 @@ def guard(request):
 
 @pytest.fixture(params=RECORDS)
 def app(guard, request, monkeypatch):
-    monkeypatch.setitem(FORMS, Mapped, None)
-    register_json_form(Mapped, lambda _: dict(RECORD))
+    monkeypatch.setitem(JSON_ENCODERS, Mapped, None)
+    register_json_encoder(Mapped, lambda _: dict(RECORD))
     service: Any = Accounts(RECORDS[request.param])
     methods = {"methods": ["find", "get", "create", "answer"]}
     app = express(App())

@@ -11,7 +11,7 @@ import alula
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
-from alula.external import outside_of
+from alula.outgoing import public_part
 from alula.schema import hidden, resolve, virtual, with_schema
 
 
@@ -95,7 +95,7 @@ async def test_what_a_resolver_changes_is_closed_to_queries_from_outside(model, 
                 await getattr(service, method)(*ids, query=query, provider="rest")
         assert await service.find(query={**query, "name": "Ann"}) is not None
     (found,) = await service.find(query={"name": "Ann"}, provider="rest")
-    assert outside_of(found).get("salary") in (None, "***")
+    assert public_part(found).get("salary") in (None, "***")
 
 
 @models
@@ -105,7 +105,7 @@ async def test_it_is_opened_by_its_name(model):
     )
     for query in ASKED:
         (found,) = await service.find(query=query, provider="rest")
-        assert outside_of(found).get("salary", 90) == 90
+        assert public_part(found).get("salary", 90) == 90
 
 
 @models
@@ -113,7 +113,7 @@ async def test_other_properties_stay_open(model):
     service = employees(model, result=resolve({"size": virtual(len)}), hidden=["salary"])
     query = {"name": {"$gt": "A"}, "$sort": {"name": 1}, "$select": ["name", "size"]}
     (found,) = await service.find(query=query, provider="rest")
-    assert outside_of(found) == {"id": 1, "name": "Ann", "size": 3}
+    assert public_part(found) == {"id": 1, "name": "Ann", "size": 3}
 
 
 async def test_what_a_model_says_is_never_sent_cannot_be_opened():
@@ -124,14 +124,14 @@ async def test_what_a_model_says_is_never_sent_cannot_be_opened():
         employees(Account, external=resolve({"pin": lambda pin: pin}), queryable=["pin"])
     service = employees(Account, external=resolve({"pin": lambda pin: "shown"}))
     created = await service.create({"pin": "1234"})
-    assert "pin" not in outside_of(created)
+    assert "pin" not in public_part(created)
 
 
 async def test_a_schema_that_is_open_takes_resolvers_of_any_name():
     service = employees(
         {**SCHEMA, "additionalProperties": True}, data=resolve({"nmae": lambda: 1}), hidden=["x"]
     )
-    assert outside_of(await service.create({"name": "a", "x": 1})) == {
+    assert public_part(await service.create({"name": "a", "x": 1})) == {
         "id": 0,
         "name": "a",
         "nmae": 1,
@@ -187,14 +187,14 @@ async def test_resolvers_by_method(model):
     service = app.service("employees")
     assert (await service.create({}))["name"] == "created"
     got = await service.get(1)
-    assert (got["size"], outside_of(got)["name"]) == (7, "shown")
+    assert (got["size"], public_part(got)["name"]) == (7, "shown")
     assert (await service.update(1, {"name": "sent"}))["name"] == "sent"
     with pytest.raises(BadRequest, match="validation failed"):
         await service.update(1, {})
     assert (await service.patch(1, {"salary": 1}))["name"] == "patched"
     published = await service.publish({"name": "sent"})
     assert published == {"name": "published", "query": {"x": 5}}
-    assert outside_of(published)["name"] == "hidden"
+    assert public_part(published)["name"] == "hidden"
     assert (await service.remove(1))["name"] == "patched"
 
 

@@ -12,7 +12,7 @@ from tests.express.asgi_client import call
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Conflict, NotFound
-from alula.external import GuardedRecord, outside_of
+from alula.outgoing import RedactedRecord, public_part
 from alula.schema._properties import virtual
 from alula.schema._resolver import resolve
 from alula.schema._result_hooks import resolve_external, resolve_result
@@ -231,7 +231,7 @@ class TestExternal:
         )
         dispatch = dispatch_of(service)
         assert await service.get(1) == {"id": 1, "name": "ada", "password": "a"}
-        assert outside_of(await service.get(1)) == {"id": 1}
+        assert public_part(await service.get(1)) == {"id": 1}
         assert dispatch == [{"id": 1}] * 2
 
     async def test_hides_more_than_a_hook_that_has_set_dispatch(self):
@@ -244,13 +244,13 @@ class TestExternal:
         record = await service.get(1)
         assert dispatch == [{"id": 1}]
         assert record == {"id": 1, "name": "ada", "password": "a"}
-        assert outside_of(record) == {"id": 1, "name": "ada"}
+        assert public_part(record) == {"id": 1, "name": "ada"}
 
     async def test_a_wrong_order_hides_still(self):
         service = await people(resolve_result(SIZE), resolve_external(HIDE))
         record = await service.get(1)
         assert record == {"id": 1, "name": "ada", "password": "a", "size": 3}
-        assert outside_of(record) == {"id": 1, "name": "ada", "size": 3}
+        assert public_part(record) == {"id": 1, "name": "ada", "size": 3}
 
     async def test_resolves_once_what_comes_back_through_a_second_call(self):
         calls = []
@@ -270,7 +270,7 @@ class TestExternal:
         service = app.service("people").hooks(around=[resolve_external(resolve({"name": count}))])
         await service.create({"name": "ada"})
         calls.clear()
-        assert outside_of(await service.get("first")) == {"id": 1, "name": "<ada>"}
+        assert public_part(await service.get("first")) == {"id": 1, "name": "<ada>"}
         assert calls == ["ada"]
 
 
@@ -325,7 +325,7 @@ class TestErrorsOfHooksInside:
         )
         with pytest.raises(Conflict) as caught:
             await service.get(1)
-        shown = json.dumps(outside_of(caught.value.to_dict()))
+        shown = json.dumps(public_part(caught.value.to_dict()))
         assert "password" not in shown
         assert shown.count('"ada"') == 2
         assert "password" in str(dict(caught.value.errors["all"][0]))  # the application sees it
@@ -337,12 +337,12 @@ class TestErrorsOfHooksInside:
         )
         with pytest.raises(Conflict) as caught:
             await service.find()
-        shown = json.dumps(outside_of(caught.value.data))
+        shown = json.dumps(public_part(caught.value.data))
         assert "password" not in shown
         assert "bob" in shown
 
     async def test_keep_what_is_guarded_already(self, failing):
-        other = GuardedRecord({"a": 1, "b": 2}, {"a": 1})
+        other = RedactedRecord({"a": 1, "b": 2}, {"a": 1})
         service = await failing(lambda _: Conflict("taken", {"other": other}))
         with pytest.raises(Conflict) as caught:
             await service.get(1)
@@ -464,7 +464,7 @@ class TestNothingHiddenLeaves:
         await app.service("messages").patch(1, {"text": "b"})
         (user, context), (message, _) = heard
         assert user["password"] == "secret"  # within the application
-        assert isinstance(user, GuardedRecord)
+        assert isinstance(user, RedactedRecord)
         assert context.dispatch == {"id": 1, "name": "eve"}
         assert message["user"]["password"] == "secret"
         assert b"secret" not in dumps([user, message])
@@ -482,7 +482,7 @@ class TestNothingHiddenLeaves:
         await outer.service("inner/users").find()
         message = await outer.service("inner/messages").get(1)
         assert dispatch[0] == [{"id": 1, "name": "ada"}]
-        assert "secret" not in json.dumps(outside_of(message))
+        assert "secret" not in json.dumps(public_part(message))
 
 
 @pytest.mark.parametrize("hook", [resolve_result, resolve_external])

@@ -34,8 +34,8 @@ from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, ObjectIdSchema
 from alula.errors import BadRequest
 from alula.express._json_encoding import dumps
-from alula.external import outside_of
 from alula.hook_notes import notes_on
+from alula.outgoing import public_part
 from alula.query import ValidatedQuery
 from alula.schema import SchemaError, hidden, resolve, virtual, with_schema
 from alula.schema._dates import DATE_SCHEMA, keyword_date
@@ -355,13 +355,13 @@ class TestHidden:
         service = self.accounts(model, HIDING[how])
         created = await service.create(self.ADA)
         assert created == {"id": 1, **self.ADA}
-        assert outside_of(created) == {"id": 1, "email": "a@b.c"}
+        assert public_part(created) == {"id": 1, "email": "a@b.c"}
         assert set(service.record_schema["properties"]) == {"id", "email"}
         assert "password" not in service.record_schema.get("required", ())
 
     async def test_what_a_model_says_is_never_sent_is_hidden_in_any_case(self, model):
         service = messages(model)
-        assert outside_of(await service.create(self.ADA)) == {
+        assert public_part(await service.create(self.ADA)) == {
             "id": 1,
             "email": "a@b.c",
             "password": "x",
@@ -780,4 +780,4 @@ class Opening(MemoryService):
 async def test_a_property_may_be_anything():
     service = messages({"properties": {"any": True, "key": {"type": "string"}}}, hidden=["key"])
     created = await service.create({"any": [1], "key": "secret"})
-    assert outside_of(created) == {"id": 1, "any": [1]}
+    assert public_part(created) == {"id": 1, "any": [1]}

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from alula.errors import BadRequest
-from alula.external import outside_of
+from alula.outgoing import public_part
 
 __all__ = [
     "ATOMS",
@@ -174,7 +174,7 @@ def hide_nested(data: dict[str, Any]) -> None:
     """
     for name, value in data.items():
         if type(value) not in ATOMS:
-            data[name] = outside_of(value)
+            data[name] = public_part(value)
 
 
 def _check_keys(value: Mapping[str, Any], opened: Collection[str]) -> None:

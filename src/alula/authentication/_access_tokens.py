@@ -23,6 +23,7 @@ import jwt
 from alula._identity import find_authentication
 from alula._service import ServiceHandle
 from alula.errors import NotAuthenticated
+from alula.outgoing import javascript_date
 
 __all__ = ["Duration", "Tokens", "check_separation", "milliseconds_of", "seconds_of"]
 
@@ -283,7 +284,7 @@ def _shown(seconds: float) -> str | None:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return javascript_date(moment)
 
 
 def _refused(message: str, name: str = "JsonWebTokenError", **data: Any) -> NotAuthenticated:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from alula._context import HookContext, Params
 from alula._service import ServiceHandle
 from alula.errors import NotAuthenticated, NotFound
-from alula.external import GuardedRecord
+from alula.outgoing import RedactedRecord
 from alula.types import UNSET, Id
 
 __all__ = [
@@ -189,7 +189,7 @@ def without(record: Any, fields: frozenset[str]) -> Any:
     if not isinstance(record, Mapping):
         return record
     rest = {name: value for name, value in record.items() if name not in fields}
-    return record.changed(rest) if isinstance(record, GuardedRecord) else rest
+    return record.changed(rest) if isinstance(record, RedactedRecord) else rest
 
 
 def _inside(params: Params, **values: Any) -> Params:

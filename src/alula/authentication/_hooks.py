@@ -11,8 +11,8 @@ from alula._identity import authentication_at, identify, strategies_of
 from alula.authentication._entities import check_property, without
 from alula.authentication._passwords import HashedPassword
 from alula.errors import BadRequest, Conflict, MethodNotAllowed
-from alula.external import GuardedRecord, map_records, outside_of, without_at_any_depth
 from alula.hook_notes import maker, note
+from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
 from alula.types import STANDARD_METHODS, UNSET
 
 __all__ = ["authenticate", "hash_password", "hide_taken", "password_hash", "protect"]
@@ -240,15 +240,15 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
         def guarded(record: Any) -> Any:
             if not isinstance(record, Mapping):
                 return record
-            return GuardedRecord(record, shown(record), getattr(record, "by", None))
+            return RedactedRecord(record, shown(record), getattr(record, "redacted_by", None))
 
-        context.result = map_records(result, method, guarded, shown, whole=True)
+        context.result = map_records(result, method, guarded, shown, redact=True)
 
     def shown_of_record(record: Any) -> Any:
-        return without(outside_of(record), hidden)
+        return without(public_part(record), hidden)
 
     def shown_of_anything(result: Any) -> Any:
-        return without_at_any_depth(outside_of(result), hidden)
+        return without_properties(public_part(result), hidden)
 
     return note(hide, kinds=("after", "around"), around=check)
 

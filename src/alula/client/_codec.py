@@ -9,14 +9,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from alula._context import Params
 from alula.client._request_headers import VERBS, StandingHeaders
 from alula.errors import BadGateway, BadRequest, FrameworkError, error_for_status, from_dict
-from alula.json_forms import FORMS
+from alula.outgoing import javascript_date, json_encoder_of
 from alula.query._string import stringify
 
 __all__ = ["Request", "RequestError", "Response", "read_answer", "request_for", "told_to_caller"]
@@ -226,11 +226,9 @@ def _to_json(data: Any, *, ensure_ascii: bool) -> str:
 
 def _json_form(value: Any) -> Any:
     if isinstance(value, datetime):
-        moment = value.astimezone(UTC) if value.tzinfo else value
-        return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-    for kind in type(value).__mro__:
-        if kind in FORMS:
-            return FORMS[kind](value)
+        return javascript_date(value)
+    if (encoder := json_encoder_of(type(value))) is not None:
+        return encoder(value)
     raise TypeError(
         f"{value!r} is of type {type(value).__name__}, which has no form in JSON; use strings,"
         " numbers, booleans, None, datetimes, and lists and dicts of these"

@@ -24,8 +24,7 @@ from typing import Any, Final
 
 import orjson
 
-from alula.external import GuardedRecord, dumped
-from alula.json_forms import FORMS
+from alula.outgoing import JSON_ENCODERS, RedactedRecord, dump_model, javascript_date
 from alula.types import Page
 
 __all__ = ["MAX_DEPTH", "dumps", "loads"]
@@ -105,7 +104,7 @@ def dumps(value: Any) -> bytes:
             their offset where UTC has no such year; naive ones are taken for UTC), dates and times,
             UUIDs and Decimals (strings), bytes (base64), sets and named tuples (lists), enums,
             dataclasses, objects with ``model_dump`` (their mapping,
-            under the aliases of its fields), and what `register_json_form`
+            under the aliases of its fields), and what `register_json_encoder`
             was told of. NaN and infinities become null.
 
     Raises:
@@ -121,21 +120,12 @@ def dumps(value: Any) -> bytes:
         raise TypeError("a value is nested too deeply for JSON, or holds itself") from None
 
 
-def _iso(value: datetime.datetime) -> str:
-    if value.tzinfo is not None:
-        try:
-            value = value.astimezone(datetime.UTC)
-        except OverflowError:  # before the year 1 or after 9999 there, and somebody sent it
-            return value.isoformat(timespec="milliseconds")
-    return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-
-
 def _base64(value: bytes | bytearray | memoryview) -> str:
     return base64.b64encode(value).decode()
 
 
 _ENCODERS: Final[dict[type, Callable[[Any], Any]]] = {
-    datetime.datetime: _iso,
+    datetime.datetime: javascript_date,
     datetime.date: datetime.date.isoformat,
     datetime.time: datetime.time.isoformat,
     decimal.Decimal: str,
@@ -148,7 +138,7 @@ _ENCODERS: Final[dict[type, Callable[[Any], Any]]] = {
     tuple: list,
     float: float,
     enum.Enum: lambda member: member.value,
-    GuardedRecord: lambda record: record.outside,
+    RedactedRecord: lambda record: record.public,
     dict: dict,
     list: list,
     str: str.__str__,
@@ -163,7 +153,7 @@ def _default(value: Any) -> Any:
     """Return what stands for a value that orjson does not know by itself."""
     if type(value) is Page:  # in nearly every response of `find`
         return dict(value.items())
-    forms = {} if issubclass(type(value), _AS_THEY_ARE) else FORMS
+    forms = {} if issubclass(type(value), _AS_THEY_ARE) else JSON_ENCODERS
     for kind in type(value).__mro__:
         encode = _ENCODERS.get(kind) or forms.get(kind)
         if encode is not None:
@@ -171,7 +161,7 @@ def _default(value: Any) -> Any:
     if isinstance(value, type):
         raise TypeError
     if hasattr(value, "model_dump"):
-        return dumped(value, "json")
+        return dump_model(value, "json")
     if isinstance(value, Mapping):
         return dict(value)
     if dataclasses.is_dataclass(value):
@@ -186,8 +176,8 @@ def _plain(value: Any, place: str) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, GuardedRecord):
-        return _plain(value.outside, place)
+    if isinstance(value, RedactedRecord):
+        return _plain(value.public, place)
     if isinstance(value, dict):
         plain = {_key(key, place): _plain(item, f"{place}[{key!r}]") for key, item in value.items()}
         if len(plain) < len(value):

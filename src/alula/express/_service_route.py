@@ -16,7 +16,7 @@ from alula.express._chain import Out, Step, run_steps
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._routing import step_of
-from alula.external import outside_of
+from alula.outgoing import public_part
 from alula.types import ID_METHODS, STANDARD_METHODS, UNSET
 
 __all__ = ["Formatter", "ServiceRoute", "call_service", "is_offered", "send_result"]
@@ -126,7 +126,7 @@ async def call_service(
     if answers:
         res.send_result(res.data)
     else:
-        res.data = outside_of(res.data)  # whoever sees it may write it in a form of its own
+        res.data = public_part(res.data)  # whoever sees it may write it in a form of its own
 
 
 async def _run_while_connected(call: Awaitable[None], req: Request) -> None:

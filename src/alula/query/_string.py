@@ -13,11 +13,12 @@ This module reads and writes the text; `brackets` makes lists and mappings of th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from math import isfinite, isnan
 from typing import Any
 
 from alula.errors import BadRequest
+from alula.outgoing import javascript_date
 from alula.query._brackets import by_index, read_keys
 
 __all__ = ["parse", "stringify"]
@@ -182,8 +183,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, datetime):
-        moment = value.astimezone(UTC) if value.tzinfo else value
-        return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+        return javascript_date(value)
     raise TypeError(
         f"'{name}' is of type {type(value).__name__}, which has no form in a query string. Use "
         "strings, numbers, booleans, None, datetimes, and lists and mappings of these."

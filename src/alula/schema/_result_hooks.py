@@ -7,8 +7,8 @@ from typing import Any
 
 from alula._context import HookContext
 from alula.errors import FrameworkError
-from alula.external import GuardedRecord, map_records, outside_of, without_at_any_depth
 from alula.hook_notes import maker
+from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
 from alula.schema._call_query import query_of, selected_by, set_query, with_select, without_select
 from alula.schema._resolver import Resolver
 from alula.schema._resolver_hooks import Hook, Resolvers, resolvers_of, run_all
@@ -124,28 +124,28 @@ async def _guard(
     anywhere = bool(hidden) and context.method not in STANDARD_METHODS
 
     def view_of(resolved: Any) -> Any:
-        view = outside_of(resolved)
-        return without_at_any_depth(view, hidden) if anywhere else view
+        view = public_part(resolved)
+        return without_properties(view, hidden) if anywhere else view
 
     async def views(records: Sequence[Any]) -> list[Any]:
-        if not any(isinstance(each, GuardedRecord) for each in records):
+        if not any(isinstance(each, RedactedRecord) for each in records):
             return list(map(view_of, await _resolved(resolvers, records, context, names)))
-        new = [outside_of(each) for each in records if not _is_guarded(each, by)]
+        new = [public_part(each) for each in records if not _is_guarded(each, by)]
         fresh = iter(await _resolved(resolvers, new, context, names))
-        return [each.outside if _is_guarded(each, by) else view_of(next(fresh)) for each in records]
+        return [each.public if _is_guarded(each, by) else view_of(next(fresh)) for each in records]
 
     result = context.result
     visible = result if context.dispatch is UNSET else context.dispatch
     seen = await views(_records_of(visible, context.method))
-    context.dispatch = await _replaced(resolvers, visible, seen, context, outside_of)
+    context.dispatch = await _replaced(resolvers, visible, seen, context, public_part)
     records = _records_of(result, context.method)
     if visible is not result:
         seen = await views(records)
     guarded = [
-        GuardedRecord(record, view, by) if isinstance(record, Mapping) else record
+        RedactedRecord(record, view, by) if isinstance(record, Mapping) else record
         for record, view in zip(records, seen, strict=True)
     ]
-    context.result = await _replaced(resolvers, result, guarded, context, outside_of, whole=True)
+    context.result = await _replaced(resolvers, result, guarded, context, public_part, redact=True)
 
 
 async def _guard_error(
@@ -157,17 +157,17 @@ async def _guard_error(
     records = [
         each
         for each in (context.result, *_records_of(context.result, context.method))
-        if isinstance(each, Mapping) and not isinstance(each, GuardedRecord | Page)
+        if isinstance(each, Mapping) and not isinstance(each, RedactedRecord | Page)
     ]
-    views = map(outside_of, await run_all(resolvers, records, context))
-    guarded = [GuardedRecord(*each) for each in zip(records, views, strict=True)]
+    views = map(public_part, await run_all(resolvers, records, context))
+    guarded = [RedactedRecord(*each) for each in zip(records, views, strict=True)]
     error.data = _with_guards(error.data, guarded)
     error.errors = _with_guards(error.errors, guarded)
 
 
-def _with_guards(value: Any, guarded: Sequence[GuardedRecord]) -> Any:
+def _with_guards(value: Any, guarded: Sequence[RedactedRecord]) -> Any:
     """Return a value in which records, and copies of them, are guarded at any depth."""
-    if isinstance(value, GuardedRecord):
+    if isinstance(value, RedactedRecord):
         return value
     if isinstance(value, Mapping):
         same = next((record for record in guarded if record == value), None)
@@ -180,12 +180,12 @@ def _with_guards(value: Any, guarded: Sequence[GuardedRecord]) -> Any:
 
 def _as_before(record: Any, resolved: Any) -> Any:
     """Return a resolved record, guarded where it came from a service that guards it."""
-    return record.changed(resolved) if isinstance(record, GuardedRecord) else resolved
+    return record.changed(resolved) if isinstance(record, RedactedRecord) else resolved
 
 
 def _is_guarded(record: Any, by: object) -> bool:
     """Tell whether this very hook has seen the record, on its way through another call."""
-    return isinstance(record, GuardedRecord) and record.by is by
+    return isinstance(record, RedactedRecord) and record.redacted_by is by
 
 
 def _records_of(result: Any, method: str) -> list[Any]:
@@ -202,7 +202,7 @@ async def _replaced(
     context: HookContext,
     view: Callable[[Any], Any] = list,
     *,
-    whole: bool = False,
+    redact: bool = False,
 ) -> Any:
     """Return a result with these records in place of its own.
 
@@ -215,9 +215,11 @@ async def _replaced(
         rests.append(rest)
         return rest
 
-    def with_rests(change_rest: Callable[[dict[str, Any]], Any]) -> Any:
+    def with_rests(change_extras: Callable[[dict[str, Any]], Any]) -> Any:
         new = iter(records)
-        return map_records(result, context.method, lambda _: next(new), change_rest, whole=whole)
+        return map_records(
+            result, context.method, lambda _: next(new), change_extras, redact=redact
+        )
 
     made = with_rests(note)
     if not rests:

@@ -9,7 +9,7 @@ from bson import Binary, DatetimeMS, DBRef, Decimal128, MaxKey, MinKey, ObjectId
 from bson.binary import UUID_SUBTYPE
 from bson.errors import InvalidBSON
 
-from alula.json_forms import register_json_form
+from alula.outgoing import register_json_encoder
 
 __all__ = ["JSON_FORMS"]
 
@@ -55,4 +55,4 @@ JSON_FORMS: Final[Mapping[type, Callable[[Any], Any]]] = {
 """The form of each type. Dates, UUIDs and bytes have the form that they have everywhere."""
 
 for _kind, _form in JSON_FORMS.items():
-    register_json_form(_kind, _form)
+    register_json_encoder(_kind, _form)

@@ -1,0 +1,321 @@
+"""How values leave the application: JSON encoders, and records of which clients see only a part.
+
+What clients may see belongs to the record itself, not to the call that returned it. Wherever a
+`RedactedRecord` ends up (nested in another record, in a list, in the data of an error or an event),
+only its ``public`` part is sent.
+
+>>> user = RedactedRecord({"name": "Ada", "password": "hash"}, public={"name": "Ada"})
+>>> user["password"], public_part([user])
+('hash', [{'name': 'Ada'}])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Self, TypeVar
+
+from alula.types import PAGE_NAMES, SCALAR_TYPES, STANDARD_METHODS, Page
+
+__all__ = [
+    "JSON_ENCODERS",
+    "RedactedRecord",
+    "as_mapping",
+    "dump_model",
+    "javascript_date",
+    "json_encoder_of",
+    "map_records",
+    "public_part",
+    "register_json_encoder",
+    "without_properties",
+]
+
+T = TypeVar("T")
+
+JSON_ENCODERS: Final[dict[type, Callable[[Any], object]]] = {}
+"""By type: the function that turns its instances into a value that JSON knows."""
+
+_ONE_RECORD: Final = frozenset({"", *STANDARD_METHODS}) - {"find"}
+"""Methods that return records and lists of them; "" means an element of a list."""
+
+
+def register_json_encoder(type_: type[T], encoder: Callable[[T], object]) -> None:
+    """Send instances of a type, and of its subclasses, in a JSON form that you choose.
+
+    >>> from decimal import Decimal
+    >>> class Money(Decimal): ...
+    >>> register_json_encoder(Money, lambda money: f"{money} EUR")
+
+    Args:
+        type_: The type. Subclasses of ``str``, ``int``, ``float``, ``list`` and ``dict`` are always
+            sent as these, with or without an encoder.
+        encoder: Takes an instance; returns a value that JSON knows, or one that has an encoder.
+
+    Raises:
+        TypeError: ``type_`` is not a type, or ``encoder`` is not callable.
+    """
+    if not isinstance(type_, type) or not callable(encoder):
+        raise TypeError(
+            f"register_json_encoder takes a type and a function, not {type_!r} and {encoder!r}"
+        )
+    JSON_ENCODERS[type_] = encoder
+
+
+def json_encoder_of(type_: type) -> Callable[[Any], object] | None:
+    """Return the encoder registered for a type or its nearest base class, None without one."""
+    return next((JSON_ENCODERS[base] for base in type_.__mro__ if base in JSON_ENCODERS), None)
+
+
+def javascript_date(moment: datetime) -> str:
+    """Return a datetime as ``JSON.stringify`` writes a date: UTC, milliseconds, ``Z``.
+
+    >>> javascript_date(datetime(2026, 1, 31, 12))
+    '2026-01-31T12:00:00.000Z'
+
+    Args:
+        moment: Without a time zone, it is UTC. One whose year does not exist in UTC keeps its
+            offset.
+    """
+    if moment.tzinfo is not None:
+        try:
+            moment = moment.astimezone(UTC)
+        except OverflowError:  # before the year 1 or after 9999 in UTC: clients can send such dates
+            return moment.isoformat(timespec="milliseconds")
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+class RedactedRecord(dict[str, Any]):
+    """A record as the application sees it, with the part of it that clients may see.
+
+    It is a dict like any other. ``record.copy()`` and ``record | {...}`` stay redacted, a plain
+    dict made of it (``{**record}``) does not.
+
+    Args:
+        record: All properties.
+        public: What clients get in its place; holds no redacted records itself.
+        redacted_by: What redacted it, so that a hook that runs twice redacts it once.
+
+    Attributes:
+        public: As given.
+        redacted_by: As given.
+    """
+
+    __slots__ = ("public", "redacted_by")
+
+    def __init__(self, record: Mapping[str, Any], public: Any, redacted_by: object = None) -> None:
+        super().__init__(record)
+        self.public = public
+        self.redacted_by = redacted_by
+
+    def __repr__(self) -> str:
+        # A repr ends up in logs and error messages, which leave the application as well.
+        return f"RedactedRecord({self.public!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RedactedRecord, (dict(self), self.public)
+
+    def __or__(self, other: Any) -> Any:
+        if not isinstance(other, dict):
+            return NotImplemented
+        visible = public_part(other)
+        public = self.changed({**self, **visible}).public
+        hidden = other.keys() - visible.keys()
+        return RedactedRecord(
+            {**self, **other}, {name: public[name] for name in public if name not in hidden}
+        )
+
+    def __ror__(self, other: Any) -> Any:
+        return self.changed({**other, **self}) if isinstance(other, dict) else NotImplemented
+
+    def __ior__(self, other: Any) -> Self:  # type: ignore[override]  # pairs, too
+        merged = self | (other if isinstance(other, dict) else dict(other))
+        self.update(merged)
+        self.public = merged.public
+        return self
+
+    def copy(self) -> RedactedRecord:
+        """Return a shallow copy with the same public part."""
+        return RedactedRecord(self, self.public, self.redacted_by)
+
+    def changed(self, record: Mapping[str, Any]) -> RedactedRecord:
+        """Return ``record``, a changed version of this one, with the same properties redacted.
+
+        Hidden and masked properties stay so. New ones, and public ones that changed, are public.
+        """
+        visible = {
+            name: value
+            for name, value in record.items()
+            if name not in self or (name in self.public and self.public[name] is self[name])
+        }
+        masked = {name: self.public[name] for name in record if name in self.public}
+        return RedactedRecord(record, {**masked, **public_part(visible)})
+
+
+def public_part(value: Any) -> Any:
+    """Return what clients may see: each `RedactedRecord` is replaced by its ``public``.
+
+    Args:
+        value: Anything; mappings and lists are searched at any depth.
+
+    Returns:
+        The value itself if it holds no redacted record, otherwise a copy.
+    """
+    type_ = type(value)
+    if type_ in SCALAR_TYPES:
+        return value
+    if type_ is dict:  # the most frequent types first: isinstance with an ABC is slow
+        return _replace_redacted(value, value.items(), dict)
+    if type_ is list:
+        return _replace_redacted(value, enumerate(value), list)
+    if isinstance(value, RedactedRecord):
+        return value.public
+    if isinstance(value, Mapping):
+        copy = Page.copy if isinstance(value, Page) else dict
+        return _replace_redacted(value, value.items(), copy)
+    if isinstance(value, list | tuple):
+        return _replace_redacted(value, enumerate(value), list)
+    return value
+
+
+def _replace_redacted(
+    container: Any, items: Iterable[tuple[object, object]], copy: Callable[[Any], Any]
+) -> Any:
+    """Return the public part of a container, copied by ``copy`` only if something changes."""
+    replaced = container
+    for key, inner in items:
+        if type(inner) not in SCALAR_TYPES:
+            public = public_part(inner)
+            if public is not inner:
+                if replaced is container:
+                    replaced = copy(container)
+                replaced[key] = public
+    return replaced
+
+
+def as_mapping(value: Any) -> Any:
+    """Return the mapping that an object is sent as; values that are not sent as one are unchanged.
+
+    Code that hides properties needs them by the names that clients see. For a Pydantic model,
+    these are its aliases.
+    """
+    type_ = type(value)
+    if type_ in SCALAR_TYPES or isinstance(value, Mapping | str | int | float | list | tuple):
+        return value
+    if (encoder := json_encoder_of(type_)) is not None:
+        encoded = encoder(value)
+        return encoded if isinstance(encoded, Mapping) else value
+    if isinstance(value, type):
+        return value
+    if hasattr(value, "model_dump"):
+        return dump_model(value, "python")
+    if is_dataclass(value):
+        names = (field.name for field in fields(value))
+        return {name: getattr(value, name) for name in names if not name.startswith("_")}
+    return value
+
+
+def dump_model(model: Any, mode: str) -> Any:
+    """Return an object with ``model_dump`` as a mapping, under the aliases of its fields.
+
+    Args:
+        model: A Pydantic model, or an object with the same method.
+        mode: ``"python"`` or ``"json"``.
+    """
+    by_alias = {"by_alias": True} if hasattr(type(model), "model_fields") else {}
+    return model.model_dump(mode=mode, **by_alias)
+
+
+def without_properties(value: Any, names: Collection[str]) -> Any:
+    """Return a value without the properties of these names, at any depth.
+
+    For results of custom methods: only their authors know where records are in them.
+
+    Args:
+        value: Holds no redacted records. Mappings, objects that are sent as mappings, and lists
+            are searched.
+        names: The names of the properties to leave out.
+    """
+    value = as_mapping(value)
+    if isinstance(value, Mapping):
+        return {
+            name: inner if type(inner) in SCALAR_TYPES else without_properties(inner, names)
+            for name, inner in value.items()
+            if name not in names
+        }
+    if isinstance(value, list | tuple | set | frozenset):
+        return [without_properties(inner, names) for inner in value]
+    return value
+
+
+def map_records(
+    result: Any,
+    method: str,
+    change: Callable[[Any], Any],
+    change_extras: Callable[[dict[str, Any]], Mapping[str, Any]],
+    *,
+    redact: bool = False,
+) -> Any:
+    """Return the result of a method with each record in it replaced.
+
+    A mapping is a record unless it is a `Page`. That it has the names of a page proves nothing:
+    clients choose the property names of records. Two kinds of methods may return a page as a plain
+    mapping (``{**page, "data": [...]}``). ``find`` never returns a single record, so a mapping with
+    a list ``data`` is a page there. A custom method may return either, and nothing tells them
+    apart, so such a mapping is treated as both. An object that is sent as a mapping, such as a
+    Pydantic model, is a record in the form of that mapping.
+
+    Args:
+        result: What a method returned, or its public part. It is not changed.
+        method: The name of the method.
+        change: Called with each record, in order; returns its replacement. Also called with
+            values that are neither mappings nor lists.
+        change_extras: Called with the entries of a page beyond the standard ones; returns those
+            to keep.
+        redact: Keep in the result what ``change_extras`` removes or changes, and hide it from
+            clients only.
+
+    Returns:
+        A result of the same shape.
+    """
+    if isinstance(result, list | tuple | set | frozenset):  # of unknown origin: method is ""
+        return [
+            change(item)
+            if type(item) is dict
+            else map_records(item, "", change, change_extras, redact=redact)
+            for item in result
+        ]
+    if not _has_records(result, method):
+        return change(as_mapping(result))
+    if isinstance(result, RedactedRecord):
+        result = result.public  # its records cannot be replaced without changing what is public
+    is_page = isinstance(result, Page)
+    changed = result.copy() if is_page else dict(result)
+    if "data" in changed:
+        changed["data"] = map_records(changed["data"], "", change, change_extras, redact=redact)
+    is_like_page = is_page or (method == "find" and changed.keys() >= PAGE_NAMES)
+    extras = {n: value for n, value in changed.items() if not (is_like_page and n in PAGE_NAMES)}
+    if not extras:
+        return changed
+    kept = change_extras(extras)
+    removed = extras.keys() - kept.keys()
+    if redact:
+        if not removed and all(kept[n] == extras[n] for n in extras if n != "data"):
+            return changed
+        visible = {name: value for name, value in changed.items() if name not in removed}
+        return RedactedRecord(changed, public_part({**visible, **kept}))
+    for name in removed:
+        del changed[name]
+    changed.update(kept)
+    return changed
+
+
+def _has_records(result: Any, method: str) -> bool:
+    """Tell whether the entry ``data`` of a result holds its records."""
+    if isinstance(result, Page):
+        return True
+    if method in _ONE_RECORD or not isinstance(result, Mapping):
+        return False
+    return isinstance(result.get("data"), list | tuple) and (
+        method == "find" or result.keys() >= PAGE_NAMES
+    )
