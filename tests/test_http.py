@@ -1,11 +1,11 @@
-"""Verbs to methods, results to answers: the facts of the wire, without a server."""
+"""Verbs to methods, results to responses: the facts of the wire, without a server."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from alula import UNSET, HookContext, Params
-from alula._http import METHOD_HEADER, allowed_verbs, answer_for, method_for, not_allowed
+from alula._http import METHOD_HEADER, allowed_verbs, method_for, not_allowed, response_for
 from alula.errors import MethodNotAllowed
 from alula.types import STANDARD_METHODS
 
@@ -104,24 +104,24 @@ class TestStatusOfAResult:
     @pytest.mark.parametrize("empty", [None, False, 0, 0.0, ""])
     @pytest.mark.parametrize("method", ["find", "create", "archive"])
     def test_nothing_is_204_without_a_body(self, empty, method):
-        assert answer_for(context(method, empty)) == (204, {}, None)
+        assert response_for(context(method, empty)) == (204, {}, None)
 
     @pytest.mark.parametrize("content", [[], {}, (), b"", "text", 42, True, [None], {"a": 0}])
     def test_anything_else_is_200_and_201_for_create(self, content):
-        assert answer_for(context("find", content)) == (200, {}, content)
-        assert answer_for(context("archive", content)) == (200, {}, content)
-        assert answer_for(context("create", content)) == (201, {}, content)
+        assert response_for(context("find", content)) == (200, {}, content)
+        assert response_for(context("archive", content)) == (200, {}, content)
+        assert response_for(context("create", content)) == (201, {}, content)
 
     @pytest.mark.parametrize("http", [None, {}, {"headers": {}}, {"headers": None}])
     def test_an_empty_http_decides_nothing(self, http):
-        assert answer_for(context("create", {"a": 1}, http)) == (201, {}, {"a": 1})
-        assert answer_for(context("create", None, http)) == (204, {}, None)
-        assert answer_for(context("find", [], http)) == (200, {}, [])
+        assert response_for(context("create", {"a": 1}, http)) == (201, {}, {"a": 1})
+        assert response_for(context("create", None, http)) == (204, {}, None)
+        assert response_for(context("find", [], http)) == (200, {}, [])
 
 
 class TestDispatch:
     def test_takes_the_place_of_the_result(self):
-        assert answer_for(context("create", {"password": 1}, dispatch={"safe": 1})) == (
+        assert response_for(context("create", {"password": 1}, dispatch={"safe": 1})) == (
             201,
             {},
             {"safe": 1},
@@ -129,52 +129,52 @@ class TestDispatch:
 
     @pytest.mark.parametrize("empty", [None, False, 0, ""])
     def test_can_be_nothing(self, empty):
-        assert answer_for(context("find", {"a": 1}, dispatch=empty)) == (204, {}, None)
+        assert response_for(context("find", {"a": 1}, dispatch=empty)) == (204, {}, None)
 
     def test_of_nothing_can_be_something(self):
-        assert answer_for(context("find", None, dispatch=[])) == (200, {}, [])
+        assert response_for(context("find", None, dispatch=[])) == (200, {}, [])
 
 
 class TestContextHttp:
     @pytest.mark.parametrize("method", ["find", "create", "archive"])
     def test_a_status_is_the_status(self, method):
-        assert answer_for(context(method, {"a": 1}, {"status": 202})) == (202, {}, {"a": 1})
+        assert response_for(context(method, {"a": 1}, {"status": 202})) == (202, {}, {"a": 1})
 
     def test_a_status_of_nothing_keeps_the_empty_body(self):
-        assert answer_for(context("find", None, {"status": 200})) == (200, {}, None)
+        assert response_for(context("find", None, {"status": 200})) == (200, {}, None)
 
     @pytest.mark.parametrize("status", [204, 304])
     def test_a_status_that_has_no_body_drops_it(self, status):
-        assert answer_for(context("find", {"a": 1}, {"status": status})) == (status, {}, None)
+        assert response_for(context("find", {"a": 1}, {"status": status})) == (status, {}, None)
 
     def test_headers(self):
         given = {"X-Custom": "yes", "Cache-Control": "no-store"}
-        assert answer_for(context("create", {"a": 1}, {"headers": given})) == (
+        assert response_for(context("create", {"a": 1}, {"headers": given})) == (
             201,
             given,
             {"a": 1},
         )
-        assert answer_for(context("remove", None, {"headers": given})) == (204, given, None)
+        assert response_for(context("remove", None, {"headers": given})) == (204, given, None)
 
     def test_the_headers_of_the_hook_stay_its_own(self):
         given = {"X-Custom": "yes"}
-        answer_for(context("find", [], {"headers": given, "location": "/x"}))
+        response_for(context("find", [], {"headers": given, "location": "/x"}))
         assert given == {"X-Custom": "yes"}
 
     @pytest.mark.parametrize("method", ["find", "create", "archive"])
     @pytest.mark.parametrize("result", [{"a": 1}, None])
     def test_a_location_alone_is_303(self, method, result):
-        answer = answer_for(context(method, result, {"location": "/echo/1"}))
-        assert answer == (303, {"Location": "/echo/1"}, result)
+        response = response_for(context(method, result, {"location": "/echo/1"}))
+        assert response == (303, {"Location": "/echo/1"}, result)
 
     @pytest.mark.parametrize("name", ["Location", "location"])
     def test_a_location_among_the_headers_is_303_too(self, name):
-        answer = answer_for(context("create", {"a": 1}, {"headers": {name: "/somewhere"}}))
-        assert answer == (303, {name: "/somewhere"}, {"a": 1})
+        response = response_for(context("create", {"a": 1}, {"headers": {name: "/somewhere"}}))
+        assert response == (303, {name: "/somewhere"}, {"a": 1})
 
     def test_status_headers_and_location_at_once(self):
         http = {"status": 207, "headers": {"X-Custom": "all"}, "location": "/all"}
-        assert answer_for(context("find", {"a": 1}, http)) == (
+        assert response_for(context("find", {"a": 1}, http)) == (
             207,
             {"X-Custom": "all", "Location": "/all"},
             {"a": 1},
@@ -183,7 +183,7 @@ class TestContextHttp:
     @pytest.mark.parametrize("name", ["Location", "location", "LOCATION"])
     def test_there_is_one_location_only(self, name):
         http = {"headers": {name: "/first", "X-Custom": "1"}, "location": "/second"}
-        assert answer_for(context("find", [], http))[1] == {
+        assert response_for(context("find", [], http))[1] == {
             "X-Custom": "1",
             "Location": "/second",
         }
@@ -205,25 +205,25 @@ class TestLocation:
         ],
     )
     def test_is_encoded_where_it_has_to_be(self, location, sent):
-        answer = answer_for(context("find", [], {"location": location}))
-        assert answer == (303, {"Location": sent}, [])
+        response = response_for(context("find", [], {"location": location}))
+        assert response == (303, {"Location": sent}, [])
 
-    def test_can_not_split_the_answer(self):
-        answer = answer_for(context("find", [], {"location": "/x\r\nSet-Cookie: a=b\x00"}))
-        assert answer[1]["Location"] == "/x%0D%0ASet-Cookie:%20a=b%00"
+    def test_cannot_split_the_response(self):
+        response = response_for(context("find", [], {"location": "/x\r\nSet-Cookie: a=b\x00"}))
+        assert response[1]["Location"] == "/x%0D%0ASet-Cookie:%20a=b%00"
 
     def test_may_be_any_object_with_a_text(self):
         class URL:
             def __str__(self):
                 return "/a b"
 
-        answer = answer_for(context("find", [], {"location": URL()}))
-        assert answer[1] == {"Location": "/a%20b"}
+        response = response_for(context("find", [], {"location": URL()}))
+        assert response[1] == {"Location": "/a%20b"}
 
     @given(st.text(st.characters(codec="utf-8")))
     def test_is_ascii_and_stays_as_it_is_when_sent_on(self, location):
         def encoded(text):
-            return answer_for(context("find", [], {"location": text}))[1]["Location"]
+            return response_for(context("find", [], {"location": text}))[1]["Location"]
 
         once = encoded(location)
         assert once.isascii()

@@ -1,7 +1,6 @@
-"""HTTP <-> service methods, without any input or output: verbs, statuses, headers.
+"""HTTP <-> service methods, without I/O: which verb calls which method, statuses and headers.
 
-Which method a verb calls, which status and headers a result has, what ``Allow`` says. The facts
-are those of the interface, and of FeathersJS 5 where the interface is silent.
+The rules are those of FeathersJS 5.
 """
 
 from __future__ import annotations
@@ -15,12 +14,22 @@ from alula._context import HookContext
 from alula.errors import MethodNotAllowed
 from alula.types import STANDARD_METHODS, UNSET
 
-__all__ = ["METHOD_HEADER", "Answer", "allowed_verbs", "answer_for", "method_for", "not_allowed"]
+__all__ = [
+    "METHOD_HEADER",
+    "Response",
+    "allowed_verbs",
+    "method_for",
+    "not_allowed",
+    "response_for",
+]
 
 METHOD_HEADER: Final = "x-service-method"
 """The header of a POST that names a custom method."""
 
-_COLLECTION: Final[Mapping[str, str]] = {
+Response: TypeAlias = tuple[int, Mapping[str, str], Any]
+"""Status, headers, and the value of the body."""
+
+_METHOD_OF_VERB: Final[Mapping[str, str]] = {
     "GET": "find",
     "HEAD": "find",
     "POST": "create",
@@ -28,38 +37,38 @@ _COLLECTION: Final[Mapping[str, str]] = {
     "PATCH": "patch",
     "DELETE": "remove",
 }
-_MEMBER: Final[Mapping[str, str]] = {**_COLLECTION, "GET": "get", "HEAD": "get"}
+_METHOD_OF_VERB_WITH_ID: Final[Mapping[str, str]] = {
+    **_METHOD_OF_VERB,
+    "GET": "get",
+    "HEAD": "get",
+}
 
-# What encodeURI leaves alone, and "%" so that what is encoded already stays so.
+# The characters that JavaScript's encodeURI keeps, and "%": encoded text is not encoded again.
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
 _BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 _WITHOUT_BODY: Final = frozenset({204, 304})
 
-# Falsy values of these types are answered by a 204; an empty list or object is content.
+# Falsy values of these types are sent as a 204; an empty list or object is content.
 _SCALARS: Final = (type(None), bool, int, float, str)
 
 
-Answer: TypeAlias = tuple[int, Mapping[str, str], Any]
-"""The HTTP form of a result: status, headers, and the value of the body."""
-
-
 def method_for(verb: str, has_id: bool, custom: str | None) -> str | None:
-    """Return the service method that a request calls, None where the verb stands for none.
+    """Return the service method that an HTTP request calls, None if the verb calls none.
 
     Args:
-        verb: HTTP method in upper case.
+        verb: The HTTP method in upper case.
         has_id: Whether the path names a record.
-        custom: Value of the header ``X-Service-Method``; it counts for POST alone.
+        custom: The value of the header ``X-Service-Method``; only a POST uses it.
     """
     if custom and verb == "POST":
         return custom
-    return (_MEMBER if has_id else _COLLECTION).get(verb)
+    return (_METHOD_OF_VERB_WITH_ID if has_id else _METHOD_OF_VERB).get(verb)
 
 
 def allowed_verbs(methods: Collection[str], has_id: bool) -> list[str]:
-    """Return the verbs for the header ``Allow``, given the methods that a service offers."""
-    table = _MEMBER if has_id else _COLLECTION
+    """Return the verbs for the header ``Allow`` of a service with these methods."""
+    table = _METHOD_OF_VERB_WITH_ID if has_id else _METHOD_OF_VERB
     verbs = [verb for verb, method in table.items() if method in methods]
     if "POST" not in verbs and any(method not in STANDARD_METHODS for method in methods):
         verbs.append("POST")
@@ -69,7 +78,7 @@ def allowed_verbs(methods: Collection[str], has_id: bool) -> list[str]:
 def not_allowed(
     method: str | None, verb: str, methods: Collection[str], has_id: bool
 ) -> MethodNotAllowed:
-    """Return the 405 for a method that a service does not offer, with its ``Allow``."""
+    """Return the 405 for a method that a service does not offer, with its header ``Allow``."""
     error = MethodNotAllowed(
         f"Method {verb} not allowed"
         if method is None
@@ -79,11 +88,11 @@ def not_allowed(
     return error
 
 
-def answer_for(context: HookContext) -> Answer:
-    """Return status, headers and body of a call that succeeded.
+def response_for(context: HookContext) -> Response:
+    """Return status, headers and body for a method call that succeeded.
 
-    ``context.http`` decides where it says something. Else: 303 with a location, 204 for a result
-    that is empty (None, False, 0, ""), 201 for ``create``, 200 for everything else.
+    ``context.http`` takes precedence. Without it, the status is 303 with a location, 204 for an
+    empty result (None, False, 0, ""), 201 for ``create``, and 200 otherwise.
     """
     body = context.result if context.dispatch is UNSET else context.dispatch
     http = context.http

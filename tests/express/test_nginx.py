@@ -12,7 +12,7 @@ from tests.express.serving import client_of
 from tests.requirements import require_nginx
 
 from alula import App
-from alula._listening import listen_at_port
+from alula._sockets import listen_on_port
 from alula.adapters.memory import MemoryService
 from alula.express import express, json, rest
 
@@ -50,7 +50,7 @@ def configuration(folder: Path, port: int, upstream: int) -> str:
 @asynccontextmanager
 async def behind_nginx(folder: Path, upstream: int):
     """Run nginx in front of a port; yields its address."""
-    with listen_at_port("127.0.0.1", 0) as sock:
+    with listen_on_port("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
     path = folder / "nginx.conf"
     path.write_text(configuration(folder, port, upstream))

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from tests.express.serving import client_of
 
 from alula import App
-from alula._listening import url_of
+from alula._sockets import url_of
 from alula.express import error_handler, express, json, rest
 from alula.express._server import start_server
 

@@ -12,7 +12,7 @@ import trustme
 import uvicorn
 
 from alula import App
-from alula._listening import listen_at_path, listen_at_port
+from alula._sockets import listen_on_path, listen_on_port
 from alula.express import express, health, rest
 
 REQUEST = b"GET /slow/%s HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -62,7 +62,7 @@ def app(slow):
 
 @pytest.fixture
 def sock():
-    with listen_at_port("127.0.0.1", 0) as sock:
+    with listen_on_port("127.0.0.1", 0) as sock:
         yield sock
 
 
@@ -164,7 +164,7 @@ async def test_the_teardown_of_the_application_closes_the_server(app, slow, sock
 
 async def test_a_path(app, tmp_path):
     path = str(tmp_path / "s")
-    async with await app.serve(listen_at_path(path)) as server:
+    async with await app.serve(listen_on_path(path)) as server:
         assert (server.host, server.port, server.url) == (path, 0, f"unix:{path}")
         stream = await asyncio.open_unix_connection(path)
         async with closed(stream):
@@ -280,7 +280,7 @@ async def test_a_client_that_has_gone_does_not_keep_the_others_waiting(app):
                 raise ConnectionAbortedError
             return super().accept()
 
-    with listen_at_port("127.0.0.1", 0) as bound:
+    with listen_on_port("127.0.0.1", 0) as bound:
         sock = Sometimes(bound.family, bound.type, bound.proto, fileno=bound.detach())
     server = await app.serve(sock, linger=SECONDS)
     with socket.create_connection(sock.getsockname(), SECONDS) as client:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from alula._listening import CannotListen
+from alula._sockets import ListenError
 from alula.events import loop_is_running
 from alula.express._server import Server, quickest_loop
 
@@ -39,7 +39,7 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
     try:
         with asyncio.Runner(loop_factory=quickest_loop()) as runner:
             runner.run(serve())
-    except CannotListen as error:  # a stack would say nothing more to the author of a script
+    except ListenError as error:  # a stack would say nothing more to the author of a script
         raise SystemExit(error.strerror) from None
 
 

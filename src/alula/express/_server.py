@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 import uvicorn
 from uvicorn.server import ServerState
 
-from alula._listening import listen_at_port, url_of
+from alula._sockets import listen_on_port, url_of
 from alula.errors import Unavailable
 from alula.express._connection_limits import KEEP_ALIVE_SECONDS, ConnectionLimits
 from alula.express._uvicorn_protocol import JoinedWrites, guarded, guards, unsupported_uvicorn
@@ -266,7 +266,7 @@ async def start_server(app: Any, port: int, host: str, **options: Any) -> Server
         TypeError: An option does not exist, or ``http`` is a class that cannot be guarded.
     """
     running = _configured(app, options)
-    sock = listen_at_port(host, port)
+    sock = listen_on_port(host, port)
     server = Server(running, sock)
     try:
         return await server.start()

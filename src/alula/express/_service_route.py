@@ -8,7 +8,7 @@ from typing import Any
 
 from alula._compose import name_of
 from alula._context import HookContext, Params, RequestParams
-from alula._http import METHOD_HEADER, answer_for, method_for, not_allowed
+from alula._http import METHOD_HEADER, method_for, not_allowed, response_for
 from alula._routes import Found
 from alula._service import ServiceHandle
 from alula.errors import BadRequest, UnsupportedMediaType
@@ -119,7 +119,7 @@ async def call_service(
         await _run_while_connected(handle.run(context), req)
     else:
         await handle.run(context)
-    res.status_code, headers, res.data = answer_for(context)
+    res.status_code, headers, res.data = response_for(context)
     if headers:
         for name, value in headers.items():
             res.set(name, value)

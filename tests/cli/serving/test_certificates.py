@@ -17,7 +17,7 @@ from alula._cli.serving.process import WorkerProcess
 from alula._cli.serving.running import produce
 from alula._cli.serving.settings import WorkerSettings
 from alula._cli.terminal import UsageError
-from alula._listening import listen_at_port
+from alula._sockets import listen_on_port
 
 SECONDS = 60
 CODE = """
@@ -113,7 +113,7 @@ async def test_a_worker_says_in_a_line_what_is_wrong_with_a_new_one(
     (tmp_path / "app.py").write_text(CODE)
     (tmp_path / "cert.pem").write_text("no certificate")
     settings = WorkerSettings("app:app", ssl_certfile=files[0], ssl_keyfile=files[1])
-    with listen_at_port("127.0.0.1", 0) as sock:
+    with listen_on_port("127.0.0.1", 0) as sock:
         worker = await WorkerProcess.start(settings, sock)
         async with asyncio.timeout(SECONDS):
             assert await worker.ended == 1

@@ -19,7 +19,7 @@ from alula._cli.serving.process import WorkerProcess, ending
 from alula._cli.serving.running import develop, produce
 from alula._cli.serving.settings import WorkerSettings
 from alula._cli.terminal import UsageError
-from alula._listening import listen_at_port
+from alula._sockets import listen_on_port
 
 SECONDS = 60
 CODE = """
@@ -43,7 +43,7 @@ def _in_a_folder(monkeypatch, tmp_path):
 
 @pytest.fixture
 def sock():
-    with listen_at_port("127.0.0.1", 0) as sock:
+    with listen_on_port("127.0.0.1", 0) as sock:
         yield sock
 
 
@@ -158,10 +158,10 @@ def bound(monkeypatch):
     opened = []
 
     def listen(host, port):
-        opened.append(listen_at_port(host, port))
+        opened.append(listen_on_port(host, port))
         return opened[-1]
 
-    monkeypatch.setattr(running_module, "listen_at_port", listen)
+    monkeypatch.setattr(running_module, "listen_on_port", listen)
     return opened
 
 

@@ -16,7 +16,7 @@ from tests.cli.serving.loading import eventually
 import alula._cli.serving.reloader as reloader_module
 from alula._cli.serving.reloader import Reloader
 from alula._cli.serving.settings import WorkerSettings
-from alula._listening import listen_at_port
+from alula._sockets import listen_on_port
 
 SECONDS = 60
 CODE = """
@@ -76,7 +76,7 @@ def file(tmp_path, monkeypatch):
 @asynccontextmanager
 async def reloading(file):
     """Yield a reloader that is running, and its port; its exit code is in the end ``status``."""
-    with listen_at_port("127.0.0.1", 0) as sock:
+    with listen_on_port("127.0.0.1", 0) as sock:
         settings = WorkerSettings("app:app", development=True, access_log=False)
         reloader = Reloader(settings, sock, [file.parent])
         running_task = asyncio.create_task(reloader.run())
@@ -152,7 +152,7 @@ async def test_a_worker_that_does_not_end_is_killed(file, monkeypatch, stops):
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 async def test_signals(file, number, status):
     file.write_text("import time; time.sleep(600)")
-    with listen_at_port("127.0.0.1", 0) as sock:
+    with listen_on_port("127.0.0.1", 0) as sock:
         reloader = Reloader(WorkerSettings("app:app"), sock, [file.parent])
         running_task = asyncio.create_task(reloader.run())
         reloader.listen_to_signals()
@@ -182,7 +182,7 @@ def test_as_the_command(file):
 
 
 async def test_stopped_before_anything_has_begun(file):
-    with listen_at_port("127.0.0.1", 0) as sock:
+    with listen_on_port("127.0.0.1", 0) as sock:
         reloader = Reloader(WorkerSettings("app:app"), sock, [file.parent])
         reloader.stop(3)
         reloader.stop()

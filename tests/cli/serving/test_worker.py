@@ -19,7 +19,7 @@ import pytest
 import alula._cli.serving.worker as worker_module
 from alula._cli.serving.settings import READY, WorkerSettings
 from alula._cli.serving.worker import main, work
-from alula._listening import listen_at_port
+from alula._sockets import listen_on_port
 
 SECONDS = 60
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -59,7 +59,7 @@ class Parent:
     """What looks after a worker: its end of the control connection, and the socket."""
 
     def __init__(self, settings):
-        self.sock = listen_at_port("127.0.0.1", 0)
+        self.sock = listen_on_port("127.0.0.1", 0)
         self.port = self.sock.getsockname()[1]
         self.here, there = socket.socketpair()
         self.here.settimeout(SECONDS)

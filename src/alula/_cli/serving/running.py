@@ -18,7 +18,7 @@ from alula._cli.serving.reloader import Reloader
 from alula._cli.serving.settings import WorkerSettings
 from alula._cli.serving.supervisor import Supervisor
 from alula._cli.terminal import UsageError
-from alula._listening import listen_at_path, listen_at_port, remove_path, url_of
+from alula._sockets import listen_on_path, listen_on_port, remove_path, url_of
 from alula.logs import configure_logging
 
 __all__ = ["develop", "produce"]
@@ -101,7 +101,7 @@ def _listen(host: str, port: int, path: str | None) -> socket.socket:
     if find_spec("uvicorn") is None:
         raise UsageError("there is no server here; install one with: pip install 'alula[server]'")
     try:
-        return listen_at_port(host, port) if path is None else listen_at_path(path)
+        return listen_on_port(host, port) if path is None else listen_on_path(path)
     except OSError as error:
         raise UsageError(error.args[-1]) from None
 

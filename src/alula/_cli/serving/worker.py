@@ -21,7 +21,7 @@ from alula._cli.serving.certificates import check_certificate
 from alula._cli.serving.failing import failing
 from alula._cli.serving.settings import HEARTBEAT, HEARTBEAT_SECONDS, READY, WorkerSettings
 from alula._cli.terminal import EXIT_FAILURE, EXIT_USAGE, UsageError, format_error, print_error
-from alula._listening import adopt
+from alula._sockets import socket_from_descriptor
 from alula.express import WebApplication, access_log, request_id
 from alula.express._server import Server, quickest_loop
 from alula.logs import configure_logging
@@ -48,7 +48,7 @@ def work(settings: WorkerSettings) -> int:
         signal.signal(number, signal.SIG_IGN)
     quiet = {} if settings.access_log else {"alula.access": logging.WARNING}
     configure_logging(levels={"uvicorn": logging.WARNING, **quiet})
-    sock, control = adopt(settings.socket), socket.socket(fileno=settings.control)
+    sock, control = socket_from_descriptor(settings.socket), socket.socket(fileno=settings.control)
     with control, contextlib.ExitStack() as stack:
         stack.callback(sock.close)
         try:

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from alula._listening import adopt, listen_at_path, listen_at_port, remove_path, url_of
+from alula._sockets import (
+    listen_on_path,
+    listen_on_port,
+    remove_path,
+    socket_from_descriptor,
+    url_of,
+)
 
 
 @pytest.fixture
@@ -18,23 +24,23 @@ def path(tmp_path):
 
 
 def test_a_port_that_is_free():
-    with listen_at_port("127.0.0.1", 0) as sock:
+    with listen_on_port("127.0.0.1", 0) as sock:
         assert sock.getsockname()[1] > 0
         assert not sock.getblocking()
         socket.create_connection(sock.getsockname(), 10).close()
 
 
 def test_a_port_in_use_says_so():
-    with listen_at_port("127.0.0.1", 0) as taken:
+    with listen_on_port("127.0.0.1", 0) as taken:
         host, port = taken.getsockname()
         said = f"cannot listen on {host}:{port}: .*; choose another port"
         with pytest.raises(OSError, match=said) as raised:
-            listen_at_port(host, port)
+            listen_on_port(host, port)
     assert raised.value.errno == errno.EADDRINUSE
 
 
 def test_a_path(path):
-    with listen_at_path(path) as sock, socket.socket(socket.AF_UNIX) as client:
+    with listen_on_path(path) as sock, socket.socket(socket.AF_UNIX) as client:
         client.connect(path)
         assert url_of("http", sock.getsockname()) == f"unix:{path}"
         mode = stat.S_IMODE(Path(path).stat().st_mode)
@@ -43,13 +49,13 @@ def test_a_path(path):
 
 def test_a_path_in_use_says_so(path):
     said = f"cannot listen on {path}: Address already in use; choose another path"
-    with listen_at_path(path), pytest.raises(OSError, match=said):
-        listen_at_path(path)
+    with listen_on_path(path), pytest.raises(OSError, match=said):
+        listen_on_path(path)
 
 
 def test_a_path_that_a_dead_server_has_left_is_taken_over(path):
-    listen_at_path(path).close()
-    with listen_at_path(path), socket.socket(socket.AF_UNIX) as client:
+    listen_on_path(path).close()
+    with listen_on_path(path), socket.socket(socket.AF_UNIX) as client:
         client.connect(path)
 
 
@@ -57,35 +63,35 @@ def test_a_socket_of_another_kind_that_is_in_use_stays(path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.bind(path)
         with pytest.raises(OSError, match="already in use; choose another path"):
-            listen_at_path(path)
+            listen_on_path(path)
     assert Path(path).exists()
 
 
 def test_a_file_that_is_no_socket_stays(path, tmp_path):
     (tmp_path / "alula.sock").write_text("mine")
-    with pytest.raises(OSError, match="there is a file that is no socket"):
-        listen_at_path(path)
+    with pytest.raises(OSError, match="a file that is not a socket"):
+        listen_on_path(path)
     assert (tmp_path / "alula.sock").read_text() == "mine"
 
 
 def test_a_folder_that_is_not_there_says_so(tmp_path):
     with pytest.raises(OSError, match="No such file or directory; choose another path"):
-        listen_at_path(str(tmp_path / "none" / "alula.sock"))
+        listen_on_path(str(tmp_path / "none" / "alula.sock"))
 
 
 def test_the_path_goes_with_its_server(path, tmp_path):
-    with listen_at_path(path) as sock:
+    with listen_on_path(path) as sock:
         remove_path(sock)
         remove_path(sock)  # it is gone
     assert list(tmp_path.iterdir()) == []
-    with listen_at_port("127.0.0.1", 0) as sock:
+    with listen_on_port("127.0.0.1", 0) as sock:
         remove_path(sock)  # there is none
 
 
 def test_a_socket_of_another_process(path):
-    for sock in (listen_at_port("127.0.0.1", 0), listen_at_path(path)):
+    for sock in (listen_on_port("127.0.0.1", 0), listen_on_path(path)):
         name, family, protocol = sock.getsockname(), sock.family, sock.proto
-        with adopt(sock.detach()) as adopted:
+        with socket_from_descriptor(sock.detach()) as adopted:
             assert adopted.getsockname() == name
             assert (adopted.family, adopted.proto) == (family, protocol)
             assert not adopted.getblocking()

@@ -1,0 +1,139 @@
+"""Sockets that servers listen on: on a port, on a Unix path, or inherited from another process."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Final
+
+__all__ = [
+    "ListenError",
+    "listen_on_path",
+    "listen_on_port",
+    "remove_path",
+    "socket_from_descriptor",
+    "url_of",
+]
+
+BACKLOG: Final = 2048
+"""How many connections may wait to be accepted; systems lower it to their own limit."""
+
+_REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # every address -> one
+_PATH_MODE: Final = 0o666  # a proxy in front runs as another user and must be able to connect
+
+
+class ListenError(OSError):
+    """A port or path is in use, or not allowed for this user; the message says what to do."""
+
+
+def listen_on_port(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on a TCP port.
+
+    Args:
+        host: The address to listen on.
+        port: The port; 0 for any free one.
+
+    Raises:
+        ListenError: The port is in use or not allowed; the message names it.
+        ValueError: ``port`` is not a number from 0 to 65535.
+    """
+    if not isinstance(port, int) or not 0 <= port <= 65535:
+        is_text = isinstance(port, str) and port.isdecimal()
+        hint = f", not a string: {int(port)}, or int(...) of a variable" if is_text else ""
+        raise ValueError(
+            f"cannot listen on the port {port!r}; a port is a number up to 65535{hint}"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sets TCP_NODELAY only if the protocol is IPPROTO_TCP. Without it, Nagle's algorithm
+    # delays the second part of a response by some 40 ms.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise ListenError(
+            error.errno, f"cannot listen on {host}:{port}: {error.strerror}; choose another port"
+        ) from None
+    sock.setblocking(False)
+    return sock
+
+
+def listen_on_path(path: str) -> socket.socket:
+    """Return a Unix socket that listens; it replaces a path that a dead server left behind.
+
+    Raises:
+        ListenError: The path is in use or not allowed; the message says why.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _remove_stale(path)
+        sock.bind(path)
+        Path(path).chmod(_PATH_MODE)
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        reason = error.strerror or error
+        raise ListenError(
+            error.errno, f"cannot listen on {path}: {reason}; choose another path"
+        ) from None
+    sock.setblocking(False)
+    return sock
+
+
+def _remove_stale(path: str) -> None:
+    """Remove the path of a socket without a server.
+
+    Raises:
+        OSError: A server uses it or may use it, or it is not a socket.
+    """
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116  # Path.is_socket hides other errors
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise OSError(errno.EEXIST, "there is a file that is not a socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        # Only ECONNREFUSED means that no process listens. Other errors come from sockets in use:
+        # datagram sockets, those of another user, or with a full backlog.
+        if probe.connect_ex(path) != errno.ECONNREFUSED:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    Path(path).unlink()
+
+
+def remove_path(sock: socket.socket) -> None:
+    """Remove the path of a Unix socket that listened; the next server can then use it."""
+    name = sock.getsockname()
+    if isinstance(name, str):
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+
+
+def socket_from_descriptor(descriptor: int) -> socket.socket:
+    """Return the socket of a file descriptor that another process passed on."""
+    sock = socket.socket(fileno=descriptor)
+    if sock.family in {socket.AF_INET, socket.AF_INET6}:
+        # Not every system reports the protocol of an inherited socket; see listen_on_port.
+        sock = socket.socket(
+            sock.family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=sock.detach()
+        )
+    sock.setblocking(False)
+    return sock
+
+
+def url_of(scheme: str, name: object) -> str:
+    """Return the URL to open for the address of a listening socket.
+
+    Args:
+        scheme: ``http`` or ``https``.
+        name: The result of ``getsockname()``. For a Unix socket, the URL is ``unix:`` and its path.
+    """
+    if not isinstance(name, tuple):
+        return f"unix:{name}"
+    host = str(_REACHABLE.get(name[0], name[0]))
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{name[1]}"
