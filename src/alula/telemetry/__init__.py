@@ -1,7 +1,7 @@
-"""Traces and metrics of service calls and requests, by OpenTelemetry's API.
+"""Traces and metrics of service calls and HTTP requests, by OpenTelemetry's API.
 
-Needs the extra ``telemetry``, which is the API alone. What collects and exports is the
-application's choice: without an SDK nothing is recorded.
+Needs the extra ``telemetry``, which installs the API alone. The application chooses the SDK and the
+exporter; without an SDK nothing is recorded.
 """
 
 try:
@@ -12,8 +12,7 @@ except ImportError as error:
         " install it with: pip install 'alula[telemetry]'"
     ) from error
 
-from alula.telemetry._forwarding import forward_trace
-from alula.telemetry._plugin import telemetry
 from alula.telemetry._requests import trace_requests
+from alula.telemetry._service_calls import forward_trace, telemetry
 
 __all__ = ["forward_trace", "telemetry", "trace_requests"]

@@ -1,24 +1,27 @@
-"""A span and measurements for each HTTP request, as middleware.
+"""`trace_requests`: middleware that makes a span and measurements for each HTTP request.
 
-The paths of requests hold ids, so a request is named by its route: that of the service it calls.
+Request paths hold ids, so a span is named by its route: that of the service which was called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import partial
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 from opentelemetry import context as contexts
 from opentelemetry import metrics, trace
-from opentelemetry.trace import SpanKind
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import SpanKind, TracerProvider
 
+from alula._context import HookContext
 from alula.logs import add_log_fields
 from alula.telemetry._conventions import (
     ERROR_TYPE,
+    SCOPE,
+    duration_histogram,
     error_type_of,
-    histogram,
     mark_failed,
     remote_parent,
     trace_fields,
@@ -26,76 +29,122 @@ from alula.telemetry._conventions import (
 
 __all__ = ["trace_requests"]
 
-_SCOPE: Final = "alula"
-_KNOWN: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+ASGIApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+Outcome: TypeAlias = dict[str, str | int]
+
+# Any other method is `_OTHER`: clients could invent methods and flood the metrics with them.
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def trace_requests(*, tracer_provider: Any = None, meter_provider: Any = None) -> Any:
+class Request(Protocol):
+    """The parts of a request of `alula.express` that are measured."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def protocol(self) -> str: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+class Response(Protocol):
+    """The parts of a response of `alula.express` that are measured."""
+
+    @property
+    def hook(self) -> HookContext | None: ...
+    def wrap(self, wrapper: Callable[[ASGIApp], ASGIApp]) -> None: ...
+
+
+Middleware: TypeAlias = Callable[
+    [Request, Response, Callable[[], Awaitable[None]]], Awaitable[None]
+]
+
+
+def trace_requests(
+    *, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
+) -> Middleware:
     """Return middleware that traces and measures every request; register it first.
 
-    A request is a span ``GET /messages/:id`` of the kind server, a child of the ``traceparent``
-    that came with it; calls of services are its children where `telemetry` is configured. Its
-    duration is recorded in ``http.server.request.duration``. It does not tell path, query,
-    headers, nor address of the client. OpenTelemetry's own instrumentation of ASGI does the same
-    with more detail; use one of both.
+    Each request is a server span such as ``GET /messages/:id``, a child of the ``traceparent`` of
+    the request. Service calls are its children if `telemetry` is configured. Its duration is
+    recorded in ``http.server.request.duration``. Path, query, headers and the client's address are
+    not recorded. OpenTelemetry's ASGI instrumentation does the same in more detail; use only one.
 
     Args:
-        tracer_provider: Of OpenTelemetry's SDK; None for the global one.
+        tracer_provider: A provider of OpenTelemetry's SDK; None for the global one.
         meter_provider: The same for metrics.
+
+    Returns:
+        Middleware for ``app.use``.
+
+    Example:
+        >>> from alula import App
+        >>> from alula.express import express
+        >>> from alula.telemetry import trace_requests
+        >>> app = express(App())
+        >>> app = app.use(trace_requests())
     """
-    tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
-    meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider)
-    duration = histogram(meter, "http.server.request.duration", "Duration of HTTP requests.")
+    tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
+    meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
+    duration = duration_histogram(
+        meter, "http.server.request.duration", "Duration of HTTP requests."
+    )
     active = meter.create_up_down_counter(
-        "http.server.active_requests", "{request}", "HTTP requests that are under way."
+        "http.server.active_requests", "{request}", "HTTP requests that are running."
     )
     add_log_fields(trace_fields)
 
-    async def middleware(req: Any, res: Any, next: Any) -> None:
-        method = req.method if req.method in _KNOWN else "_OTHER"
-        about = {"http.request.method": method, "url.scheme": req.protocol}
-        parent, began = remote_parent(req.headers), perf_counter()
-        active.add(1, about)
-        span = tracer.start_span(method, parent, SpanKind.SERVER, about)
+    async def middleware(req: Request, res: Response, next: Callable[[], Awaitable[None]]) -> None:
+        method = req.method if req.method in _METHODS else "_OTHER"
+        attributes = {"http.request.method": method, "url.scheme": req.protocol}
+        parent, started = remote_parent(req.headers), perf_counter()
+        active.add(1, attributes)
+        span = tracer.start_span(method, parent, SpanKind.SERVER, attributes)
         token = contexts.attach(trace.set_span_in_context(span))
 
-        def end(more: dict[str, Any]) -> None:
-            route = _route_of(res.hook)
-            if route is not None:
-                more["http.route"] = route
+        def end(outcome: Outcome) -> None:
+            call = res.hook
+            if call is not None:
+                route = f"/{call.path}" if call.id is None else f"/{call.path}/:id"
+                outcome["http.route"] = route
                 span.update_name(f"{method} {route}")
-            span.set_attributes(more)
-            duration.record(perf_counter() - began, {**about, **more})
-            active.add(-1, about)
+            span.set_attributes(outcome)
+            duration.record(perf_counter() - started, {**attributes, **outcome})
+            active.add(-1, attributes)
             contexts.detach(token)
             span.end()
 
-        res.wrap(partial(_watched, span, end))
+        # A response is sent after the last middleware has returned, so the span ends there.
+        res.wrap(partial(_ending_span, span, end))
         try:
             await next()
-        except BaseException as error:
+        except BaseException as error:  # cancelled: no response will be sent
             end({ERROR_TYPE: error_type_of(error)})
             raise
 
     return middleware
 
 
-def _watched(span: trace.Span, end: Callable[[dict[str, Any]], None], answer: Any) -> Any:
-    """Return an answer that ends its span once it is sent."""
+def _ending_span(span: trace.Span, end: Callable[[Outcome], None], response: ASGIApp) -> ASGIApp:
+    """Return a response that ends its span when it is sent."""
 
-    async def run(scope: Any, receive: Any, send: Any) -> None:
-        outcome: dict[str, Any] = {}
+    async def run(scope: Message, receive: Receive, send: Send) -> None:
+        outcome: Outcome = {}
 
-        async def note(message: Any) -> None:
+        async def send_and_read_status(message: Message) -> None:
             if message["type"] == "http.response.start":
-                status = outcome["http.response.status_code"] = message["status"]
+                status: int = message["status"]
+                outcome["http.response.status_code"] = status
                 mark_failed(span, status)
                 if status >= 500:
                     outcome[ERROR_TYPE] = str(status)
             await send(message)
 
         try:
-            await answer(scope, receive, note)
+            await response(scope, receive, send_and_read_status)
         except BaseException as error:
             outcome[ERROR_TYPE] = error_type_of(error)
             raise
@@ -103,10 +152,3 @@ def _watched(span: trace.Span, end: Callable[[dict[str, Any]], None], answer: An
             end(outcome)
 
     return run
-
-
-def _route_of(call: Any) -> str | None:
-    """Return the route of the service that was called, None for requests that called none."""
-    if call is None:
-        return None
-    return f"/{call.path}" if call.id is None else f"/{call.path}/:id"

@@ -241,5 +241,5 @@ def test_what_has_no_hooks_is_refused():
 @pytest.mark.parametrize("again", [lambda app: app, express])
 def test_twice_would_count_all_twice(recording, again):
     app = app_with(recording)
-    with pytest.raises(RuntimeError, match=r"telemetry\(\) is configured for .* already; once is"):
+    with pytest.raises(RuntimeError, match=r"telemetry\(\) is already configured for"):
         again(app).configure(telemetry())
