@@ -346,7 +346,7 @@ class TestDollarKeys:
             with pytest.raises(BadRequest) as caught:
                 await getattr(service, method)(*arguments, data, {"provider": "rest"})
             assert caught.value.message == (
-                "Invalid key $inc in the data: keys can not begin with '$' here"
+                "Invalid key $inc in the data: keys cannot begin with '$' here"
             )
         assert service.calls == []
 

@@ -13,16 +13,16 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from alula._context import Params, RequestParams
-from alula.adapters._data import (
+from alula.adapters._options import Options, Pagination, read_multi, read_pagination
+from alula.adapters._records import (
     check_data,
     check_new_id,
     check_undotted,
     hide_nested,
     is_scalar,
     read_data,
+    selector,
 )
-from alula.adapters._options import Options, Pagination, read_multi, read_pagination
-from alula.adapters._selection import selector
 from alula.errors import BadRequest, MethodNotAllowed, NotFound
 from alula.query import EMPTY_QUERY, Grammar, Query
 from alula.query._budget import MAX_STEPS, Budget

@@ -12,15 +12,11 @@ What holds in this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import deepcopy
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from itertools import islice
 from typing import Any, ClassVar
-from uuid import UUID
 
 from alula._context import Params
-from alula.adapters._data import ATOMS, merged
+from alula.adapters._records import IMMUTABLE, copied, merged
 from alula.adapters.base import AdapterService, DollarKeys, Pagination
 from alula.errors import BadRequest, Conflict
 from alula.query import SUPPORTED_OPERATORS, Grammar, Query, ordered, predicate
@@ -29,7 +25,6 @@ from alula.types import Id, Record
 
 __all__ = ["MemoryService"]
 
-_ATOMS = ATOMS | {bytes, complex, date, datetime, time, timedelta, Decimal, UUID}
 _KEPT_ORDERS = 8
 
 
@@ -170,12 +165,12 @@ class MemoryService(AdapterService):
         record = self._match(id, query)
         if record is None:
             return None
-        return self._replace(record, {**_copied(data), self.id: record[self.id]})
+        return self._replace(record, {**copied(data), self.id: record[self.id]})
 
     async def _patch(
         self, id: Id | None, data: Record, query: Query, params: Params
     ) -> list[Record]:
-        changes = _copied(data)
+        changes = copied(data)
         records = self._chosen(id, query)
         if params.provider is not None and len(records) > 1:
             budget = Budget(MAX_STEPS) if query.budget is None else query.budget
@@ -249,7 +244,7 @@ class MemoryService(AdapterService):
             key = str(record[self.id])
             if key in self._store or key in added:
                 raise Conflict(f"There is a record with the {self.id} '{key}' already")
-            added[key] = _storable(_copied(record))
+            added[key] = _storable(copied(record))
         self._refuse_taken(added)
         self._store.update(added)
         self._own(added)
@@ -303,7 +298,7 @@ class _Nested(Record):
     """A record that holds something which can be changed: its copy copies that, too."""
 
     def copy(self) -> Record:
-        return {name: _copied(value) for name, value in self.items()}
+        return {name: copied(value) for name, value in self.items()}
 
 
 def _values(name: str, records: Mapping[str, Record]) -> Iterable[tuple[str, Any]]:
@@ -322,7 +317,7 @@ def _test(query: Query) -> Callable[[Record], bool]:
 
 
 def _storable(record: Record) -> Record:
-    flat = all(type(value) in _ATOMS for value in record.values())
+    flat = all(type(value) in IMMUTABLE for value in record.values())
     return record if flat else _Nested(record)
 
 
@@ -331,19 +326,3 @@ def _values_in(value: Any) -> int:
     if isinstance(value, Mapping):
         return 1 + sum(map(_values_in, value.values()))
     return 1 + sum(map(_values_in, value)) if type(value) is list else 1
-
-
-def _copied(value: Any) -> Any:
-    """Return a value that shares nothing that can be changed; mappings become plain dicts."""
-    kind = type(value)
-    if kind in _ATOMS:
-        return value
-    # The types of most values are asked for without a call: bodies may have very many.
-    if kind is list:
-        return [inner if type(inner) in _ATOMS else _copied(inner) for inner in value]
-    if kind is dict or isinstance(value, Mapping):
-        return {
-            name: inner if type(inner) in _ATOMS else _copied(inner)
-            for name, inner in value.items()
-        }
-    return deepcopy(value)

@@ -22,7 +22,7 @@ from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from pymongo.asynchronous.cursor import AsyncCursor
 
 from alula._context import Params
-from alula.adapters._selection import selector
+from alula.adapters._records import selector
 from alula.adapters.base import AdapterService, Given, Pagination, read_params
 from alula.adapters.mongodb._documents import (
     are_operators,

@@ -22,7 +22,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import errors
 from pymongo.asynchronous.collection import AsyncCollection
 
-from alula.adapters.mongodb._copies import copied
+from alula.adapters._records import copied
 from alula.adapters.mongodb._failures import not_acknowledged
 from alula.adapters.mongodb._line import Line
 from alula.adapters.mongodb._patches import UNDONE, Patch, fields_of, patch_several

@@ -10,7 +10,7 @@ import bson
 from bson import ObjectId
 
 from alula._context import Params
-from alula.adapters._data import check_new_id
+from alula.adapters._records import check_new_id
 from alula.adapters.mongodb._driver_options import Call, options_for, ranged, session_of
 from alula.adapters.mongodb._filters import Filter, all_of, check_conditions, filter_of
 from alula.adapters.mongodb._model import Collection

@@ -21,13 +21,13 @@ CREW: Final[tuple[Record, ...]] = (
 """The records that most tests begin with."""
 
 FEATURES: Final[Mapping[str, str]] = {
-    "atomic create": "a list of which one record can not be stored stores none",
+    "atomic create": "if one record of a list cannot be stored, none is",
     "dotted names": "a name with dots leads into objects",
     "id property": "the option `id` names the property that holds the id",
     "lists": "a list in a record meets a test if one of its elements does",
-    "mixed types": "values of different types are never equal, and have an order of their own",
-    "nothing is null": "a field that a record lacks is the same as null",
-    "own ids": "a new record may bring its id, and two can not have the same",
+    "mixed types": "values of different types are never equal, and have a defined order",
+    "nothing is null": "a missing field equals null",
+    "own ids": "a new record may have an id, and ids are unique",
     "parts": "a name with dots in $select keeps a part of an object",
 }
 """What a store may declare in `unsupported`, and what it means."""

@@ -1,0 +1,329 @@
+"""What every adapter does with records in Python: check data, merge patches, select, copy.
+
+What holds in this file:
+
+- Nothing here changes data or records of a caller; `hide_nested` gets the adapter's own dict.
+- The work is bounded by the size of the data: loops instead of recursion where a client decides
+  how deep it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import deepcopy
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import accumulate
+from typing import Any, Final, TypeAlias, TypeVar, cast
+from uuid import UUID
+
+from alula.errors import BadRequest
+from alula.outgoing import public_part
+from alula.types import UNSET, Record
+
+__all__ = [
+    "ATOMS",
+    "IMMUTABLE",
+    "MAX_DEPTH",
+    "check_data",
+    "check_new_id",
+    "check_undotted",
+    "copied",
+    "hide_nested",
+    "is_scalar",
+    "merged",
+    "read_data",
+    "selector",
+]
+
+MAX_DEPTH: Final = 100
+"""How many levels of objects and lists data may have (as in MongoDB)."""
+
+ATOMS: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None)})
+"""The types of plain JSON values."""
+
+IMMUTABLE: Final[frozenset[type]] = ATOMS | {
+    bytes,
+    complex,
+    date,
+    datetime,
+    time,
+    timedelta,
+    Decimal,
+    UUID,
+}
+"""Types of values that need no copy, since nothing can change them."""
+
+_MAX_PADDING: Final = 1500
+"""How many entries of None a patch may add to a list before its own (as in MongoDB)."""
+
+_CONTAINERS: Final = (Mapping, list, tuple, set, frozenset)
+_JSON_NAMES: Final = {
+    type(None): "null",
+    str: "a string",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+}
+
+_T = TypeVar("_T")
+_Tree: TypeAlias = dict[str, "_Tree"]
+"""Names by level; an empty tree selects the whole value."""
+
+
+# -- checks of data --------------------------------------------------------------------------------
+
+
+def is_scalar(id: object) -> bool:
+    """Return whether this can be an id: neither None nor a container."""
+    return type(id) is str or (id is not None and not isinstance(id, _CONTAINERS))
+
+
+def check_new_id(name: str, id: object) -> None:
+    """Refuse an id that a new record cannot have.
+
+    Raises:
+        BadRequest: It is a container or a boolean.
+    """
+    if type(id) is bool or not is_scalar(id):
+        raise BadRequest(f"'{name}' is {_json_name(id)}; an id is a string or a number")
+
+
+def read_data(method: str, data: object) -> Record:
+    """Return the data as a new dict, whose entries may be set and removed.
+
+    Raises:
+        BadRequest: The data is not an object.
+    """
+    if not isinstance(data, Mapping):
+        # Only Python code passes models; data from a client is JSON.
+        hint = f" {type(data).__name__}; write .model_dump()" if hasattr(data, "model_dump") else ""
+        raise BadRequest(f"The data of {method} must be an object, not {_json_name(data)}{hint}")
+    return dict(data)
+
+
+def check_data(data: Mapping[str, Any], opened: Collection[str] | None) -> None:
+    """Refuse data that cannot be stored.
+
+    Args:
+        data: A record, or the changes of a patch.
+        opened: The keys that may begin with ``$``; None allows every key.
+
+    Raises:
+        BadRequest: A key begins with ``$`` and is not opened, or there are too many levels.
+    """
+    # A loop instead of recursion: the client decides how deep the data is.
+    waiting: list[tuple[Any, int]] = [(data, 1)]
+    while waiting:
+        value, depth = waiting.pop()
+        if type(value) is dict or isinstance(value, Mapping):
+            if opened is not None:
+                for key in value:
+                    if isinstance(key, str) and key[:1] == "$" and key not in opened:
+                        raise BadRequest(
+                            f"Invalid key {key} in the data: keys cannot begin with '$' here"
+                        )
+            value = value.values()
+        for inner in value:
+            inner_type = type(inner)
+            if inner_type not in ATOMS and (
+                inner_type is dict or inner_type is list or isinstance(inner, _CONTAINERS)
+            ):
+                if depth == MAX_DEPTH:
+                    raise BadRequest(f"The data has more than {MAX_DEPTH} levels")
+                if inner:
+                    waiting.append((inner, depth + 1))
+
+
+def check_undotted(changes: Mapping[str, Any]) -> None:
+    """Refuse names with dots in the data of a patch from a client.
+
+    They would bypass hooks that look at ``data["a"]``: ``{"a.b": 1}`` changes it, too.
+
+    Raises:
+        BadRequest: A name has a dot.
+    """
+    for name in changes:
+        if type(name) is str and "." in name:
+            raise BadRequest(
+                f"Invalid key {name} in the data: a name with dots is not allowed here; send"
+                f" {name.partition('.')[0]!r} as a whole (the option dotted_names opens them)"
+            )
+
+
+def hide_nested(data: Record) -> None:
+    """Replace redacted records of other services within the data by their public part.
+
+    They would be stored whole, and come back as plain records that nothing redacts. The data
+    itself may be a redacted record that is changed and written back: its own properties stay.
+    """
+    for name, value in data.items():
+        if type(value) not in ATOMS:
+            data[name] = public_part(value)
+
+
+def _json_name(value: object) -> str:
+    """Return what a value is, in the words of JSON."""
+    if isinstance(value, Mapping):
+        return "an object"
+    return _JSON_NAMES.get(type(value), "a list" if isinstance(value, _CONTAINERS) else "a value")
+
+
+# -- patches ---------------------------------------------------------------------------------------
+
+
+def merged(record: Mapping[str, Any], changes: Mapping[str, Any]) -> Record:
+    """Return a record with the changes of a patch; the record itself stays as it is.
+
+    A name with dots leads into objects and lists, which are made if they are missing, as MongoDB
+    does it:
+
+    >>> merged({"address": {"zip": "0150"}}, {"address.town": "Oslo"})
+    {'address': {'zip': '0150', 'town': 'Oslo'}}
+
+    Raises:
+        BadRequest: A name leads into a value that is not a container, or to a place that another
+            name changes as well, or a part of it is empty or begins with ``$``.
+    """
+    changed = dict(record)
+    dotted = [name for name in changes if type(name) is str and "." in name]
+    if not dotted:
+        changed.update(changes)
+        return changed
+    for name in dotted:
+        for above in accumulate(name.split(".")[:-1], "{}.{}".format):
+            if above in changes:
+                raise BadRequest(f"Invalid keys in the data: {above} and {name} change one place")
+    changed.update((name, value) for name, value in changes.items() if name not in dotted)
+    for name in dotted:
+        path = name.split(".")
+        if not all(part and part[0] != "$" for part in path):
+            raise BadRequest(f"Invalid key {name} in the data: a part is empty or begins with '$'")
+        holder: Any = changed
+        for part in path[:-1]:  # each value on the way is copied before it is changed
+            key = _key_in(holder, part, name)
+            value = {} if not isinstance(holder, list) and key not in holder else holder[key]
+            if isinstance(value, Mapping):
+                value = dict(value)
+            elif isinstance(value, list | tuple):
+                value = list(value)
+            else:
+                raise BadRequest(f"Invalid key {name} in the data: {part} holds no other values")
+            holder[key] = holder = value
+        holder[_key_in(holder, path[-1], name)] = changes[name]
+    return changed
+
+
+def _key_in(holder: Record | list[Any], part: str, name: str) -> Any:
+    """Return the key of a part of a path; a list is padded up to that index."""
+    if not isinstance(holder, list):
+        return part
+    # Nine digits at most: int() of a client's text takes quadratic time.
+    index = int(part[:9]) if part.isdecimal() and part.isascii() else -1
+    if str(index) != part or index > len(holder) + _MAX_PADDING:
+        raise BadRequest(f"Invalid key {name} in the data: {part} is not an index of a list")
+    holder += [None] * (index + 1 - len(holder))
+    return index
+
+
+# -- $select ---------------------------------------------------------------------------------------
+
+
+def selector(names: Iterable[str], id: str) -> Callable[[Mapping[str, Any]], Record]:
+    """Return a function that reduces records to some fields, as MongoDB's projection does.
+
+    A dotted name selects a part of an object and keeps its structure; in a list it selects that
+    part of each object and drops other values. Fields that a record lacks are left out.
+
+    Args:
+        names: Names of fields, as in `Query.select`.
+        id: Name of the id property, which is always kept.
+
+    >>> selector(["address.town"], "id")({"id": 1, "address": {"town": "Oslo", "zip": "0150"}})
+    {'id': 1, 'address': {'town': 'Oslo'}}
+    """
+    # The smaller side is walked everywhere: a client may name thousands of fields, and a list may
+    # hold thousands of objects, but the work must not be their product.
+    whole = tuple(dict.fromkeys((*names, id)))
+    wanted = frozenset(whole)
+
+    def fields(record: Mapping[str, Any]) -> Record:
+        if len(record) < len(whole):
+            return {name: record[name] for name in record if name in wanted}
+        return {name: record[name] for name in whole if name in record}
+
+    dotted = [name for name in whole if "." in name]
+    if not dotted:
+        return fields
+    tree = _tree(dotted)
+
+    def fields_and_parts(record: Mapping[str, Any]) -> Record:
+        selected = fields(record)  # dotted names, too: a key may be spelled with a dot
+        for name in record if len(record) < len(tree) else tree:
+            if name in record and name in tree and name not in selected:
+                part = _parts_of(record[name], tree[name])
+                if part is not UNSET:
+                    selected[name] = part
+        return selected
+
+    return fields_and_parts
+
+
+def _tree(names: Iterable[str]) -> _Tree:
+    root: _Tree = {}
+    # Short names first: one that selects a whole value must be known before names below it.
+    for name in sorted(names, key=len):
+        *path, last = name.split(".")
+        level = root
+        for part in path:
+            if level.get(part) == {}:
+                break
+            level = level.setdefault(part, {})
+        else:
+            level.setdefault(last, {})
+    return root
+
+
+def _parts_of(value: object, tree: _Tree) -> object:
+    """Return the parts of a value that a tree selects, UNSET if it cannot have any."""
+    if not tree:
+        return value
+    if isinstance(value, Mapping):
+        fewer, other = (value, tree) if len(value) < len(tree) else (tree, value)
+        parts = {name: _parts_of(value[name], tree[name]) for name in fewer if name in other}
+        return {name: part for name, part in parts.items() if part is not UNSET}
+    if isinstance(value, list | tuple):
+        items = (_parts_of(item, tree) for item in value)
+        return [item for item in items if item is not UNSET]
+    return UNSET
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+def copied(value: _T, immutable: Collection[type] = IMMUTABLE) -> _T:
+    """Return a deep copy of data; mappings that are not dicts become plain dicts.
+
+    Subclasses of dict keep their type: that of a validated query, for one, says what is open in it.
+
+    Args:
+        value: Data of any kind.
+        immutable: Types of values that are not copied; a database adds those of its own.
+    """
+    # copy.deepcopy() takes twice as long for JSON data, and this runs for every record.
+    # Types of inner values are looked up in place, without a call: data may have very many.
+    data: Any = value
+    data_type = type(data)
+    if data_type in immutable:
+        return value
+    result: Any
+    if data_type is list:
+        result = [inner if type(inner) in immutable else copied(inner, immutable) for inner in data]
+    elif data_type is dict or (isinstance(data, Mapping) and not isinstance(data, dict)):
+        result = {
+            name: inner if type(inner) in immutable else copied(inner, immutable)
+            for name, inner in data.items()
+        }
+    else:
+        result = deepcopy(data)
+    return cast(_T, result)
