@@ -28,7 +28,7 @@ from alula.express._middleware.json_body import MAX_CONTAINERS
 from alula.query import ordered
 from alula.query._budget import MAX_STEPS, Budget
 from alula.schema import Validator, get_validator, with_schema
-from alula.schema._model_failures import MOST_LISTED
+from alula.schema._pydantic_models.failures import MOST_LISTED
 
 SECONDS = 1.0
 TRACED_SECONDS = 6.0  # with coverage, each line costs more; the runs of other versions have none

@@ -12,7 +12,7 @@ from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
 from alula.query import ValidatedQuery
 from alula.schema import SchemaError, get_validator, query_syntax, validate_data, validate_query
-from alula.schema._checking import MAX_RECORDS
+from alula.schema._validation_hooks import MAX_RECORDS
 
 RECORDS = [{"name": name, "age": age} for name, age in (("Ann", 20), ("Bob", 30), ("Amy", 40))]
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}, "age": {"type": "integer"}}

@@ -9,8 +9,8 @@ from tests.schema.told import brief, told
 
 from alula.errors import BadRequest
 from alula.schema import SchemaError, Validator
-from alula.schema._compiler import MAKERS
-from alula.schema._documents import KEYWORDS
+from alula.schema._json_schema.compiler import MAKERS
+from alula.schema._json_schema.documents import KEYWORDS
 from alula.types import SchemaKeyword
 
 HEX = SchemaKeyword("hex", int, "must be hexadecimal")

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import pytest
 
 from alula.schema import SchemaError, Validator
-from alula.schema._documents import KEYWORDS, ignored_keywords, plain
+from alula.schema._json_schema.documents import KEYWORDS, ignored_keywords, plain
 
 MALFORMED = [
     (5, "schema at #: 5 is not"),

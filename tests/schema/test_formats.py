@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alula.schema import SchemaError, Validator
-from alula.schema._formats import FORMATS
+from alula.schema._json_schema.formats import FORMATS
 
 GOOD = {
     "date": ["2024-02-29", "0000-02-29", "9999-12-31"],

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.schema._kinds import KINDS, coercion, is_array, is_number, kind_test
+from alula.schema._json_schema.json_types import KINDS, coercion, is_array, is_number, kind_test
 from alula.types import UNSET
 
 VALUES = {

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from alula.schema import Validator, resolve, virtual
-from alula.schema._known_names import names_in
+from alula.schema._hidden_and_queryable import names_in
 
 CLOSED = {"type": "object", "properties": {"id": {}, "name": {}}}
 

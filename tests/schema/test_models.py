@@ -25,7 +25,7 @@ from typing_extensions import TypedDict
 
 from alula.errors import BadRequest
 from alula.schema import SchemaError, get_validator
-from alula.schema._models import ModelValidator
+from alula.schema._pydantic_models.model_validator import ModelValidator
 
 
 class Kind(Enum):

@@ -12,7 +12,11 @@ import pytest
 
 import alula.schema
 
-MODULES = [f"alula.schema.{found.name}" for found in pkgutil.iter_modules(alula.schema.__path__)]
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(alula.schema.__path__, "alula.schema.")
+    if not module.ispkg
+]
 
 
 @pytest.mark.parametrize("missing", ["jsonschema", "pydantic"])

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from alula.schema import SchemaError, Validator
-from alula.schema._patterns import python_pattern
+from alula.schema._json_schema.patterns import python_pattern
 
 MATCHES = [
     (r"^\d+$", "12", True),

@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from alula.schema._properties import call_of, hidden, takes_value, virtual
+from alula.schema._resolvers.properties import call_of, hidden, takes_value, virtual
 from alula.types import UNSET
 
 RECORD = {"name": "Ada"}

@@ -13,9 +13,9 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Conflict, NotFound
 from alula.outgoing import RedactedRecord, public_part
-from alula.schema._properties import virtual
-from alula.schema._resolver import resolve
-from alula.schema._result_hooks import resolve_external, resolve_result
+from alula.schema._resolvers.properties import virtual
+from alula.schema._resolvers.resolver import resolve
+from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
 from alula.types import UNSET
 
 HIDE = resolve({"password": lambda: UNSET})

@@ -15,7 +15,7 @@ from tests.schema.told import told
 
 from alula.errors import BadRequest
 from alula.schema import Validator, get_validator
-from alula.schema._models import ModelValidator
+from alula.schema._pydantic_models.model_validator import ModelValidator
 from alula.schema._validators import AnyValidator
 from alula.types import SchemaKeyword
 

@@ -11,11 +11,11 @@ from pydantic import BaseModel, BeforeValidator, Field, RootModel, create_model,
 
 from alula.schema._dates import keyword_date
 from alula.schema._failures import SchemaError
-from alula.schema._known_names import stored_names
-from alula.schema._models import ModelValidator, adapter_of, record_schema
-from alula.schema._query_models import QueryModel
+from alula.schema._hidden_and_queryable import stored_names
+from alula.schema._json_schema.validator import Validator
+from alula.schema._pydantic_models.model_validator import ModelValidator, adapter_of, record_schema
+from alula.schema._pydantic_models.query_model import QueryModel
 from alula.schema._syntax import query_syntax
-from alula.schema._validator import Validator
 from alula.schema._validators import AnyValidator
 from alula.types import SchemaKeyword
 

@@ -18,12 +18,9 @@ from alula._context import HookContext
 from alula.hook_notes import note
 from alula.query import ValidatedQuery
 from alula.schema._call_query import query_of, set_query
-from alula.schema._checking import validate_data, validate_query
-from alula.schema._known_names import names_in
-from alula.schema._properties import hidden as hide
+from alula.schema._hidden_and_queryable import names_in
 from alula.schema._records import Extensions, Records, records_of, without_names, write_only
-from alula.schema._resolver import Resolver, resolve
-from alula.schema._resolver_hooks import (
+from alula.schema._resolvers.incoming_hooks import (
     NO_DATA,
     Hook,
     Resolvers,
@@ -31,7 +28,10 @@ from alula.schema._resolver_hooks import (
     resolved_query,
     resolvers_of,
 )
-from alula.schema._result_hooks import resolve_external, resolve_result
+from alula.schema._resolvers.properties import hidden as hide
+from alula.schema._resolvers.resolver import Resolver, resolve
+from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
+from alula.schema._validation_hooks import validate_data, validate_query
 from alula.types import STANDARD_METHODS, UNSET
 
 __all__ = ["with_schema"]

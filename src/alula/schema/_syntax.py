@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from alula.schema._query_models import QueryModel
-from alula.schema._query_schemas import query_schema
+from alula.schema._json_schema.query_schema import query_schema
+from alula.schema._pydantic_models.query_model import QueryModel
 
 __all__ = ["query_syntax"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from alula.schema._models import ModelValidator
-from alula.schema._validator import Validator
+from alula.schema._json_schema.validator import Validator
+from alula.schema._pydantic_models.model_validator import ModelValidator
 from alula.types import SchemaKeyword
 
 __all__ = ["AnyValidator", "get_validator"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from alula.schema._failures import Check, Failures, accept, failure, in_sequence, passes
-from alula.schema._spot import Schema, Spot
+from alula.schema._json_schema.location import Schema, Spot
 
 __all__ = ["all_of", "any_of", "conditional", "negated", "one_of"]
 

@@ -17,7 +17,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from alula.schema._failures import SchemaError
-from alula.schema._spot import token
+from alula.schema._json_schema.location import token
 
 __all__ = [
     "KEYWORDS",

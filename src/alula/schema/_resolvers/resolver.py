@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from alula.errors import BadRequest, FrameworkError
 from alula.schema._failures import missing, refusal
-from alula.schema._known_names import names_in
-from alula.schema._properties import Call, Virtual, call_of, hidden, takes_value
+from alula.schema._hidden_and_queryable import names_in
+from alula.schema._resolvers.properties import Call, Virtual, call_of, hidden, takes_value
 from alula.types import UNSET, Record
 
 __all__ = ["Resolver", "resolve"]

@@ -34,12 +34,12 @@ from typing_extensions import ReadOnly, TypedDict, is_typeddict
 
 from alula.query._values import as_list, is_mapping
 from alula.schema._failures import SchemaError, refusal
-from alula.schema._known_names import stored_names
-from alula.schema._model_failures import failures_of
-from alula.schema._models import adapter_of
-from alula.schema._opened import beside_the_common
-from alula.schema._query_schemas import LEVELS, LISTED, ORDERED, check_extensions
-from alula.schema._storable import storable
+from alula.schema._hidden_and_queryable import stored_names
+from alula.schema._json_schema.query_names import beside_the_common
+from alula.schema._json_schema.query_schema import LEVELS, LISTED, ORDERED, check_extensions
+from alula.schema._pydantic_models.failures import failures_of
+from alula.schema._pydantic_models.model_validator import adapter_of
+from alula.schema._pydantic_models.storable import storable
 
 __all__ = ["QueryModel"]
 

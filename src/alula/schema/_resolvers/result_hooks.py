@@ -10,8 +10,8 @@ from alula.errors import FrameworkError
 from alula.hook_notes import maker
 from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
 from alula.schema._call_query import query_of, selected_by, set_query, with_select, without_select
-from alula.schema._resolver import Resolver
-from alula.schema._resolver_hooks import Hook, Resolvers, resolvers_of, run_all
+from alula.schema._resolvers.incoming_hooks import Hook, Resolvers, resolvers_of, run_all
+from alula.schema._resolvers.resolver import Resolver
 from alula.types import STANDARD_METHODS, UNSET, Page
 
 __all__ = ["resolve_external", "resolve_result"]

@@ -15,10 +15,10 @@ from pydantic.errors import (
 from pydantic_core import SchemaError as CoreSchemaError
 
 from alula.errors import BadRequest
-from alula.schema._equality import check_hashes
 from alula.schema._failures import SchemaError, refusal
-from alula.schema._model_failures import failures_of
-from alula.schema._storable import storable
+from alula.schema._json_schema.equality import check_hashes
+from alula.schema._pydantic_models.failures import failures_of
+from alula.schema._pydantic_models.storable import storable
 
 __all__ = ["ModelValidator", "adapter_of", "record_schema"]
 

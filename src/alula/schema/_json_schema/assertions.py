@@ -7,11 +7,11 @@ from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Final
 
-from alula.schema._equality import key_of
 from alula.schema._failures import Check, Failures, failure
-from alula.schema._kinds import is_number
-from alula.schema._patterns import pattern_of
-from alula.schema._spot import Schema, Spot
+from alula.schema._json_schema.equality import key_of
+from alula.schema._json_schema.json_types import is_number
+from alula.schema._json_schema.location import Schema, Spot
+from alula.schema._json_schema.patterns import pattern_of
 
 __all__ = ["const", "enum", "formatted", "matching", "multiple_of"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from alula.query._values import is_mapping
 from alula.schema._failures import MOST_TOLD, Check, Failures, failure, in_sequence
-from alula.schema._patterns import pattern_of
-from alula.schema._spot import Schema, Spot
+from alula.schema._json_schema.location import Schema, Spot
+from alula.schema._json_schema.patterns import pattern_of
 
 __all__ = [
     "defaults",

@@ -8,8 +8,9 @@ from functools import cache
 from typing import Any
 
 from alula.errors import BadRequest
-from alula.schema._compiler import Compiler
-from alula.schema._documents import (
+from alula.schema._failures import Check, Failures, SchemaError, passes, refusal, work
+from alula.schema._json_schema.compiler import Compiler
+from alula.schema._json_schema.documents import (
     KEYWORDS,
     META_SCHEMA,
     explain,
@@ -17,10 +18,9 @@ from alula.schema._documents import (
     plain,
     resolver_of,
 )
-from alula.schema._failures import Check, Failures, SchemaError, passes, refusal, work
-from alula.schema._formats import FORMATS
-from alula.schema._opened import names_opened
-from alula.schema._spot import Settings, Spot
+from alula.schema._json_schema.formats import FORMATS
+from alula.schema._json_schema.location import Settings, Spot
+from alula.schema._json_schema.query_names import names_opened
 from alula.types import SchemaKeyword
 
 __all__ = ["Validator"]

@@ -12,7 +12,7 @@ from alula.errors import BadRequest, FrameworkError, MethodNotAllowed
 from alula.hook_notes import maker, note
 from alula.query._values import as_list
 from alula.schema._call_query import query_like, query_of, set_query
-from alula.schema._resolver import Resolver
+from alula.schema._resolvers.resolver import Resolver
 from alula.types import STANDARD_METHODS
 
 __all__ = [

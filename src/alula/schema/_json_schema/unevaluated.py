@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 from alula.query._values import is_mapping
 from alula.schema._failures import Check, Failures, failure, passes
-from alula.schema._kinds import is_array
-from alula.schema._objects import pointer
-from alula.schema._patterns import pattern_of
-from alula.schema._spot import Schema, Spot
+from alula.schema._json_schema.applicators import pointer
+from alula.schema._json_schema.json_types import is_array
+from alula.schema._json_schema.location import Schema, Spot
+from alula.schema._json_schema.patterns import pattern_of
 
 __all__ = ["unevaluated_items", "unevaluated_properties"]
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from alula._context import HookContext
 from alula.hook_notes import maker
-from alula.schema._resolver import Resolver
-from alula.schema._resolver_hooks import Hook, Resolvers, resolve_data, resolve_query
-from alula.schema._result_hooks import resolve_external, resolve_result
+from alula.schema._resolvers.incoming_hooks import Hook, Resolvers, resolve_data, resolve_query
+from alula.schema._resolvers.resolver import Resolver
+from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
 
 __all__ = ["resolve_all"]
 

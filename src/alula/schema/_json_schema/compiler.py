@@ -15,16 +15,12 @@ from typing import Any, TypeAlias
 
 from referencing.exceptions import Unresolvable
 
-from alula.schema import _arrays as arrays
-from alula.schema import _branches as branches
-from alula.schema import _objects as objects
-from alula.schema import _scalars as scalars
-from alula.schema import _unevaluated as unevaluated
-from alula.schema._bounds import BOUNDED
-from alula.schema._documents import check_keywords
 from alula.schema._failures import Check, Failures, accept, failure, in_sequence, work
-from alula.schema._kinds import coercion, kind_test
-from alula.schema._spot import Schema, Spot
+from alula.schema._json_schema import applicators, arrays, assertions, branches, unevaluated
+from alula.schema._json_schema.bounds import BOUNDED
+from alula.schema._json_schema.documents import check_keywords
+from alula.schema._json_schema.json_types import coercion, kind_test
+from alula.schema._json_schema.location import Schema, Spot
 from alula.types import UNSET, SchemaKeyword
 
 __all__ = ["Compiler"]
@@ -81,26 +77,26 @@ class Compiler:
 
 
 MAKERS: Sequence[tuple[Sequence[str], Maker]] = [
-    (["const"], scalars.const),
-    (["enum"], scalars.enum),
+    (["const"], assertions.const),
+    (["enum"], assertions.enum),
     (["not"], branches.negated),
     (["anyOf"], branches.any_of),
     (["oneOf"], branches.one_of),
     (["allOf"], branches.all_of),
     (["if"], branches.conditional),
-    (["properties"], objects.defaults),
+    (["properties"], applicators.defaults),
     *(([name], make) for name, make in BOUNDED.items()),
-    (["multipleOf"], scalars.multiple_of),
-    (["pattern"], scalars.matching),
-    (["format"], scalars.formatted),
+    (["multipleOf"], assertions.multiple_of),
+    (["pattern"], assertions.matching),
+    (["format"], assertions.formatted),
     (["contains"], arrays.contains),
     (["prefixItems", "items"], arrays.items),
     (["uniqueItems"], arrays.unique_items),
-    (["required"], objects.required),
-    (["dependentRequired"], objects.dependent_required),
-    (["propertyNames"], objects.property_names),
-    (["properties", "patternProperties", "additionalProperties"], objects.members),
-    (["dependentSchemas"], objects.dependent_schemas),
+    (["required"], applicators.required),
+    (["dependentRequired"], applicators.dependent_required),
+    (["propertyNames"], applicators.property_names),
+    (["properties", "patternProperties", "additionalProperties"], applicators.members),
+    (["dependentSchemas"], applicators.dependent_schemas),
     (["unevaluatedItems"], unevaluated.unevaluated_items),
     (["unevaluatedProperties"], unevaluated.unevaluated_properties),
 ]

@@ -13,8 +13,8 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Any, Final, TypeAlias
 
 from alula.schema._failures import work
-from alula.schema._kinds import is_number
-from alula.schema._patterns import python_pattern
+from alula.schema._json_schema.json_types import is_number
+from alula.schema._json_schema.patterns import python_pattern
 
 __all__ = ["FORMATS"]
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from alula.query._values import is_mapping
 from alula.schema._failures import Check, Failures, failure
-from alula.schema._kinds import KINDS, is_array, is_number
-from alula.schema._spot import Schema, Spot
+from alula.schema._json_schema.json_types import KINDS, is_array, is_number
+from alula.schema._json_schema.location import Schema, Spot
 
 __all__ = ["BOUNDED", "bounded"]
 

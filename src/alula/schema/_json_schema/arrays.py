@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from alula.schema._equality import key_of
 from alula.schema._failures import MOST_TOLD, Check, Failures, failure
-from alula.schema._kinds import is_array
-from alula.schema._spot import Schema, Spot
+from alula.schema._json_schema.equality import key_of
+from alula.schema._json_schema.json_types import is_array
+from alula.schema._json_schema.location import Schema, Spot
 
 __all__ = ["contains", "items", "unique_items"]
 

@@ -15,7 +15,7 @@ from pydantic import SecretStr, ValidationError
 from alula.errors import BadRequest
 from alula.query._values import is_mapping
 from alula.schema._failures import MOST_TOLD, Failure, failure
-from alula.schema._objects import pointer
+from alula.schema._json_schema.applicators import pointer
 
 __all__ = ["failures_of"]
 

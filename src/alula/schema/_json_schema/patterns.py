@@ -11,7 +11,7 @@ import sys
 import unicodedata
 from functools import cache
 
-from alula.schema._spot import Spot
+from alula.schema._json_schema.location import Spot
 
 __all__ = ["pattern_of", "python_pattern"]
 
