@@ -99,14 +99,14 @@ def _logs_as_before() -> Iterator[None]:
     """Take back what a test has configured for all that is logged in this process."""
     known = [logging.getLogger(name) for name in (None, "alula.access", "pymongo", "uvicorn")]
     before = [(logger, logger.level, list(logger.handlers)) for logger in known]
-    more = dict(fields._more)
+    more = dict(fields._providers)
     yield
     for logger, level, handlers in before:
         if logger.level != level:
             logger.setLevel(level)
         logger.handlers[:] = handlers
-    fields._more.clear()
-    fields._more.update(more)
+    fields._providers.clear()
+    fields._providers.update(more)
 
 
 @pytest.fixture(autouse=True)

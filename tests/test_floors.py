@@ -19,7 +19,7 @@ SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "compose", "routes", "late_start"], 1),
-    **dict.fromkeys(["bundle", "hook_notes", "request_ids", "sockets", "stacks"], 1),
+    **dict.fromkeys(["bundle", "hook_notes", "sockets", "stacks"], 1),
     "configuration": 1,
     "service_object": 2,
     **dict.fromkeys(["outgoing", "context", "logs", "watchdog"], 2),

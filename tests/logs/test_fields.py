@@ -10,7 +10,7 @@ import pytest
 
 from alula.logs import JsonFormatter, RequestFields, add_log_fields, request_scope
 from alula.logs import _fields as fields
-from alula.logs._fields import extras_of, stamp
+from alula.logs._fields import add_request_fields, extra_fields
 
 
 def record(**extra):
@@ -21,7 +21,7 @@ def record(**extra):
 
 @pytest.fixture(autouse=True)
 def no_others(monkeypatch):
-    monkeypatch.setattr(fields, "_more", {})
+    monkeypatch.setattr(fields, "_providers", {})
 
 
 def test_a_record_gets_the_id_of_its_request():
@@ -40,9 +40,9 @@ def test_outside_of_requests_it_is_none_so_that_formats_can_name_it():
 def test_the_first_stamp_counts():
     made = record()
     with request_scope("r-1"):
-        stamp(made)
+        add_request_fields(made)
     with request_scope("r-2"):
-        stamp(made)
+        add_request_fields(made)
     assert made.request_id == "r-1"
 
 
@@ -65,7 +65,7 @@ def test_others_add_fields_once_and_never_in_place_of_what_was_logged():
     add_log_fields(tenant)
     add_log_fields(tenant)
     made = record(order=7)
-    stamp(made)
+    add_request_fields(made)
     assert (made.tenant, made.order, calls) == ("acme", 7, [1])
 
 
@@ -76,7 +76,7 @@ def test_fields_that_fail_cost_neither_the_record_nor_the_caller():
     add_log_fields(broken)
     add_log_fields(lambda: {"tenant": "acme"})
     made = record()
-    stamp(made)
+    add_request_fields(made)
     assert made.tenant == "acme"
     assert made.log_fields_error.startswith("LookupError in ")
     assert "broken" in made.log_fields_error
@@ -85,9 +85,9 @@ def test_fields_that_fail_cost_neither_the_record_nor_the_caller():
 
 def test_extras_are_what_was_added():
     made = record(order=7, nothing=None)
-    stamp(made)
-    assert extras_of(made) == {"order": 7}
+    add_request_fields(made)
+    assert extra_fields(made) == {"order": 7}
     with request_scope("r-1"):
         made = record()
-        stamp(made)
-    assert extras_of(made) == {"request_id": "r-1"}
+        add_request_fields(made)
+    assert extra_fields(made) == {"request_id": "r-1"}

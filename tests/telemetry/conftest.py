@@ -10,7 +10,7 @@ from alula.logs import _fields as fields
 
 @pytest.fixture
 def recording(monkeypatch):
-    monkeypatch.setattr(fields, "_more", {})  # what the plugins add stays in the test
+    monkeypatch.setattr(fields, "_providers", {})  # what the plugins add stays in the test
     made = Recording()
     yield made
     made.tracers.shutdown()

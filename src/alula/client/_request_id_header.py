@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alula._context import HookContext, Params
-from alula._request_ids import HEADER, current_request_id
+from alula.logs._request_ids import REQUEST_ID_HEADER, current_request_id
 
 __all__ = ["forward_request_id"]
 
@@ -16,5 +16,5 @@ def forward_request_id(context: HookContext) -> None:
     """
     known = current_request_id()
     headers = context.params.get("headers") or {}
-    if known is not None and HEADER not in {name.lower() for name in headers}:
-        context.params = Params(context.params, headers={**headers, HEADER: known})
+    if known is not None and REQUEST_ID_HEADER not in {name.lower() for name in headers}:
+        context.params = Params(context.params, headers={**headers, REQUEST_ID_HEADER: known})

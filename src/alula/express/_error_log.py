@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from alula._routes import decode_segment
 from alula.errors import FrameworkError
 from alula.express._request import Request
-from alula.logs._text import short_line
+from alula.logs._formatters import short_line
 
 __all__ = ["Report", "log", "reporter"]
 

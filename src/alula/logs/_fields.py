@@ -1,4 +1,4 @@
-"""What every record of a log bears beside what was logged: the request id, and what others add."""
+"""The fields of every log record: the request id, and those that plugins add."""
 
 from __future__ import annotations
 
@@ -7,61 +7,62 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from alula._compose import name_of
-from alula._request_ids import current_request_id
+from alula.logs._request_ids import current_request_id
 
-__all__ = ["RequestFields", "add_log_fields", "extras_of", "stamp"]
+__all__ = ["RequestFields", "add_log_fields", "add_request_fields", "extra_fields"]
 
-Fields: TypeAlias = Callable[[], Mapping[str, Any]]
+Fields: TypeAlias = Callable[[], Mapping[str, object]]
 
-_more: Final[dict[Fields, None]] = {}
+_providers: Final[dict[Fields, None]] = {}
 
-# What records have of their own; all else was added by somebody.
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""Attributes that `logging` itself sets on records."""
 
 
 def add_log_fields(fields: Fields) -> None:
-    """Add fields to all records from here on.
+    """Add fields to all log records from now on.
+
+    >>> add_log_fields(lambda: {"region": "eu-north-1"})
 
     Args:
-        fields: Returns them, by name, for the place in the program where it is called. It is
-            called for every record that is written, so it has to be quick. The same function
-            counts once.
+        fields: Returns the fields by name. It is called for each record that is written, in the
+            context of the code that logs, so it must be quick. Adding it twice has no effect.
     """
-    _more[fields] = None
+    _providers[fields] = None
 
 
-def stamp(record: logging.LogRecord) -> None:
-    """Put the fields on a record, unless it has them."""
-    own = record.__dict__
-    if "request_id" in own:
+class RequestFields(logging.Filter):
+    """Adds the fields to each record of a handler: ``handler.addFilter(RequestFields())``.
+
+    For handlers of your own; `configure_logging` adds it to its handler. Do not add it to a logger,
+    since the filters of a logger do not see the records of its child loggers.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add the fields, and keep the record."""
+        add_request_fields(record)
+        return True
+
+
+def add_request_fields(record: logging.LogRecord) -> None:
+    """Add the request id and the fields of plugins to a record, once."""
+    attributes = record.__dict__
+    if "request_id" in attributes:
         return
-    own["request_id"] = current_request_id()
-    for fields in _more:
+    attributes["request_id"] = current_request_id()
+    for provider in _providers:
         try:
-            found = fields()
-        except Exception as error:  # noqa: BLE001  # what logs something must not fail by that
-            found = {"log_fields_error": f"{type(error).__name__} in {name_of(fields)}"}
-        for name, value in found.items():
-            own.setdefault(name, value)
+            fields = provider()
+        except Exception as error:  # noqa: BLE001  # code that logs must not fail because of it
+            fields = {"log_fields_error": f"{type(error).__name__} in {name_of(provider)}"}
+        for name, value in fields.items():
+            attributes.setdefault(name, value)
 
 
-def extras_of(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what was added to a record, without what is None."""
+def extra_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields of a record that `logging` did not set, without those that are None."""
     return {
         name: value
         for name, value in record.__dict__.items()
         if name not in _STANDARD and value is not None
     }
-
-
-class RequestFields(logging.Filter):
-    """Puts the fields on every record that a handler gets: ``handler.addFilter(RequestFields())``.
-
-    For handlers of your own; those of `configure_logging` have it. On a logger it would miss the
-    records of loggers below it.
-    """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Put the fields on a record, and let it pass."""
-        stamp(record)
-        return True

@@ -1,6 +1,6 @@
-"""Records as text: JSON lines for programs, lines for people.
+"""Log records as text: JSON lines for programs, readable lines for people.
 
-Both keep what a client sent from making lines of its own.
+What a client sent never starts a line of its own: control characters are escaped.
 """
 
 from __future__ import annotations
@@ -13,54 +13,57 @@ from traceback import TracebackException
 from typing import Any, Final
 
 from alula._stacks import keep_user_frames
-from alula.logs._fields import extras_of, stamp
-from alula.logs._text import one_line
+from alula.logs._fields import add_request_fields, extra_fields
 
-__all__ = ["ConsoleFormatter", "JsonFormatter"]
+__all__ = ["ConsoleFormatter", "JsonFormatter", "one_line", "short_line"]
 
-_PLAIN: Final = (str, int, float, bool)
 _COLOURS: Final = {"DEBUG": "2", "WARNING": "33", "ERROR": "31", "CRITICAL": "31;1"}
+
+_LONGEST: Final = 2000
+_CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+_DIRECTIONS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))  # bidi controls: spoofing
+_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*_CONTROLS, *_DIRECTIONS)}
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: ``time``, ``level``, ``logger``, ``message``, and what else there is.
+    """Formats each record as a JSON object: ``time``, ``level``, ``logger``, ``message``, fields.
 
-    That is the ``request_id``, what was given as ``extra``, and for errors an ``exception`` with
-    ``type``, ``message`` and ``stack``.
+    Fields are the ``request_id`` and what was passed as ``extra``. Errors have an ``exception``
+    with ``type``, ``message`` and ``stack``.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record; what has no JSON form is written as text."""
-        stamp(record)
+        """Return the line of a record; values without a JSON form are written as text."""
+        add_request_fields(record)
+        milliseconds = int(record.created * 1000)
         entry: dict[str, Any] = {
-            "time": _utc(record.created),
+            "time": f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03}Z",
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info and record.exc_info[1] is not None:
-            kind, error, _ = record.exc_info
+            type_, error, _ = record.exc_info
             entry["exception"] = {
-                "type": getattr(kind, "__name__", str(kind)),
+                "type": getattr(type_, "__name__", str(type_)),
                 "message": _text(error),
                 "stack": self.formatException(record.exc_info),
             }
         if record.stack_info:
             entry["stack"] = self.formatStack(record.stack_info)
-        extras = extras_of(record)
-        for name, value in extras.items():
+        for name, value in extra_fields(record).items():
             entry[f"{name}_" if name in entry else name] = value
         try:
             return _dumps(entry)
-        except (TypeError, ValueError, RecursionError):
+        except (TypeError, ValueError, RecursionError):  # one bad value must not cost the others
             return _dumps({name: _storable(value) for name, value in entry.items()})
 
 
 class ConsoleFormatter(logging.Formatter):
-    """A line for people: time, level, logger, message, and as ``name=value`` what else there is.
+    """Formats records for people: time, level, logger, message, and fields as ``name=value``.
 
-    What the message says already is not said again. Stacks follow on lines that are indented, from
-    the user's first frame on; frames of packages between those of the user are left out.
+    A value that the message contains is not repeated. Stacks are indented and start at the user's
+    first frame; frames of packages between the user's frames are left out.
 
     Args:
         colours: Whether levels have colours, for terminals.
@@ -72,16 +75,16 @@ class ConsoleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
-        stamp(record)
+        add_request_fields(record)
         time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S.%f")[:-3]
-        said = record.args if isinstance(record.args, tuple) else ()
-        parts = [
-            f"{time} {self._level(record.levelname)} {record.name}:",
-            one_line(record.getMessage()),
-        ]
-        for name, value in extras_of(record).items():
-            if not any(value is known for known in said):
-                parts.append(f"{name}={_shown(value)}")
+        level = f"{record.levelname:<7}"
+        if self._colours and (colour := _COLOURS.get(record.levelname)):
+            level = f"\x1b[{colour}m{level}\x1b[0m"
+        parts = [f"{time} {level} {record.name}:", one_line(record.getMessage())]
+        in_message = record.args if isinstance(record.args, tuple) else ()
+        for name, value in extra_fields(record).items():
+            if not any(value is argument for argument in in_message):
+                parts.append(f"{name}={_quoted(value)}")
         lines = [" ".join(parts)]
         if record.exc_info and record.exc_info[1] is not None:
             lines += self.formatException(record.exc_info).splitlines()
@@ -89,31 +92,40 @@ class ConsoleFormatter(logging.Formatter):
             lines += self.formatStack(record.stack_info).splitlines()
         return "\n    ".join([lines[0], *map(one_line, lines[1:])])
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802  # the name of logging
-        """Return an error with the frames of the user first."""
-        error = ei[1]
-        shown = TracebackException.from_exception(error)
-        removed = keep_user_frames(shown, inner=True)
-        text = "".join(shown.format())
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # the name that logging calls
+        """Return an error with the user's frames only."""
+        trace = TracebackException.from_exception(ei[1])
+        removed = keep_user_frames(trace, inner=True)
+        text = "".join(trace.format())
         return f"{text}(left out: {removed} frames of packages)" if removed else text
 
-    def _level(self, name: str) -> str:
-        colour = _COLOURS.get(name) if self._colours else None
-        return f"\x1b[{colour}m{name:<7}\x1b[0m" if colour else f"{name:<7}"
+
+def one_line(text: str) -> str:
+    """Return text with control characters escaped, so that it stays one line in a log.
+
+    Surrogates are escaped as well: a stream that cannot encode them would lose the whole line.
+    """
+    if text.isprintable():  # most text is; then there is nothing to escape
+        return text
+    line = text.translate(_ESCAPES)
+    return line if line.isascii() else line.encode("utf-8", "backslashreplace").decode()
 
 
-def _utc(seconds: float) -> str:
-    whole, thousandths = divmod(int(seconds * 1000), 1000)
-    return f"{_second(whole)}.{thousandths:03}Z"
+def short_line(text: str) -> str:
+    """Return the first 2,000 characters of text as one line, with dots if there are more.
+
+    For text of any length that a client chose, such as the path of a request.
+    """
+    return one_line(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
-@lru_cache(maxsize=1)  # many lines are of the same second
-def _second(whole: int) -> str:
-    return datetime.fromtimestamp(whole, UTC).isoformat()[:19]
+@lru_cache(maxsize=1)  # many records are of the same second
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
-def _storable(value: Any) -> Any:
-    """Return a value that JSON can hold: itself, or text."""
+def _storable(value: object) -> object:
+    """Return a value that JSON can hold: itself, or its text."""
     try:
         _dumps({"": value})
     except (TypeError, ValueError, RecursionError):
@@ -121,17 +133,17 @@ def _storable(value: Any) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     try:
         return str(value)
-    except Exception:  # noqa: BLE001  # a value that can not be shown must not cost the line
+    except Exception:  # noqa: BLE001  # a broken __str__ must not cost the line
         return f"<{type(value).__name__}>"
 
 
-# In ASCII, so that no character can be taken for the end of a line, whoever reads it.
+# ASCII only: readers disagree on which Unicode characters end a line.
 _dumps: Final = json.JSONEncoder(default=_text, allow_nan=False).encode
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: object) -> str:
     text = one_line(_text(value))
     return json.dumps(text, ensure_ascii=False) if not text or set(text) & set(' "=') else text

@@ -13,7 +13,7 @@ from alula.express._chain import ignores_body
 from alula.express._request import Request, without_id
 from alula.express._response import ASGIApp, Response
 from alula.express._routing import singleton
-from alula.logs._text import one_line, short_line
+from alula.logs._formatters import one_line, short_line
 
 __all__ = ["access_log"]
 

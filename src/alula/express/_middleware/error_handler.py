@@ -14,7 +14,7 @@ from alula.express._error_log import log, reporter
 from alula.express._public_error import public_error, read_error_headers, status_of
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.logs._text import short_line
+from alula.logs._formatters import short_line
 
 __all__ = ["HtmlOption", "error_handler"]
 

@@ -8,17 +8,17 @@ from functools import lru_cache, partial
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
-from alula._request_ids import (
-    begin_request,
-    end_request,
-    new_request_id,
-    trace_id_of,
-    well_formed_id,
-)
 from alula.express._chain import ignores_body
 from alula.express._request import Request
 from alula.express._response import ASGIApp, Response
 from alula.express._routing import singleton
+from alula.logs._request_ids import (
+    begin_request,
+    end_request,
+    new_request_id,
+    trace_id_of,
+    valid_request_id,
+)
 
 __all__ = ["request_id"]
 
@@ -53,7 +53,7 @@ def request_id(
         parent = req.headers.get("traceparent") if given is None else None
         known = None
         if (given or parent) and trusts(req.ip):
-            known = well_formed_id(given) or trace_id_of(parent)
+            known = valid_request_id(given) or trace_id_of(parent)
         known = req.request_id = known or new_request_id()
         res.set(name, known)
         res.wrap(partial(_until_sent, begin_request(known)))

@@ -151,6 +151,6 @@ def test_a_level_that_does_not_exist_is_refused_before_anything_changes(
 ):
     monkeypatch.setenv("ALULA_LOG_LEVEL", "LOUD")
     before = list(logging.getLogger().handlers)
-    with pytest.raises(ValueError, match=f"^{where}: there is no log level 'LOUD'; .*WARNING"):
+    with pytest.raises(ValueError, match=f"^{where}: unknown log level 'LOUD'; .*WARNING"):
         configure_logging(stream=out, **{"level": None if where[0] == "A" else "INFO", **options})
     assert logging.getLogger().handlers == before

@@ -7,14 +7,14 @@ import re
 
 import pytest
 
-from alula._request_ids import (
+from alula.logs._request_ids import (
     begin_request,
     current_request_id,
     end_request,
     new_request_id,
     request_scope,
     trace_id_of,
-    well_formed_id,
+    valid_request_id,
 )
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -30,7 +30,7 @@ def test_new_ids_are_32_digits_and_never_the_same():
     "text", ["7", "a" * 128, "Root=1-5e6722a7-cc2c", "b7f1/2.3:4@host+x_y", TRACE]
 )
 def test_what_others_use_for_ids_is_taken(text):
-    assert well_formed_id(text) == text
+    assert valid_request_id(text) == text
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_others_use_for_ids_is_taken(text):
     [None, "", "a" * 129, "a b", "a\nERROR forged", "a\n", "\x1b[31m", "é", '"', "a,b", "${jndi}"],
 )
 def test_what_could_harm_a_log_is_not(text):
-    assert well_formed_id(text) is None
+    assert valid_request_id(text) is None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_job_that_fails_leaves_none_behind():
 
 def test_a_job_has_no_id_that_harms_a_log():
     with (
-        pytest.raises(ValueError, match=r"'a b' is no request id: these are up to 128"),
+        pytest.raises(ValueError, match=r"'a b' is not a request id: these are up to 128"),
         request_scope("a b"),
     ):
         pass
