@@ -75,17 +75,17 @@ def test_can_be_asked_twice_in_one_folder(run):
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("shop", "'shop' names no application; write MODULE:NAME, such as app:app"),
-        ("shop:", "'shop:' names no application"),
-        (":app", "':app' names no application"),
-        ("shup:app", "there is no module 'shup' here"),
-        ("shop.inner:app", "there is no module 'shop.inner' here"),
+        ("shop", "'shop' is not the name of an application; write MODULE:NAME, such as app:app"),
+        ("shop:", "'shop:' is not the name of an application"),
+        (":app", "':app' is not the name of an application"),
+        ("shup:app", "there is no module 'shup' in"),
+        ("shop.inner:app", "there is no module 'shop.inner' in"),
         ("shop:api", "the module 'shop' has no 'api'"),
         ("shop:app.api", "the module 'shop' has no 'app.api'"),
-        ("shop:text", "'shop:text' is 'no application' and no application of Alula"),
-        ("shop:make_nothing", "is None and no application of Alula"),
-        ("shop:web", "no application of Alula: express(App())"),
-        ("shop:foreign", "no application of Alula: express(App())"),
+        ("shop:text", "'shop:text' is 'no application', not an Alula application"),
+        ("shop:make_nothing", "is None, not an Alula application"),
+        ("shop:web", "not an Alula application such as express(App())"),
+        ("shop:foreign", "not an Alula application such as express(App())"),
     ],
 )
 def test_says_what_is_no_application(run, target, said):
@@ -196,4 +196,4 @@ class TestClient:
             assert f"no description at {server.url}/openapi.json: the server ans" in done.stderr
             done = run("client", server.url)
             assert done.exit_code == 2
-            assert "is no OpenAPI description" in done.stderr
+            assert "is not an OpenAPI description" in done.stderr

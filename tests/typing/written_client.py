@@ -1,6 +1,6 @@
 """The services of Everything, with the types of their records.
 
-Written by `alula client`; write it anew where the services have changed.
+Written by `alula client`; run it again after the services have changed.
 """
 # ruff: noqa
 # fmt: off

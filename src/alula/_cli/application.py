@@ -1,4 +1,4 @@
-"""Finds the application that a command is about."""
+"""Loads the application that a command works on."""
 
 from __future__ import annotations
 
@@ -6,44 +6,65 @@ import importlib
 import inspect
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
 
+import typer
+
+from alula._app import App
 from alula._cli.terminal import UsageError
 
-__all__ = ["load_application"]
+if TYPE_CHECKING:
+    from alula.express import ExpressApplication
+
+__all__ = ["Application", "ApplicationTarget", "load_application", "load_object"]
+
+Application: TypeAlias = "App | ExpressApplication"
+
+ApplicationTarget = Annotated[
+    str, typer.Argument(metavar="[MODULE:NAME]", help="The application.", show_default=True)
+]
 
 
-def load_application(target: str, *, plain: bool = False) -> Any:
-    """Return the application that ``module:name`` leads to, looked for in this folder too.
-
-    A function of that name is called: it makes the application.
-
-    Args:
-        target: Where it is.
-        plain: Whether one without services is one, too: what ``express()`` makes.
+def load_application(target: str) -> Application:
+    """Import the application at ``module:name``.
 
     Raises:
-        UsageError: There is none; the text says what is missing.
+        UsageError: There is no application; the message says what is missing.
+        Exception: Whatever the module raises.
+    """
+    app = load_object(target)
+    if not hasattr(app, "services"):
+        raise UsageError(f"{target!r} is {app!r}, not an Alula application such as express(App())")
+    return cast("Application", app)
+
+
+def load_object(target: str) -> object:
+    """Import the object at ``module:name``, also from the current folder.
+
+    A function with that name is called and returns the object.
+
+    Raises:
+        UsageError: There is no such module or name.
         Exception: Whatever the module raises.
     """
     module_name, colon, name = target.partition(":")
     if not module_name or not colon or not name:
-        raise UsageError(f"{target!r} names no application; write MODULE:NAME, such as app:app")
+        raise UsageError(
+            f"{target!r} is not the name of an application; write MODULE:NAME, such as app:app"
+        )
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        found: Any = importlib.import_module(module_name)
+        value: object = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
+        # Only the target itself, or a package above it, is a usage error. A missing module that
+        # the target imports is an error in its code, with a traceback.
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module is there, and what it imports is not
-        raise UsageError(f"there is no module {module_name!r} here ({folder})") from None
+            raise
+        raise UsageError(f"there is no module {module_name!r} in {folder}") from None
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise UsageError(f"the module {module_name!r} has no {name!r}")
-        found = getattr(found, part)
-    if inspect.isroutine(found):
-        found = found()
-    if hasattr(found, "services") or (plain and hasattr(found, "listen")):
-        return found
-    raise UsageError(f"{target!r} is {found!r} and no application of Alula: express(App())")
+        value = getattr(value, part)
+    return value() if inspect.isroutine(value) else value

@@ -15,7 +15,7 @@ from tests.cli.serving.loading import eventually
 
 import alula._cli.serving.reloader as reloader_module
 from alula._cli.serving.reloader import Reloader
-from alula._cli.serving.settings import WorkerSettings
+from alula._cli.serving.worker_process import WorkerSettings
 from alula._sockets import listen_on_port
 
 SECONDS = 60
@@ -67,7 +67,7 @@ def file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", SOURCE)
     monkeypatch.delenv("ALULA_DEBUG", raising=False)
-    monkeypatch.setattr(reloader_module, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(reloader_module, "SCAN_SECONDS", 0.02)
     path = tmp_path / "app.py"
     path.write_text(CODE)
     return path
@@ -138,7 +138,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize("stops", [1, 2])
 async def test_a_worker_that_does_not_end_is_killed(file, monkeypatch, stops):
-    monkeypatch.setattr(reloader_module, "PATIENCE_SECONDS", 600 if stops == 2 else 0.05)
+    monkeypatch.setattr(reloader_module, "STOP_TIMEOUT_SECONDS", 600 if stops == 2 else 0.05)
     mark = file.with_name("mark.txt")
     file.write_text(STUBBORN)
     async with reloading(file) as (reloader, _):
@@ -165,7 +165,7 @@ async def test_signals(file, number, status):
 
 
 def test_names_of_files_are_short(file):
-    shown = reloader_module._shown
+    shown = reloader_module.shorten
     names = [str(file.parent / name) for name in ("a.py", "b.py")]
     assert shown(names) == "a.py, b.py"
     assert shown(["/else/where.py", *names, "c", "d"]) == "/else/where.py, a.py, b.py and 2 more"

@@ -139,7 +139,7 @@ async def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(folder):
         async with loaded(command, kept=4, new=4) as load:
             before = pids_of(load)
             os.kill(min(before), signal.SIGKILL)
-            await asyncio.to_thread(command.wait_for, "was ended by SIGKILL; another one takes its")
+            await asyncio.to_thread(command.wait_for, "was ended by SIGKILL; another one replaces")
             load.bodies.clear()
             await eventually(lambda: len(pids_of(load)) == 2)
             await load.reach(300)

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.cli.serving.loading import eventually
 
-from alula._cli.serving.process import ending
 from alula._cli.serving.supervisor import Supervisor
+from alula._cli.serving.worker_process import describe_exit
 
 
 class Worker:
@@ -169,7 +169,7 @@ class TestAWorkerThatDies:
             await house.until(1, 2)
             house.begun[0].end(-9)
             await house.until(2, 3)
-        assert "worker 1 was ended by SIGKILL; another one takes its place" in caplog.text
+        assert "worker 1 was ended by SIGKILL; another one replaces it" in caplog.text
         assert house.begun[2].alone is False
         assert house.status == 0
 
@@ -189,9 +189,8 @@ class TestAWorkerThatDies:
             await house.until(2)
             await asyncio.sleep(0.01)
             assert house.pids == [2]
-            assert (
-                "worker 3 ended with the exit code 3; another one takes its place in 1 seconds"
-                in (caplog.text)
+            assert "worker 3 ended with the exit code 3; another one replaces it in 1 seconds" in (
+                caplog.text
             )
         assert len(house.begun) == 3  # the stop did not wait for the pause
 
@@ -204,7 +203,7 @@ class TestAWorkerThatDies:
                 await house.until(at + 2)
 
     async def test_pauses_grow_up_to_a_bound(self, monkeypatch, caplog):
-        monkeypatch.setattr("alula._cli.serving.supervisor._LONGEST_PAUSE", 0.02)
+        monkeypatch.setattr("alula._cli.serving.supervisor._LONGEST_PAUSE_SECONDS", 0.02)
         async with house_of(1) as house:
             await house.until(1)
             for at in range(4):
@@ -233,7 +232,7 @@ class TestAStartThatFails:
             await house.until()
         assert house.status == status
         assert len(house.begun) == 1
-        assert f"worker 1 {ending(ended)} before it could take requests" in caplog.text
+        assert f"worker 1 {describe_exit(ended)} before it could accept requests" in caplog.text
 
     async def test_later_where_there_is_no_other_is_the_end_too(self):
         async with house_of(1) as house:

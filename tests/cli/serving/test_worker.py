@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import http.client
 import logging
 import os
@@ -17,8 +18,8 @@ from pathlib import Path
 import pytest
 
 import alula._cli.serving.worker as worker_module
-from alula._cli.serving.settings import READY, WorkerSettings
-from alula._cli.serving.worker import main, work
+from alula._cli.serving.worker import main, serve_as_worker
+from alula._cli.serving.worker_process import READY, WorkerSettings
 from alula._sockets import listen_on_port
 
 SECONDS = 60
@@ -64,7 +65,7 @@ class Parent:
         self.here, there = socket.socketpair()
         self.here.settimeout(SECONDS)
         own = socket.fromfd(self.sock.fileno(), self.sock.family, self.sock.type)
-        self.settings = settings.changed(socket=own.detach(), control=there.detach())
+        self.settings = dataclasses.replace(settings, socket=own.detach(), control=there.detach())
 
     def ask(self, path="/notes/5"):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
@@ -121,7 +122,7 @@ def run(function, settings=None, **changes):
 
     with contextlib.closing(parent), ThreadPoolExecutor(1) as thread:
         result = thread.submit(use)
-        return work(parent.settings), result.result(SECONDS)
+        return serve_as_worker(parent.settings), result.result(SECONDS)
 
 
 def test_it_serves_until_the_one_that_looks_after_it_has_ended():
@@ -199,7 +200,7 @@ def test_services_in_memory_are_told_where_there_are_several_workers(caplog, cha
     said = [each.getMessage() for each in caplog.records if each.name == "alula.serve"]
     assert said == is_told * [
         "2 workers serve services whose records are in the memory of one process: plain, checked,"
-        " own, inner/deep. Each worker has records of its own; keep them in a database, or use"
+        " own, inner/deep. Each worker has its own records; keep them in a database, or use"
         " --workers 1"
     ]
 
@@ -279,7 +280,7 @@ def test_it_answers_probes_while_the_application_is_set_up(tmp_path):
 
     with contextlib.closing(parent), ThreadPoolExecutor(1) as thread:
         result = thread.submit(use)
-        assert work(parent.settings) == 0
+        assert serve_as_worker(parent.settings) == 0
         assert result.result(SECONDS) == ((503, 200), 200)
 
 
@@ -290,7 +291,7 @@ def test_it_ends_while_the_application_is_set_up(tmp_path, early):
     with contextlib.closing(parent):
         timer = threading.Timer(0.5, parent.here.close)
         timer.start()
-        assert work(parent.settings) == 0
+        assert serve_as_worker(parent.settings) == 0
         timer.join()
     assert sys.modules["shop"].events == ["setup"]
 
@@ -299,8 +300,8 @@ def test_it_ends_while_the_application_is_set_up(tmp_path, early):
     ("target", "code", "status", "said"),
     [
         ("shop:nothing", CODE, 2, "the module 'shop' has no 'nothing'"),
-        ("nosuch:app", CODE, 2, "there is no module 'nosuch' here"),
-        ("shop:core", CODE, 2, "which has no web server; serve what express() makes of it"),
+        ("nosuch:app", CODE, 2, "there is no module 'nosuch' in"),
+        ("shop:core", CODE, 2, "not a web application; serve the result of express()"),
         ("shop:app", CODE + "1 / 0", 1, "ZeroDivisionError"),
         ("shop:app", CODE.replace("FAILS = 0", "FAILS = 1"), 1, "LookupError: no database"),
     ],
@@ -309,7 +310,7 @@ def test_an_application_that_does_not_start_says_why(tmp_path, capfd, target, co
     (tmp_path / "shop.py").write_text(code)
     parent = Parent(WorkerSettings(target))
     with contextlib.closing(parent):
-        assert work(parent.settings) == status
+        assert serve_as_worker(parent.settings) == status
         assert parent.here.recv(1) == b""
     error = capfd.readouterr().err
     assert said in error
@@ -380,7 +381,7 @@ class TestTheAccessLog:
 def test_main_reads_the_command_line(monkeypatch):
     settings = WorkerSettings("shop:app", socket=5, forwarded_allow_ips="*", drain=1.5)
     seen = []
-    monkeypatch.setattr(worker_module, "work", lambda given: seen.append(given) or 3)
+    monkeypatch.setattr(worker_module, "serve_as_worker", lambda given: seen.append(given) or 3)
     monkeypatch.setattr(sys, "argv", ["-c", settings.to_text()])
     with pytest.raises(SystemExit) as raised:
         main()

@@ -1,5 +1,6 @@
-"""Applications as processes: `alula serve` and `alula dev`.
+"""Serves applications with processes, for `alula serve` and `alula dev`.
 
-One process, which never loads the application, opens the socket and looks after the others, the
-workers. They share the socket: what the system has accepted waits in it, whichever worker ends.
+The first process opens the socket and watches its worker processes; it never imports the
+application. The workers share the socket: connections that the system has accepted wait in it,
+whichever worker ends.
 """

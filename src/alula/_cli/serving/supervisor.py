@@ -1,75 +1,125 @@
-"""`alula serve`: so many workers, whatever happens to one of them."""
+"""`alula serve`: keeps a number of workers running, whatever happens to one of them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, Final
 
-from alula._cli.serving.process import WorkerProcess, ending
+from alula._cli.serving.listen import check_certificate, open_socket
+from alula._cli.serving.worker_process import WorkerProcess, WorkerSettings, describe_exit
 from alula._cli.terminal import EXIT_FAILURE, EXIT_USAGE
+from alula._sockets import remove_path, url_of
+from alula.logs import configure_logging
 
-__all__ = ["Supervisor"]
+__all__ = ["Supervisor", "serve_with_workers"]
+
+_STEADY_SECONDS: Final = 10.0
+"""A worker that has run for so long is replaced at once; an earlier end may be a crash loop."""
+
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+"""The longest pause before a worker that keeps dying is replaced."""
+
+_CLEANUP_SECONDS: Final = 15
+"""How long a worker may take after its last request, for its teardown, before it is killed."""
 
 _log = logging.getLogger("alula.serve")
 
-_STEADY_SECONDS: Final = 10.0
-"""A worker that lived so long is replaced at once; before that it may be a loop."""
 
-_LONGEST_PAUSE: Final = 30.0
+def serve_with_workers(settings: WorkerSettings, *, host: str, port: int, path: str | None) -> int:
+    """Serve an application with worker processes until a signal stops it.
+
+    Args:
+        settings: The settings of every worker, and how many there are.
+        host: The address to listen on.
+        port: The TCP port, 0 for any free one.
+        path: The path of a Unix socket to listen on instead, None for the port.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UsageError: The port, the path or the certificate cannot be used.
+    """
+    check_certificate(settings.ssl_certfile, settings.ssl_keyfile)
+    configure_logging()
+    sock = open_socket(host, port, path)
+    url = url_of("https" if settings.ssl_certfile else "http", sock.getsockname())
+
+    def start(is_only_worker: bool) -> Awaitable[WorkerProcess]:
+        return WorkerProcess.start(dataclasses.replace(settings, early=is_only_worker), sock)
+
+    def close_socket() -> None:
+        remove_path(sock)
+        sock.close()
+
+    async def run() -> int:
+        supervisor = Supervisor(
+            start,
+            settings.workers,
+            settings.drain + settings.linger + settings.graceful_timeout + _CLEANUP_SECONDS,
+            close_socket,
+        )
+        supervisor.listen_to_signals()
+        _log.info("listening on %s", url)
+        return await supervisor.run()
+
+    return asyncio.run(run())
 
 
 class Supervisor:
-    """Keeps workers running, replaces those that die, and all of them on demand.
+    """Keeps workers running, replaces those that die, and replaces all of them on request.
 
-    A worker that dies is replaced at once, the next one after a pause that grows. Where one does
-    not even start and there is no other, that is the end: it would not start the next time either.
+    A worker that dies is replaced at once, the next one after a pause that doubles each time. If a
+    worker does not start and no other accepts requests, the supervisor stops: the next one would
+    not start either.
 
     Args:
-        start: Starts a worker; it is told whether there is none yet that takes requests.
-        count: How many there are to be.
-        patience: Seconds that a worker has to stop before it is killed.
-        on_stop: Called once, before those workers are asked to stop that take requests.
+        start: Starts a worker; its argument is whether no worker accepts requests yet.
+        count: How many workers to run.
+        stop_timeout: Seconds that a worker may take to stop before it is killed.
+        on_stop: Called once, before the workers that accept requests are stopped.
 
     Attributes:
-        workers: Those that are running.
+        workers: The running workers.
     """
 
     def __init__(
         self,
         start: Callable[[bool], Awaitable[WorkerProcess]],
         count: int,
-        patience: float,
-        on_stop: Callable[[], Any],
+        stop_timeout: float,
+        on_stop: Callable[[], object],
     ) -> None:
         self.workers: set[WorkerProcess] = set()
         self._start = start
         self._count = count
-        self._patience = patience
+        self._stop_timeout = stop_timeout
         self._on_stop = on_stop
         self._stopped = asyncio.Event()
         self._status = 0
         self._adding = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._restarts = 0  # how many were asked for and are not done
+        self._pending_restarts = 0
         self._pause = 0.0
 
     async def run(self) -> int:
-        """Start the workers and return once all have ended, after `stop` or where none starts.
+        """Start the workers and return once all have ended, after `stop` or if none starts.
 
         Returns:
             The exit code.
         """
-        self._run(self._begin())
+        self._spawn(self._start_all())
         await self._stopped.wait()
-        await self._end_all()
+        await self._stop_all()
         return self._status
 
     def stop(self, status: int = 0) -> None:
-        """Let the workers end in good order; when called again, at once.
+        """Stop all workers gracefully; kill them at the second call.
 
         Args:
             status: The exit code.
@@ -82,12 +132,12 @@ class Supervisor:
             self._stopped.set()
 
     def restart(self) -> None:
-        """Replace the workers one after another; each ends once another one takes requests."""
+        """Replace the workers one after another; each stops once its successor is ready."""
         if not any(worker.is_ready for worker in self.workers):
-            return  # they are about to be new
-        self._restarts += 1
-        if self._restarts == 1:
-            self._run(self._replace_all())
+            return  # they are starting now, with the current code
+        self._pending_restarts += 1
+        if self._pending_restarts == 1:
+            self._spawn(self._replace_all())
 
     def listen_to_signals(self) -> None:
         """Stop on SIGINT and SIGTERM, restart on SIGHUP."""
@@ -96,74 +146,72 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGINT, self.stop, 130)
         loop.add_signal_handler(signal.SIGHUP, self.restart)
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
+        self._tasks.add(task)  # the event loop holds only a weak reference
         task.add_done_callback(self._tasks.discard)
 
-    async def _begin(self) -> None:
-        """Start the workers, the first one alone: so a mistake in the application is told once."""
+    async def _start_all(self) -> None:
+        # The first worker starts alone, so that an error of the application is printed once.
         first = await self._add()
         if first is not None and await first.started():
             for _ in range(self._count - 1):
                 await self._add()
 
     async def _replace_all(self) -> None:
-        while self._restarts:
-            self._restarts = 1  # those that were asked for meanwhile are one
+        while self._pending_restarts:
+            self._pending_restarts = 1  # requests that came in during a restart count as one
             _log.info("restarting %d workers, one after another", len(self.workers))
-            replaced = [await self._replace(old) for old in tuple(self.workers)]
-            self._restarts -= 1
+            replaced = [await self._replace(worker) for worker in tuple(self.workers)]
+            self._pending_restarts -= 1
             if all(replaced):
                 _log.info("all workers are new")
 
     async def _replace(self, old: WorkerProcess) -> bool:
-        """Put a worker in the place of another one; return False where that did not start."""
+        """Start a worker, then stop an old one; return False if the new one does not start."""
         new = await self._add()
         if new is None:
             return False
-        new.retiring = True  # where it does not start, no other one is tried
+        new.retiring = True  # if it does not start, `_watch` must not replace it
         if not await new.started():
             if not self._stopped.is_set():
                 _log.error("worker %d did not start; worker %d stays", new.pid, old.pid)
             return False
         new.retiring = self._stopped.is_set()
-        if old not in self.workers:  # it died meanwhile, and has been replaced
+        if old not in self.workers:  # it has died meanwhile, so `_watch` has replaced it already
             old = new
         old.retire()
-        await asyncio.wait({old.ended}, timeout=self._patience)
+        await asyncio.wait({old.ended}, timeout=self._stop_timeout)
         old.kill()
         return True
 
     async def _add(self) -> WorkerProcess | None:
-        """Start a worker, and return it; None where all are about to end."""
+        """Start a worker and return it; None if all are about to stop."""
         async with self._adding:
             if self._stopped.is_set():
                 return None
-            worker = await self._start(not any(each.is_ready for each in self.workers))
+            worker = await self._start(not any(worker.is_ready for worker in self.workers))
             self.workers.add(worker)
-        self._run(self._watch(worker))
+        self._spawn(self._watch(worker))
         return worker
 
-    async def _end_all(self) -> None:
-        """Stop the workers; those last that take connections.
-
-        The last process that closes the socket has to look into it: what waits there is lost then.
-        """
+    async def _stop_all(self) -> None:
         async with self._adding:
             ready = {worker for worker in self.workers if worker.is_ready}
+        # Workers that accept requests close the socket last: they take what still waits in it.
+        # Connections that wait when the last process closes the socket are reset.
         if ready:
-            await self._end(self.workers - ready)
+            await self._stop(self.workers - ready)
         self._on_stop()
-        await self._end(self.workers)
+        await self._stop(self.workers)
         await asyncio.gather(*self._tasks)
 
-    async def _end(self, workers: Collection[WorkerProcess]) -> None:
+    async def _stop(self, workers: Collection[WorkerProcess]) -> None:
         workers = tuple(workers)
         for worker in workers:
             worker.stop()
         if workers:
-            await asyncio.wait({worker.ended for worker in workers}, timeout=self._patience)
+            await asyncio.wait({worker.ended for worker in workers}, timeout=self._stop_timeout)
         for worker in workers:
             if not worker.ended.done():
                 _log.error("worker %d did not stop in time and is killed", worker.pid)
@@ -171,24 +219,28 @@ class Supervisor:
                 await asyncio.wait({worker.ended})
 
     async def _watch(self, worker: WorkerProcess) -> None:
-        """Wait for the end of a worker, and put another one in its place where it was needed."""
+        """Wait for the end of a worker, and replace it unless its end was intended."""
         clock = asyncio.get_running_loop().time
-        since = clock()
+        started = clock()
         await asyncio.wait({worker.ended})
         self.workers.discard(worker)
         if self._stopped.is_set() or worker.retiring:
             return
-        how = f"worker {worker.pid} {ending(worker.ended.result())}"
-        if not worker.is_ready and not any(each.is_ready for each in self.workers):
-            _log.error("%s before it could take requests; see above. There is no other", how)
-            self.stop(EXIT_USAGE if worker.ended.result() == EXIT_USAGE else EXIT_FAILURE)
+        status = worker.ended.result()
+        ending = f"worker {worker.pid} {describe_exit(status)}"
+        if not worker.is_ready and not any(other.is_ready for other in self.workers):
+            _log.error(
+                "%s before it could accept requests, and there is no other worker; see above",
+                ending,
+            )
+            self.stop(EXIT_USAGE if status == EXIT_USAGE else EXIT_FAILURE)
             return
-        if clock() - since >= _STEADY_SECONDS:
+        if clock() - started >= _STEADY_SECONDS:
             self._pause = 0
         when = f" in {self._pause:g} seconds" if self._pause else ""
-        _log.error("%s; another one takes its place%s", how, when)
+        _log.error("%s; another one replaces it%s", ending, when)
         if self._pause:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), self._pause)
-        self._pause = min(max(1, self._pause * 2), _LONGEST_PAUSE)
+        self._pause = min(max(1, self._pause * 2), _LONGEST_PAUSE_SECONDS)
         await self._add()

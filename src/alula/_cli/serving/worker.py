@@ -1,4 +1,4 @@
-"""A worker: one process that loads the application and serves it on a socket that it is given."""
+"""A worker: one process that imports the application and serves it on an inherited socket."""
 
 from __future__ import annotations
 
@@ -10,103 +10,147 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, Final, NoReturn, TypeVar
 
 import typer
 
-from alula._cli.application import load_application
-from alula._cli.listing import process_local_services
-from alula._cli.serving.announcing import announce
-from alula._cli.serving.certificates import check_certificate
-from alula._cli.serving.failing import failing
-from alula._cli.serving.settings import HEARTBEAT, HEARTBEAT_SECONDS, READY, WorkerSettings
-from alula._cli.terminal import EXIT_FAILURE, EXIT_USAGE, UsageError, format_error, print_error
+from alula._cli.application import load_object
+from alula._cli.service_listing import list_services, process_local_services
+from alula._cli.serving.listen import check_certificate
+from alula._cli.serving.worker_process import (
+    HEARTBEAT,
+    HEARTBEAT_SECONDS,
+    READY,
+    WorkerSettings,
+)
+from alula._cli.terminal import EXIT_FAILURE, UsageError, format_error, print_error, style
 from alula._sockets import socket_from_descriptor
-from alula.express import WebApplication, access_log, request_id
+from alula.errors import GeneralError
+from alula.express import (
+    ExpressApplication,
+    WebApplication,
+    access_log,
+    error_handler,
+    express,
+    request_id,
+)
 from alula.express._server import Server, quickest_loop
 from alula.logs import configure_logging
 from alula.watchdog import LoopWatchdog
 
-__all__ = ["main", "work"]
+__all__ = ["load_web_application", "main", "serve_as_worker"]
+
+T = TypeVar("T")
+
+_DOCS_SETTING: Final = "openapi docs"
+"""The setting in which `alula.openapi` stores the path of its page."""
 
 _log = logging.getLogger("alula.serve")
 
 
 def main() -> None:
-    """Work as a process: the first argument of the command line is the text of its settings."""
-    faulthandler.enable()  # where it hangs, SIGABRT has it write its stack
-    raise SystemExit(work(WorkerSettings.from_text(sys.argv[1])))
+    """Run as a process; the only argument of the command line is the text of the settings."""
+    faulthandler.enable()  # the parent sends SIGABRT to a worker that hangs: it writes its stack
+    raise SystemExit(serve_as_worker(WorkerSettings.from_text(sys.argv[1])))
 
 
-def work(settings: WorkerSettings) -> int:
-    """Serve until SIGTERM, or until the process at the other end of ``control`` has ended.
+def serve_as_worker(settings: WorkerSettings) -> int:
+    """Serve until SIGTERM, or until the parent closes the control connection or ends.
 
     Returns:
-        The exit code; where the application does not start, why is on the standard error.
+        The exit code. If the application does not start, the reason is printed.
     """
-    for number in (signal.SIGINT, signal.SIGHUP):  # they are for the process that looks after it
+    # The terminal sends SIGINT, and users send SIGHUP, to all processes of the group; the parent
+    # decides what they mean for its workers.
+    for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    quiet = {} if settings.access_log else {"alula.access": logging.WARNING}
-    configure_logging(levels={"uvicorn": logging.WARNING, **quiet})
+    levels = {} if settings.access_log else {"alula.access": logging.WARNING}
+    configure_logging(levels={"uvicorn": logging.WARNING, **levels})
     sock, control = socket_from_descriptor(settings.socket), socket.socket(fileno=settings.control)
     with control, contextlib.ExitStack() as stack:
         stack.callback(sock.close)
         try:
-            app = web_application(settings)
-        except Exception as error:  # noqa: BLE001  # the code of the user
+            app = load_web_application(settings)
+        except Exception as error:  # noqa: BLE001  # of the user's code
             if not settings.development:
-                tell(error)
-                return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
-            app = _failing(error)
+                _print_start_error(error)
+                return error.exit_code if isinstance(error, UsageError) else EXIT_FAILURE
+            app = _error_application(error)
         with asyncio.Runner(loop_factory=quickest_loop()) as runner:
-            return runner.run(_Life(app, settings, sock, control).live())
+            return runner.run(_Worker(app, settings, sock, control).run())
 
 
-def web_application(settings: WorkerSettings) -> WebApplication:
-    """Load the application, with a line in the log for each request where that is wanted.
+def load_web_application(settings: WorkerSettings) -> WebApplication:
+    """Import the application, and add the access log if the settings ask for it.
 
     Raises:
-        UsageError: There is none, or none that could be served.
+        UsageError: There is no application, or it cannot be served.
         Exception: Whatever its code raises.
     """
-    app = load_application(settings.target, plain=True)
+    app = load_object(settings.target)
     if not isinstance(app, WebApplication):
         raise UsageError(
-            f"{settings.target!r} is {app!r}, which has no web server; serve what express() makes"
-            " of it: web = express(app)"
+            f"{settings.target!r} is {app!r}, not a web application; serve the result of"
+            " express(): web = express(app)"
         )
     if settings.access_log:
         app.begin_with(request_id(), access_log())
-    # Of several workers, the one says it that takes requests before all others.
-    if settings.workers > 1 and settings.early and (names := process_local_services(app)):
-        _log.warning(
-            "%d workers serve services whose records are in the memory of one process: %s. Each"
-            " worker has records of its own; keep them in a database, or use --workers 1",
-            settings.workers,
-            ", ".join(names),
-        )
+    # Only the first of several workers, which starts early, prints the warning.
+    if settings.workers > 1 and settings.early and isinstance(app, ExpressApplication):
+        names = process_local_services(app.services)
+        if names:
+            _log.warning(
+                "%d workers serve services whose records are in the memory of one process: %s."
+                " Each worker has its own records; keep them in a database, or use --workers 1",
+                settings.workers,
+                ", ".join(names),
+            )
     return app
 
 
-def _failing(error: Exception) -> WebApplication:
-    """Tell why the application does not start, and return one that answers that."""
-    app = failing(tell(error))
-    print_error("it starts again when a file changes")
-    return app
-
-
-def tell(error: Exception) -> str:
-    """Write on the standard error why the application does not start, and return that."""
+def _print_start_error(error: Exception) -> str:
+    """Print why the application does not start, and return that text."""
     if isinstance(error, UsageError):
         print_error(error.message)
-        return str(error.message)
+        return error.message
     text = format_error(error)
     typer.echo(text, err=True)
     return text
 
 
-class _Life:
-    """From the set-up to the teardown of a worker."""
+def _error_application(error: Exception) -> WebApplication:
+    """Print why the application does not start, and return one that responds with the reason."""
+    text = _print_start_error(error)
+    print_error("it starts again when a file changes")
+
+    def fail(_req: object, _res: object, _next: object) -> NoReturn:
+        raise GeneralError(text)
+
+    app = express()
+    app.debug = True  # otherwise the response would leave the text out
+    return app.use(fail, error_handler(logger=False))
+
+
+def _announce(app: WebApplication, server: Server) -> None:
+    """Print the URL of the application, its services and the URL of its documentation."""
+    services = list_services(app.services) if isinstance(app, ExpressApplication) else []
+    if not services:  # such as the application that shows why another one does not start
+        typer.echo(f"  {server.url}")
+        return
+    width = max(len(service.path) for service in services)
+    lines = [
+        f"    /{service.path:<{width}}  {style(', '.join(service.open), dim=True)}"
+        for service in services
+    ]
+    docs_path = app.settings.get(_DOCS_SETTING)
+    if docs_path:
+        lines += ["", f"  Documentation: {style(server.url + docs_path, fg='cyan')}"]
+    url = style(server.url, fg="green", bold=True)
+    typer.echo("\n".join(["", f"  {url}", "", *lines, ""]))
+
+
+class _Worker:
+    """One run of an application, from its setup to its teardown."""
 
     def __init__(
         self,
@@ -119,68 +163,59 @@ class _Life:
         self._settings = settings
         self._sock = sock
         self._control = control
-        self._leave = asyncio.Event()
-        self._seconds_to_drain = 0.0
+        self._stopped = asyncio.Event()
+        self._drain_seconds = 0.0
 
-    async def live(self) -> int:
-        """Serve until it is time to leave; return the exit code."""
+    async def run(self) -> int:
+        """Serve until the worker is stopped; return the exit code."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._stop)
-        loop.add_reader(self._control, self._retire)
-        leaving = loop.create_task(self._leave.wait())
-        beating = None
+
+        def stop() -> None:
+            # All workers stop: load balancers have to learn from readiness to go elsewhere.
+            self._drain_seconds = self._settings.drain
+            self._stopped.set()
+
+        def retire() -> None:
+            # The parent never sends anything, so the connection is readable once it is closed: to
+            # replace this worker, or because the parent has died.
+            loop.remove_reader(self._control)
+            self._stopped.set()
+
+        loop.add_signal_handler(signal.SIGTERM, stop)
+        loop.add_reader(self._control, retire)
+        stopped = loop.create_task(self._stopped.wait())
+        heartbeat = None
         try:
-            server = await _unless(leaving, self._start())
+            server = await _unless(stopped, self._start_server())
             if server is None:
                 return 0
             self._control.send(READY)
             if self._settings.worker_timeout:
-                beating = loop.create_task(self._beat())
+                heartbeat = loop.create_task(self._send_heartbeats())
             if self._settings.announce:
-                announce(self._app, server)
-            # From here on: what the first start loads takes its time, and keeps nobody waiting.
-            with self._watch_loop():
-                await _unless(leaving, server.wait_closed())
-            await self._drain()
+                _announce(self._app, server)
+            # The watchdog starts here: what the setup imports blocks the loop, but no request.
+            limit = self._settings.watch_loop
+            with LoopWatchdog(limit) if limit else contextlib.nullcontext():
+                await _unless(stopped, server.wait_closed())
+            if self._drain_seconds:
+                self._app.announce_shutdown()
+                await asyncio.sleep(self._drain_seconds)
             await server.close()
-        except Exception as error:  # noqa: BLE001  # of the set-up or the teardown
-            tell(error)
+        except Exception as error:  # noqa: BLE001  # of the setup or the teardown
+            _print_start_error(error)
             return EXIT_FAILURE
         finally:
             loop.remove_reader(self._control)
-            leaving.cancel()
-            if beating is not None:
-                beating.cancel()
+            stopped.cancel()
+            if heartbeat is not None:
+                heartbeat.cancel()
         return 0
 
-    def _watch_loop(self) -> contextlib.AbstractContextManager[Any]:
-        seconds = self._settings.watch_loop
-        return LoopWatchdog(seconds) if seconds else contextlib.nullcontext()
-
-    async def _beat(self) -> None:
-        """Tell again and again that the event loop runs."""
-        self._control.setblocking(False)
-        while True:
-            with contextlib.suppress(OSError):  # nobody listens, or they have not for long
-                self._control.send(HEARTBEAT)
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-
-    def _stop(self) -> None:
-        """End with all the others: let those know that send requests here."""
-        self._seconds_to_drain = self._settings.drain
-        self._leave.set()
-
-    def _retire(self) -> None:
-        """End while others go on, or the one has ended that looks after all: the other end tells.
-
-        Nothing is ever sent to here, so that there is something to read once it is closed.
-        """
-        asyncio.get_running_loop().remove_reader(self._control)
-        self._leave.set()
-
-    async def _start(self) -> Server:
+    async def _start_server(self) -> Server:
         settings = self._settings
-        check_certificate(settings.ssl_certfile, settings.ssl_keyfile)  # it may be a new one
+        # Again, although the parent has checked it: SIGHUP may bring a new certificate.
+        check_certificate(settings.ssl_certfile, settings.ssl_keyfile)
         options: dict[str, Any] = {
             "early": settings.early,
             "linger": settings.linger,
@@ -199,19 +234,22 @@ class _Life:
         except Exception as error:
             if not settings.development:
                 raise
-            self._app = _failing(error)
+            self._app = _error_application(error)
             return await self._app.serve(self._sock)
 
-    async def _drain(self) -> None:
-        if self._seconds_to_drain:
-            self._app.announce_shutdown()
-            await asyncio.sleep(self._seconds_to_drain)
+    async def _send_heartbeats(self) -> None:
+        # A full buffer must not block the event loop, whose life the heartbeats prove.
+        self._control.setblocking(False)
+        while True:
+            with contextlib.suppress(OSError):
+                self._control.send(HEARTBEAT)
+            await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
-async def _unless(leaving: asyncio.Task[Any], waited: Awaitable[Any]) -> Any:
-    """Return what something comes to; None where ``leaving`` comes first: it is cancelled then."""
-    task = asyncio.ensure_future(waited)
-    await asyncio.wait({leaving, task}, return_when=asyncio.FIRST_COMPLETED)
+async def _unless(stopped: asyncio.Task[Any], awaitable: Awaitable[T]) -> T | None:
+    """Return the result of an awaitable; cancel it and return None if ``stopped`` is first."""
+    task = asyncio.ensure_future(awaitable)
+    await asyncio.wait({stopped, task}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         task.cancel()
         await asyncio.wait({task})

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 from tests.cli.applications import CODE, folder_with
 from tests.client.raw_server import CLOSE, answer, raw_server
 
-from alula._cli import calling
+import alula._cli.commands.call as call_module
+from alula._cli.commands.call import read_data, read_query
 from alula._cli.terminal import UsageError
-from alula._cli.values import read_data, read_query
 
 SIGNED = """
 import asyncio
@@ -77,19 +78,17 @@ class TestAnApplication:
 
     def test_progress_is_for_terminals(self, run, capsys, monkeypatch):
         assert "records" not in run("call", "notes", "find", "--all").stderr
-        progress = calling._Progress()
-        progress(3, 7)
-        progress(7, 7)
-        progress(8, None)
-        told = capsys.readouterr().err
-        assert told.split("\r")[1:] == [
+        for done, total in ((3, 7), (7, 7), (8, None)):
+            call_module.show_progress(done, total)
+        assert capsys.readouterr().err.split("\r")[1:] == [
             *("  3 of 7 records", "  7 of 7 records", "", "  8 records", "")
         ]
 
     def test_progress_on_a_terminal(self, run, monkeypatch):
         seen = []
-        monkeypatch.setattr(calling, "_is_watched", lambda: True)
-        monkeypatch.setattr(calling._Progress, "__call__", lambda _, *now: seen.append(now))
+        terminal = SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True))
+        monkeypatch.setattr(call_module, "sys", terminal)
+        monkeypatch.setattr(call_module, "show_progress", lambda *now: seen.append(now))
         run("call", "notes", "find", "--all")
         assert seen == [(3, 7), (6, 7), (7, 7)]
 
@@ -151,9 +150,9 @@ class TestFailures:
             (("notes", "get"), "get needs the id of a record: alula call SERVICE get ID"),
             (("notes", "find", "5"), "find takes no id; get, update, patch, remove do"),
             (("notes", "get", "5", "--all"), "--all is for find, not for get"),
-            (("notes", "find", "-q", "{no"), "the query is no JSON: "),
-            (("notes", "create", "-d", "no"), "the data is no JSON: "),
-            (("notes", "create", "-d", "@none.json"), "the file 'none.json' can not be read: "),
+            (("notes", "find", "-q", "{no"), "the query is not JSON: "),
+            (("notes", "create", "-d", "no"), "the data is not JSON: "),
+            (("notes", "create", "-d", "@none.json"), "cannot read the file 'none.json': "),
         ],
     )
     def test_what_is_mistyped(self, run, arguments, said):
@@ -187,7 +186,7 @@ class TestFailures:
         def interrupted(_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(calling, "read_query", interrupted)
+        monkeypatch.setattr(call_module, "read_query", interrupted)
         assert run("call", "notes", "find").exit_code == 130
 
 
@@ -235,7 +234,7 @@ class TestAServer:
     def test_what_is_no_address(self, run, url):
         result = run("call", "notes", "find", "--url", url)
         assert result.exit_code == 2
-        assert result.stderr.startswith("alula: --url has to be the address of a server")
+        assert result.stderr.startswith("alula: --url must be the address of a server")
         assert "geheim" not in result.stderr
 
 
@@ -253,7 +252,7 @@ class TestValues:
         assert read_query(text) == query
 
     def test_a_query_that_is_too_deep(self):
-        with pytest.raises(UsageError, match="can not be read"):
+        with pytest.raises(UsageError, match="cannot read the query"):
             read_query("a" + "[b]" * 20 + "=1")
 
     def test_data(self, tmp_path, monkeypatch):
@@ -263,7 +262,7 @@ class TestValues:
         assert read_data(None) is None
         assert read_data("[1]") == [1]
         assert read_data("@data.json") == {"a": "ä"}
-        with pytest.raises(UsageError, match="the file 'bad' can not be read"):
+        with pytest.raises(UsageError, match="cannot read the file 'bad'"):
             read_data("@bad")
 
     def test_data_from_the_input(self, run):
@@ -271,7 +270,7 @@ class TestValues:
         assert found(result) == {"id": 7, "text": "in"}
         result = run("call", "notes", "create", "-d", "-", input="")
         assert result.exit_code == 2
-        assert "what came from the input is no JSON" in result.stderr
+        assert "the standard input is not JSON" in result.stderr
 
 
 class TestCompletion:
@@ -315,5 +314,5 @@ class TestCompletion:
 def test_records_that_end_with_the_command_are_told(run, arguments, is_told):
     result = run("call", *arguments)
     assert result.exit_code == 0, result.output
-    assert ("notes are in the memory of this command, and end with it" in result.stderr) is is_told
+    assert ("notes are in the memory of this command and are lost" in result.stderr) is is_told
     assert "note:" not in result.stdout

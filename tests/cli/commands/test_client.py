@@ -10,16 +10,16 @@ import pytest
 from tests.client.faking import faked
 from tests.openapi.described import make_app
 
-from alula._cli.client_code import client_code
-from alula._cli.description import description_of
+from alula._cli.commands.client import client_code
+from alula._cli.commands.openapi import describe_as_json
 from alula.client import create_sync_client, rest
 
-WRITTEN = Path(__file__).parents[1] / "typing" / "written_client.py"
+WRITTEN = Path(__file__).parents[2] / "typing" / "written_client.py"
 
 
 @pytest.fixture(scope="module")
 def code():
-    return client_code(json.loads(description_of(make_app())))
+    return client_code(json.loads(describe_as_json(make_app())))
 
 
 def module_of(code):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import alula._cli.serving.running as running_module
 from alula._cli import main
-from alula._cli.serving.settings import WorkerSettings
+from alula._cli.serving import reloader, supervisor
+from alula._cli.serving.worker_process import WorkerSettings
 from alula._cli.terminal import UsageError
 
 NAMES = ("PORT", "WEB_CONCURRENCY", "FORWARDED_ALLOW_IPS")
@@ -20,8 +20,12 @@ def asked(monkeypatch, tmp_path):
     """Return what would be run, and the result of the command."""
     monkeypatch.chdir(tmp_path)
     seen = []
-    monkeypatch.setattr(running_module, "produce", lambda *a, **k: seen.append((a, k)) or 5)
-    monkeypatch.setattr(running_module, "develop", lambda *a: seen.append((a, {})) or 6)
+
+    def note(status):
+        return lambda *given, **named: seen.append((given, named)) or status
+
+    monkeypatch.setattr(supervisor, "serve_with_workers", note(5))
+    monkeypatch.setattr(reloader, "serve_with_reload", note(6))
 
     def run(*arguments, **environment):
         env = {**dict.fromkeys(NAMES), **environment}
@@ -32,10 +36,10 @@ def asked(monkeypatch, tmp_path):
 
 
 def test_serve_as_it_is(asked):
-    (settings, count), where, result = asked("serve")
+    (settings,), where, result = asked("serve")
     assert result.exit_code == 5
     assert settings == WorkerSettings("app:app", linger=1, worker_timeout=30)
-    assert count == 1
+    assert settings.workers == 1
     assert where == {"host": "127.0.0.1", "port": 3030, "path": None}
     assert (settings.development, settings.announce) == (False, False)
 
@@ -43,7 +47,7 @@ def test_serve_as_it_is(asked):
 def test_serve_with_options(asked, tmp_path):
     for name in ("c.pem", "k.pem"):
         (tmp_path / name).touch()
-    (settings, count), where, _ = asked(
+    (settings,), where, _ = asked(
         *("serve", "shop:app", "--host", "0.0.0.0", "-p", "80", "-w", "4", "--uds", "/run/s"),
         *("--graceful-timeout", "7.5", "--drain", "3", "--no-access-log", "--proxy-headers"),
         *("--forwarded-allow-ips", "10.0.0.5", "--ssl-certfile", "c.pem", "--ssl-keyfile", "k.pem"),
@@ -53,6 +57,7 @@ def test_serve_with_options(asked, tmp_path):
     assert settings == WorkerSettings(
         "shop:app",
         linger=1,
+        workers=4,
         graceful_timeout=7.5,
         drain=3,
         access_log=False,
@@ -67,15 +72,12 @@ def test_serve_with_options(asked, tmp_path):
         ssl_certfile="c.pem",
         ssl_keyfile="k.pem",
     )
-    assert count == 4
     assert where == {"host": "0.0.0.0", "port": 80, "path": "/run/s"}
 
 
 def test_serve_by_its_environment(asked):
-    (settings, count), where, _ = asked(
-        "serve", PORT="81", WEB_CONCURRENCY="3", FORWARDED_ALLOW_IPS="*"
-    )
-    assert (where["port"], count, settings.forwarded_allow_ips) == (81, 3, "*")
+    (settings,), where, _ = asked("serve", PORT="81", WEB_CONCURRENCY="3", FORWARDED_ALLOW_IPS="*")
+    assert (where["port"], settings.workers, settings.forwarded_allow_ips) == (81, 3, "*")
 
 
 def test_dev(asked, tmp_path):
@@ -110,8 +112,8 @@ def test_a_port_in_use_is_told(monkeypatch, command):
     def fail(*_, **__):
         raise UsageError("cannot listen on here:80: Address already in use; choose another port")
 
-    monkeypatch.setattr(running_module, "produce", fail)
-    monkeypatch.setattr(running_module, "develop", fail)
+    monkeypatch.setattr(supervisor, "serve_with_workers", fail)
+    monkeypatch.setattr(reloader, "serve_with_reload", fail)
     result = CliRunner().invoke(main, [command])
     assert result.exit_code == 2
     assert "alula: cannot listen on here:80: Address already in use" in result.stderr

@@ -7,17 +7,16 @@ import http.client
 import logging
 import os
 import signal
-import socket
 import threading
 from contextlib import closing
 
 import pytest
 from tests.cli.serving.commands import SOURCE
 
-import alula._cli.serving.running as running_module
-from alula._cli.serving.process import WorkerProcess, ending
-from alula._cli.serving.running import develop, produce
-from alula._cli.serving.settings import WorkerSettings
+import alula._cli.serving.listen as listen_module
+from alula._cli.serving.reloader import serve_with_reload
+from alula._cli.serving.supervisor import serve_with_workers
+from alula._cli.serving.worker_process import WorkerProcess, WorkerSettings, describe_exit
 from alula._cli.terminal import UsageError
 from alula._sockets import listen_on_port
 
@@ -132,8 +131,8 @@ async def test_a_worker_that_is_killed(sock):
 
 
 def test_endings_in_words():
-    assert ending(3) == "ended with the exit code 3"
-    assert ending(-signal.SIGSEGV) == "was ended by SIGSEGV"
+    assert describe_exit(3) == "ended with the exit code 3"
+    assert describe_exit(-signal.SIGSEGV) == "was ended by SIGSEGV"
 
 
 # -- the commands ----------------------------------------------------------------------------------
@@ -161,7 +160,7 @@ def bound(monkeypatch):
         opened.append(listen_on_port(host, port))
         return opened[-1]
 
-    monkeypatch.setattr(running_module, "listen_on_port", listen)
+    monkeypatch.setattr(listen_module, "listen_on_port", listen)
     return opened
 
 
@@ -188,9 +187,9 @@ def test_a_command_serves_until_a_signal_comes(bound, kind, tmp_path):
     settings = WorkerSettings("app:app", access_log=False, development=kind == "dev")
     thread = stopping(bound, signal.SIGINT, answers)
     if kind == "serve":
-        status = produce(settings, 1, host="127.0.0.1", port=0, path=None)
+        status = serve_with_workers(settings, host="127.0.0.1", port=0, path=None)
     else:
-        status = develop(settings, "127.0.0.1", 0, [tmp_path])
+        status = serve_with_reload(settings, "127.0.0.1", 0, [tmp_path])
     thread.join(SECONDS)
     assert status == 130
     assert answers == ['"nothing"']
@@ -200,8 +199,8 @@ def test_a_command_serves_until_a_signal_comes(bound, kind, tmp_path):
 def test_a_port_in_use_says_so(sock):
     host, port = sock.getsockname()
     for start in (
-        lambda: produce(WorkerSettings("app:app"), 1, host=host, port=port, path=None),
-        lambda: develop(WorkerSettings("app:app"), host, port, []),
+        lambda: serve_with_workers(WorkerSettings("app:app"), host=host, port=port, path=None),
+        lambda: serve_with_reload(WorkerSettings("app:app"), host, port, []),
     ):
         with pytest.raises(UsageError, match=f"cannot listen on {host}:{port}: .* another port"):
             start()
@@ -210,25 +209,29 @@ def test_a_port_in_use_says_so(sock):
 def test_a_path_in_use_says_so(tmp_path):
     (tmp_path / "s").write_text("")
     with pytest.raises(UsageError, match="there is a file that is no socket; choose another path"):
-        produce(WorkerSettings("app:app"), 1, host="", port=0, path=str(tmp_path / "s"))
+        serve_with_workers(WorkerSettings("app:app"), host="", port=0, path=str(tmp_path / "s"))
 
 
 def test_without_a_server_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(running_module, "find_spec", lambda _: None)
+    monkeypatch.setattr(listen_module, "find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'alula\[server\]'"):
-        develop(WorkerSettings("app:app"), "127.0.0.1", 0, [])
+        serve_with_reload(WorkerSettings("app:app"), "127.0.0.1", 0, [])
 
 
 def test_without_unix_processes_it_says_what_to_do(monkeypatch):
-    monkeypatch.setattr(running_module, "IS_UNIX", False)
+    monkeypatch.setattr(listen_module, "IS_UNIX", False)
     with pytest.raises(UsageError, match=r"app\.run\(3030\)"):
-        develop(WorkerSettings("app:app"), "127.0.0.1", 0, [])
+        serve_with_reload(WorkerSettings("app:app"), "127.0.0.1", 0, [])
 
 
-def test_a_unix_socket_is_closed_and_its_path_is_removed(tmp_path):
-    path = str(tmp_path / "s")
-    sock = running_module._listen("", 0, path)
-    running_module._close(sock)
+@pytest.mark.usefixtures("_signals_as_they_were")
+def test_a_unix_socket_is_closed_and_its_path_is_removed(tmp_path, monkeypatch):
+    opened = []
+    listen = listen_module.listen_on_path
+    monkeypatch.setattr(
+        listen_module, "listen_on_path", lambda path: opened.append(listen(path)) or opened[-1]
+    )
+    settings = WorkerSettings("app:nothing")
+    assert serve_with_workers(settings, host="", port=0, path=str(tmp_path / "s")) == 2
     assert list(tmp_path.glob("s")) == []
-    assert isinstance(sock, socket.socket)
-    assert sock.fileno() == -1
+    assert opened[0].fileno() == -1

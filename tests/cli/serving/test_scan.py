@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from alula._cli.serving.watching import changed, look
+from alula._cli.serving.reloader import changed_files, scan
 
 
 @pytest.fixture
@@ -27,23 +27,23 @@ def names(seen, folder):
 
 
 def test_the_files_of_a_project(project):
-    assert names(look([project]), project) == [
+    assert names(scan([project]), project) == [
         *(".env", "app.py", "config.yaml", "deep/er/hooks.py", "more.yml", "settings.toml")
     ]
 
 
 def test_a_file_that_is_named_counts_whatever_it_is(project):
     data = project / "data.json"
-    assert names(look([project / "deep", data]), project) == ["data.json", "deep/er/hooks.py"]
+    assert names(scan([project / "deep", data]), project) == ["data.json", "deep/er/hooks.py"]
 
 
 def test_what_is_not_there_is_nothing(project):
-    assert look([project / "gone", project / "gone.py"]) == {}
+    assert scan([project / "gone", project / "gone.py"]) == {}
 
 
 def test_a_folder_that_leads_to_itself_is_looked_into_once(project):
     (project / "deep" / "again").symlink_to(project)
-    assert len(look([project])) == 6
+    assert len(scan([project])) == 6
 
 
 def test_a_folder_that_goes_away_meanwhile_is_nothing(project, monkeypatch):
@@ -51,20 +51,20 @@ def test_a_folder_that_goes_away_meanwhile_is_nothing(project, monkeypatch):
         raise FileNotFoundError
 
     monkeypatch.setattr(os, "scandir", gone)
-    assert look([project]) == {}
+    assert scan([project]) == {}
 
 
 def test_what_has_changed(project):
-    before = look([project])
-    assert changed(before, look([project])) == []
+    before = scan([project])
+    assert changed_files(before, scan([project])) == []
     (project / "app.py").write_text("1, 2")
     (project / "new.py").write_text("")
     (project / ".env").unlink()
     expected = [str(project / name) for name in (".env", "app.py", "new.py")]
-    assert changed(before, look([project])) == expected
+    assert changed_files(before, scan([project])) == expected
 
 
 def test_a_change_that_keeps_the_size(project):
-    before = look([project])
+    before = scan([project])
     os.utime(project / "app.py", ns=(1, 1))
-    assert changed(before, look([project])) == [str(project / "app.py")]
+    assert changed_files(before, scan([project])) == [str(project / "app.py")]

@@ -8,8 +8,8 @@ import pytest
 from tests.cli.applications import folder_with
 
 from alula import App
-from alula._cli import looking
-from alula._cli.listing import HookListing, services_of
+from alula._cli.commands.routes import short_hook_name
+from alula._cli.service_listing import HookListing, list_services
 from alula.adapters.memory import MemoryService
 
 
@@ -88,7 +88,7 @@ def test_json_for_programs(run):
     ],
 )
 def test_names_of_hooks_are_short(name, shown):
-    assert looking._short(name) == shown
+    assert short_hook_name(name) == shown
 
 
 def test_no_services(run, tmp_path):
@@ -100,7 +100,7 @@ def test_no_services(run, tmp_path):
 def test_an_application_that_is_not_there(run):
     result = run("routes", "shop:app")
     assert result.exit_code == 2
-    assert "there is no module 'shop' here" in result.stderr
+    assert "there is no module 'shop' in" in result.stderr
 
 
 def test_hooks_of_an_application_behind_this_one_run_within():
@@ -122,7 +122,7 @@ def test_hooks_of_an_application_behind_this_one_run_within():
     ):
         kinds = ("around", "before", "after", "error")
         target.hooks(**{kind: [named(f"{level} {kind}")] for kind in kinds})
-    (service,) = services_of(outer)
+    (service,) = list_services(outer.services)
     hooks = service.methods[0].hooks
     assert [hook.name.rpartition(".")[2] for hook in hooks] == [
         *("app around", "app before", "service around", "service before"),

@@ -14,8 +14,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from tests.cli.applications import folder_with
 
-from alula._cli import console as console_module
-from alula._cli.console import names_of
+import alula._cli.commands.shell as shell_module
+from alula._cli.commands.shell import names_of
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ class Terminal:
 
 @pytest.fixture
 def terminal(monkeypatch, tmp_path):
-    monkeypatch.setattr(console_module, "_is_typed", lambda: True)
+    monkeypatch.setattr(shell_module, "_input_is_terminal", lambda: True)
     monkeypatch.setitem(sys.modules, "IPython.terminal.embed", None)
 
     def typed(*lines):

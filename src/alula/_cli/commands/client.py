@@ -1,0 +1,255 @@
+"""`alula client`: writes a Python module with typed functions for the services of an API.
+
+The records of the API become `TypedDict` classes, and each service becomes a function.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+
+from alula._cli.application import load_application
+from alula._cli.commands.openapi import describe_as_json
+from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
+from alula.errors import FrameworkError
+
+__all__ = ["client", "client_code"]
+
+JsonObject: TypeAlias = Mapping[str, Any]
+
+ApplicationOrUrl = Annotated[
+    str,
+    typer.Argument(
+        metavar="[MODULE:NAME|URL]", help="The application, or the address of a running server."
+    ),
+]
+
+_MODULE_HEAD: Final = '''"""The services of {title}, with the types of their records.
+
+Written by `alula client`; run it again after the services have changed.
+"""
+# ruff: noqa
+# fmt: off
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict, overload
+
+from alula.client import (
+    Client,
+    ClientService,
+    SyncClient,
+    SyncService,
+    TypedService,
+    TypedSyncService,
+)
+
+__all__ = [
+{names}]
+'''
+_SERVICE_FUNCTION: Final = '''
+
+@overload
+def {name}(client: Client) -> {async_type}: ...
+@overload
+def {name}(client: SyncClient) -> {sync_type}: ...
+def {name}(client: Client | SyncClient) -> Any:
+    """Return the service."""
+    return client.service({arguments})
+'''
+_PYTHON_TYPES: Final = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "null": "None",
+    "object": "dict[str, Any]",
+}
+_NAMES_OF_THE_HEAD: Final = frozenset(
+    {"Any", "Client", "ClientService", "Literal", "SyncClient", "SyncService", "TypedDict"}
+    | {"TypedService", "TypedSyncService", "bool", "dict", "float", "int", "list", "overload"}
+    | {"annotations", "str"}
+)
+_SCHEMA_REFERENCE: Final = "#/components/schemas/"
+
+
+def client(source: ApplicationOrUrl = "app:app") -> None:
+    """Print a typed Python client for the services of an application or server."""
+    with reporting_errors(), stdout_to_stderr():
+        if source.startswith(("http://", "https://")):
+            description = download_description(source)
+        else:
+            description = json.loads(describe_as_json(load_application(source)))
+        code = client_code(description)
+    print_result(code, newline=False)
+
+
+def download_description(url: str) -> JsonObject:
+    """Return the OpenAPI description of a running server.
+
+    Args:
+        url: The address of the server, or of its description if that is not ``/openapi.json``.
+
+    Raises:
+        UsageError: There is no OpenAPI description at this address.
+    """
+    from alula.client import create_sync_client, rest  # noqa: PLC0415  # slow to import
+
+    base, _, name = url.rpartition("/") if url.endswith(".json") else (url, "", "openapi.json")
+    try:
+        with create_sync_client().configure(rest(base).fetch()) as connected:
+            description = connected.service(name).find()
+    except (FrameworkError, ValueError) as error:
+        raise UsageError(f"there is no description at {base}/{name}: {error}") from None
+    if not isinstance(description, dict) or "openapi" not in description:
+        raise UsageError(f"the response of {base}/{name} is not an OpenAPI description")
+    return description
+
+
+def client_code(description: JsonObject) -> str:
+    """Return a Python module with a typed function for each service of an OpenAPI description.
+
+    Args:
+        description: A description that Alula has made. Each tag is a service; the type of its
+            records is the schema of the response to ``get`` or ``find``.
+    """
+    records = _RecordTypes(description.get("components", {}).get("schemas", {}))
+    functions = [
+        _service_function(tag["name"], description, records) for tag in description["tags"]
+    ]
+    names = sorted(records.used_names - _NAMES_OF_THE_HEAD)
+    name_lines = "".join(f'    "{name}",\n' for name in names)
+    # The title stands inside a docstring: without quotes and backslashes it cannot end it.
+    title = re.sub(r"[^\w .,:/-]", " ", description["info"]["title"])
+    head = _MODULE_HEAD.format(title=title, names=name_lines)
+    return "".join([head, *records.definitions(), *functions])
+
+
+def _service_function(path: str, description: JsonObject, records: _RecordTypes) -> str:
+    operations = [
+        operation
+        for item in description["paths"].values()
+        for operation in item.values()
+        if isinstance(operation, Mapping) and path in operation.get("tags", ())
+    ]
+    name = records.reserve_name("_".join(re.findall(r"\w+", path)).lower())
+    schema_name = next(filter(None, map(_record_schema, operations)), None)
+    # A POST lists the custom methods that its header may name.
+    methods = tuple(
+        method
+        for operation in operations
+        for parameter in operation.get("parameters", ())
+        if parameter.get("name") == "X-Service-Method"
+        for method in parameter["schema"].get("enum", ())
+    )
+    arguments = [repr(path)]
+    async_type, sync_type = "ClientService", "SyncService"
+    if schema_name is not None:
+        record = records.type_name(schema_name)
+        arguments.append(record)
+        async_type, sync_type = f"TypedService[{record}]", f"TypedSyncService[{record}]"
+    if methods:
+        arguments.append(f"methods={methods!r}")
+    return _SERVICE_FUNCTION.format(
+        name=name, async_type=async_type, sync_type=sync_type, arguments=", ".join(arguments)
+    )
+
+
+def _record_schema(operation: JsonObject) -> str | None:
+    """Return the name of the schema of the records that a ``get`` or ``find`` returns."""
+    if not operation.get("operationId", "").endswith((".get", ".find")):
+        return None
+    content = operation["responses"].get("200", {}).get("content", {}).get("application/json", {})
+    schema = content.get("schema", {})
+    schema = schema.get("properties", {}).get("data", schema)  # of a page
+    reference = schema.get("items", schema).get("$ref", "")
+    return reference.removeprefix(_SCHEMA_REFERENCE) or None
+
+
+class _RecordTypes:
+    """The Python types of the schemas that services use, and of the schemas nested in them.
+
+    Attributes:
+        used_names: The names that are taken in the module.
+    """
+
+    def __init__(self, schemas: JsonObject) -> None:
+        self.used_names = set(_NAMES_OF_THE_HEAD)
+        self._schemas = schemas
+        self._type_names: dict[str, str] = {}
+        self._definitions: dict[str, str] = {}
+
+    def type_name(self, schema_name: str) -> str:
+        """Return the name of the type of a schema; define it at its first use."""
+        if schema_name not in self._type_names:
+            words = re.findall(r"[^\W_]+", schema_name)
+            name = self.reserve_name("".join(word[:1].upper() + word[1:] for word in words))
+            self._type_names[schema_name] = name
+            lines = self._define(name, self._schemas.get(schema_name, {}))
+            self._definitions[name] = "".join(lines)
+        return self._type_names[schema_name]
+
+    def reserve_name(self, wanted: str) -> str:
+        """Return an identifier that is not used yet, and reserve it."""
+        name = re.sub(r"\W", "_", wanted) or "_"
+        if name[0].isdigit():
+            name = f"_{name}"
+        if keyword.iskeyword(name):
+            name += "_"
+        while name in self.used_names:
+            name += "_"
+        self.used_names.add(name)
+        return name
+
+    def definitions(self) -> Iterator[str]:
+        """Yield the code of each type."""
+        return iter(self._definitions.values())
+
+    def _define(self, name: str, schema: JsonObject) -> Iterator[str]:
+        properties = {
+            key: self._annotation(value) for key, value in schema.get("properties", {}).items()
+        }
+        if not properties:
+            yield f"\n\n{name} = dict[str, Any]\n"
+        elif all(key.isidentifier() and not keyword.iskeyword(key) for key in properties):
+            yield f"\n\nclass {name}(TypedDict):\n"
+            yield from (f"    {key}: {annotation}\n" for key, annotation in properties.items())
+        else:
+            # Names such as "a-b" cannot be the attributes of a class.
+            yield f"\n\n{name} = TypedDict(\n    {name!r},\n    {{\n"
+            yield from (f"        {key!r}: {value!r},\n" for key, value in properties.items())
+            yield "    },\n)\n"
+
+    def _annotation(self, schema: object) -> str:
+        """Return the annotation of a schema, ``Any`` if Python has no type for it."""
+        if not isinstance(schema, Mapping):
+            return "Any"
+        if "$ref" in schema:
+            return self.type_name(schema["$ref"].removeprefix(_SCHEMA_REFERENCE))
+        if "const" in schema or "enum" in schema:
+            values = schema.get("enum", [schema.get("const")])
+            # `Literal` takes no floats, lists or objects.
+            if not all(value is None or isinstance(value, str | int) for value in values):
+                return "Any"
+            return f"Literal[{', '.join(map(repr, values))}]"
+        for word in ("anyOf", "oneOf"):
+            if word in schema:
+                return _union(map(self._annotation, schema[word]))
+        json_type = schema.get("type")
+        json_types: list[Any] = json_type if isinstance(json_type, list) else [json_type]
+        return _union(
+            f"list[{self._annotation(schema.get('items'))}]"
+            if name == "array"
+            else _PYTHON_TYPES.get(name, "Any")
+            for name in json_types
+        )
+
+
+def _union(annotations: Iterable[str]) -> str:
+    unique = list(dict.fromkeys(annotations))
+    return "Any" if "Any" in unique or not unique else " | ".join(unique)

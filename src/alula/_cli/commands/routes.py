@@ -1,0 +1,83 @@
+"""`alula routes`: lists the services of an application, their methods and their hooks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final
+
+import typer
+
+from alula._cli.application import ApplicationTarget, load_application
+from alula._cli.service_listing import MethodListing, list_services
+from alula._cli.terminal import print_result, reporting_errors, stdout_to_stderr, style
+from alula._http import METHOD_HEADER
+
+__all__ = ["routes"]
+
+_HEAD: Final = ("SERVICE", "METHOD", "REQUEST", "HOOKS")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
+
+
+def routes(application: ApplicationTarget = "app:app", as_json: AsJson = False) -> None:
+    """List the services of an application: methods, requests, and hooks in their order."""
+    with reporting_errors(), stdout_to_stderr():
+        services = list_services(load_application(application).services)
+    if as_json:
+        listing = [
+            {
+                "path": service.path,
+                "methods": [
+                    {**method._asdict(), "hooks": [hook._asdict() for hook in method.hooks]}
+                    for method in service.methods
+                ],
+            }
+            for service in services
+        ]
+        print_result(json.dumps(listing, indent=2, ensure_ascii=False))
+    elif services:
+        rows = [
+            (service.path, method.name, _request(method), _hooks(method))
+            for service in services
+            for method in service.methods
+        ]
+        print_result("\n".join(_table([_HEAD, *rows])))
+    else:
+        print_result("there are no services")
+
+
+def short_hook_name(name: str) -> str:
+    """Return the last part of a hook's name; for a closure, the name of its factory.
+
+    Alula's own hooks are shown without a leading underscore, which means nothing to the reader.
+    """
+    factory, _, closure = name.partition(".<locals>.")
+    short = factory.rpartition(".")[2]
+    if closure and short.startswith("_"):
+        short = closure.rpartition(".")[2]
+    return short.lstrip("_") if name.startswith("alula.") else short
+
+
+def _request(method: MethodListing) -> str:
+    if method.verb is None:
+        return "(internal)"
+    header = f" ({METHOD_HEADER.title()}: {method.header})" if method.header else ""
+    return f"{method.verb:<6} {method.path}{header}"
+
+
+def _hooks(method: MethodListing) -> str:
+    """Return the hooks by type, such as ``before check, hash; after hide``."""
+    groups: dict[str, list[str]] = {}
+    for hook in method.hooks:
+        groups.setdefault(hook.kind, []).append(short_hook_name(hook.name))
+    return "; ".join(f"{kind} {', '.join(names)}" for kind, names in groups.items())
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the aligned lines of a table whose first row is its head."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for number, row in enumerate(rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        line = "  ".join(cells).rstrip()
+        yield line if number else style(line, bold=True)

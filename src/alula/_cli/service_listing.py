@@ -1,0 +1,143 @@
+"""Lists what an application offers: its services, their methods and requests, and their hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from alula._compose import name_of
+from alula._service import ServiceHandle
+from alula.hooks import HookTable
+from alula.types import STANDARD_METHODS
+
+__all__ = [
+    "HookListing",
+    "MethodListing",
+    "ServiceListing",
+    "is_process_local",
+    "list_services",
+    "process_local_services",
+]
+
+_REQUESTS: Final = {
+    "find": ("GET", ""),
+    "get": ("GET", "/:id"),
+    "create": ("POST", ""),
+    "update": ("PUT", "/:id"),
+    "patch": ("PATCH", "/:id"),
+    "remove": ("DELETE", "/:id"),
+}
+
+
+class HookListing(NamedTuple):
+    """One hook of a method.
+
+    Attributes:
+        kind: ``around``, ``before``, ``after`` or ``error``.
+        level: Where it is registered: ``app`` or ``service``.
+        name: The qualified name of the function.
+    """
+
+    kind: str
+    level: str
+    name: str
+
+
+class MethodListing(NamedTuple):
+    """One method of a service.
+
+    Attributes:
+        name: Its name.
+        verb: The HTTP verb of its requests, None for a method that is closed to clients.
+        path: The path of its requests, None as for ``verb``.
+        header: The value of ``X-Service-Method``, None for a standard method.
+        hooks: The hooks in the order in which they run; an around hook is listed where it starts.
+    """
+
+    name: str
+    verb: str | None
+    path: str | None
+    header: str | None
+    hooks: list[HookListing]
+
+
+class ServiceListing(NamedTuple):
+    """One service.
+
+    Attributes:
+        path: The path it is registered at.
+        methods: Its methods, those open to clients first.
+    """
+
+    path: str
+    methods: list[MethodListing]
+
+    @property
+    def open(self) -> list[str]:
+        """The names of the methods that are open to clients."""
+        return [method.name for method in self.methods if method.verb]
+
+
+def list_services(services: Mapping[str, ServiceHandle]) -> list[ServiceListing]:
+    """Return the services of an application in the order of their registration.
+
+    Args:
+        services: As ``app.services``: handles by path.
+    """
+    return [
+        ServiceListing(path, [_list_method(handle, name) for name in _method_names(handle)])
+        for path, handle in services.items()
+    ]
+
+
+def process_local_services(services: Mapping[str, ServiceHandle]) -> list[str]:
+    """Return the paths of the services whose attribute `process_local` is true.
+
+    Services of a mounted application are included.
+
+    Args:
+        services: As ``app.services``: handles by path.
+    """
+    return [path for path, handle in services.items() if is_process_local(handle)]
+
+
+def is_process_local(service: object) -> bool:
+    """Tell whether a service, or the service behind a handle, keeps its records in one process."""
+    while isinstance(service, ServiceHandle):
+        service = service.service
+    return getattr(service, "process_local", False) is True
+
+
+def _method_names(handle: ServiceHandle) -> list[str]:
+    """Return open methods first, then closed ones, each in the order of the service interface."""
+    order = {name: position for position, name in enumerate(STANDARD_METHODS)}
+    return sorted(
+        handle.hook_methods(),
+        key=lambda name: (name not in handle.methods, order.get(name, len(order))),
+    )
+
+
+def _list_method(handle: ServiceHandle, name: str) -> MethodListing:
+    hooks = list(_list_hooks(handle, name))
+    if name not in handle.methods:
+        return MethodListing(name, None, None, None, hooks)
+    verb, id_part = _REQUESTS.get(name, ("POST", ""))
+    header = None if name in _REQUESTS else name
+    return MethodListing(name, verb, f"/{handle.path}{id_part}", header, hooks)
+
+
+def _list_hooks(handle: ServiceHandle, method: str) -> Iterator[HookListing]:
+    """Yield hooks in the order in which they run; those of a mounted application run innermost."""
+    tables = (("app", handle.app.hook_table), ("service", handle.hook_table))
+
+    def listed(kind: str, level: str, table: HookTable) -> list[HookListing]:
+        return [HookListing(kind, level, name_of(hook)) for hook in table.of(kind, method)]
+
+    for level, table in tables:
+        yield from listed("around", level, table)
+        yield from listed("before", level, table)
+    if isinstance(handle.service, ServiceHandle):
+        yield from _list_hooks(handle.service, method)
+    for kind in ("after", "error"):
+        for level, table in reversed(tables):
+            yield from listed(kind, level, table)
