@@ -9,11 +9,10 @@ import pytest
 
 from alula import App, Params
 from alula.adapters.memory import MemoryService
-from alula.authentication import AuthenticationStrategy
-from alula.authentication import _throttle as throttle_module
+from alula.authentication import AuthenticationStrategy, _gcra
 from alula.authentication._entities import Entities
+from alula.authentication._gcra import MemoryTimes
 from alula.authentication._throttle import Throttle
-from alula.authentication._throttle_store import MemoryTimes
 from alula.errors import BadRequest, GeneralError, NotAuthenticated, TooManyRequests
 
 HOME, ELSEWHERE = "192.0.2.1", "198.51.100.7"
@@ -437,9 +436,9 @@ async def test_users_of_another_service_share_a_store_and_no_budget(clock):
 
 async def test_memory_is_bounded_and_the_most_spent_stay():
     times = MemoryTimes(100)
-    assert await times.swap("under attack", 0, 10**12)
+    assert await times.compare_and_set("under attack", 0, 10**12)
     for number in range(1000):
-        assert await times.swap(f"new {number}", 0, number + 1)
+        assert await times.compare_and_set(f"new {number}", 0, number + 1)
         assert len(times._times) <= 100
     assert await times.read("under attack") == 10**12
     assert await times.read("new 0") == 0
@@ -448,10 +447,10 @@ async def test_memory_is_bounded_and_the_most_spent_stay():
 
 async def test_a_time_is_changed_only_by_who_has_read_it():
     times = MemoryTimes(100)
-    assert await times.swap("a", 0, 5)
-    assert not await times.swap("a", 0, 7)
+    assert await times.compare_and_set("a", 0, 5)
+    assert not await times.compare_and_set("a", 0, 7)
     assert await times.read("a") == 5
-    assert await times.swap("a", 5, 7)
+    assert await times.compare_and_set("a", 5, 7)
     assert await times.read("a") == 7
 
 
@@ -520,7 +519,7 @@ async def test_who_loses_a_race_reads_again(clock, losses):
 
 
 async def test_who_loses_every_race_may_try_again_in_a_second(clock, monkeypatch):
-    monkeypatch.setattr(throttle_module, "_LONGEST_RACE", 0.02)
+    monkeypatch.setattr(_gcra, "_MAX_CONTENTION_SECONDS", 0.02)
     app, service = App(), Contended()
     app.use("tries", service, methods=[])
     throttle = Throttle(tries=3, service="tries", now=clock)
@@ -531,7 +530,7 @@ async def test_who_loses_every_race_may_try_again_in_a_second(clock, monkeypatch
 
 
 async def test_giving_back_and_noting_give_up_where_they_lose_every_race(clock, monkeypatch):
-    monkeypatch.setattr(throttle_module, "_LONGEST_RACE", 0.02)
+    monkeypatch.setattr(_gcra, "_MAX_CONTENTION_SECONDS", 0.02)
     app, service = App(), Contended()
     app.use("tries", service, methods=[])
     throttle = Throttle(tries=3, service="tries", now=clock)

@@ -23,19 +23,18 @@ by signing in to one of their own whose name looks alike.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from alula._context import Params
 from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._entities import fold_username, private_service
 from alula.authentication._extension import Extension
-from alula.authentication._throttle_store import MemoryTimes, ServiceTimes, Times
+from alula.authentication._gcra import Budget, MemoryTimes, ServiceTimes, Times
 from alula.errors import FrameworkError, TooManyRequests
 from alula.types import Id
 
@@ -46,18 +45,6 @@ CAPACITY: Final = 50_000
 
 _ATTEMPT: Final = "throttled_attempt"
 _LONGEST_NAME: Final = 4096  # characters of a name that count
-_SKEW: Final = 15_000  # milliseconds by which the clocks of processes may differ
-_LONGEST_RACE: Final = 5.0  # seconds for which a write that others win is tried again
-_PAUSE: Final = 0.001  # seconds between two such tries, more with each
-_LONGEST_PAUSE: Final = 0.05
-_WAIT_AFTER_RACE: Final = 1000  # milliseconds after which a client may try what was in vain
-
-
-class Budget(NamedTuple):
-    """So many tries in so much time, both in milliseconds: one for each ``interval``."""
-
-    window: int
-    interval: int
 
 
 class Attempt:
@@ -214,7 +201,9 @@ class Throttle(Extension):
         if params.provider is None or address is None:
             return
         await self._sweep()
-        wait = await self._take(self._key("new password", address), self._new_passwords)
+        wait = await self._spent.take(
+            self._key("new password", address), self._new_passwords, self._milliseconds
+        )
         if wait:
             raise _refusal("Too many new passwords from this address", wait)
 
@@ -253,7 +242,7 @@ class Throttle(Extension):
         if name is not None:
             await self._charge(attempt, self._small(attempt, name), self._both)
         for key, budget in self._shared(attempt, name):
-            wait = await self._take(key, budget)
+            wait = await self._spent.take(key, budget, self._milliseconds)
             attempt.wait = max(attempt.wait, wait)
             if not wait:
                 attempt.costs.append((key, budget))
@@ -275,11 +264,11 @@ class Throttle(Extension):
         small, now = self._small(attempt, account), self._milliseconds()
         failed = await self._spent.read(small) - now
         if failed > 0:
-            await _add(self._spent, self._small(attempt, attempt.name), -failed)
-            await _update(self._spent, small, lambda _: now)
+            await self._spent.add(self._small(attempt, attempt.name), -failed)
+            await self._spent.update(small, lambda _: now)
         for each in (account, ""):  # known to the account, and known at all
             key = self._known_key(attempt, each)
-            await _update(self._known, key, lambda _: now + self._known_for)
+            await self._known.update(key, lambda _: now + self._known_for)
 
     async def _pay_for(self, attempt: Attempt, account: str) -> None:
         """Take one try out of the budgets of the account that was found."""
@@ -289,7 +278,7 @@ class Throttle(Extension):
             small, *rest = attempt.costs
             attempt.costs, attempt.wait = [small], 0
             for key, budget in rest:
-                await _add(self._spent, key, -budget.interval)
+                await self._spent.add(key, -budget.interval)
         elif attempt.wait:
             await self._refuse(attempt)
         else:
@@ -298,7 +287,7 @@ class Throttle(Extension):
             await self._charge(attempt, key, budget)
 
     async def _charge(self, attempt: Attempt, key: str, budget: Budget) -> None:
-        attempt.wait = await self._take(key, budget)
+        attempt.wait = await self._spent.take(key, budget, self._milliseconds)
         if attempt.wait:
             await self._refuse(attempt)
         attempt.costs.append((key, budget))
@@ -306,7 +295,7 @@ class Throttle(Extension):
     async def _give_back(self, attempt: Attempt) -> None:
         """Take an attempt for one that never was."""
         for key, budget in attempt.costs:
-            await _add(self._spent, key, -budget.interval)
+            await self._spent.add(key, -budget.interval)
         attempt.costs = []
 
     async def _refuse(self, attempt: Attempt) -> NoReturn:
@@ -349,54 +338,6 @@ class Throttle(Extension):
             self._sweep_at = now + self._both.window
             await self._spent.sweep(now)
             await self._known.sweep(now)
-
-    async def _take(self, key: str, budget: Budget) -> int:
-        """Take one try out of a budget; return 0, or for how many milliseconds there is none."""
-        wait = 0
-
-        def spend(until: int) -> int | None:  # when the budget is whole again
-            nonlocal wait
-            # The clock is read after the store: an attempt that began a millisecond before one
-            # that overtook it would be refused for that millisecond, though there is a try left.
-            now = self._milliseconds()
-            # No budget is spent for longer than its window: then the clock was set back meanwhile.
-            was_set_back = until > now + budget.window + _SKEW
-            later = (now if was_set_back else max(until, now)) + budget.interval
-            wait = max(0, later - now - budget.window)
-            return None if wait else later
-
-        is_written = await _update(self._spent, key, spend)
-        return wait if is_written else _WAIT_AFTER_RACE
-
-
-async def _add(times: Times, key: str, change: int) -> None:
-    await _update(times, key, lambda until: until + change if until else None)
-
-
-async def _update(times: Times, key: str, change: Callable[[int], int | None]) -> bool:
-    """Change a time by compare-and-set, again and again while others are quicker.
-
-    Each loss is a write of another, and there are never more of these than tries: so the time is
-    written at last, unless the store is too slow for all who write.
-
-    Args:
-        times: The store.
-        key: Whose time.
-        change: Returns the new time for the stored one, None to leave it.
-
-    Returns:
-        False where it was in vain for `_LONGEST_RACE` seconds.
-    """
-    deadline, pause = time.monotonic() + _LONGEST_RACE, _PAUSE
-    while True:
-        old = await times.read(key)
-        new = change(old)
-        if new is None or await times.swap(key, old, new):
-            return True
-        if time.monotonic() > deadline:
-            return False
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _refusal(what: str, wait: int) -> TooManyRequests:

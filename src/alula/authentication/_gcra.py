@@ -1,0 +1,191 @@
+"""The generic cell rate algorithm (GCRA): budgets of tries that refill evenly, and their stores.
+
+Of each budget one time is stored: when it will be whole again. A try moves that time one interval
+later, and is refused where it would lie more than a window ahead. A store changes a time only by
+compare-and-set, so two processes cannot spend the same try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from heapq import nlargest
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from alula._service import ServiceHandle
+from alula.authentication._entities import id_name, remove_before
+from alula.errors import Conflict, NotFound
+
+__all__ = ["Budget", "MemoryTimes", "ServiceTimes", "Times"]
+
+_KEPT_SHARE: Final = 0.9
+_CLOCK_SKEW_MS: Final = 15_000  # by which the clocks of processes may differ
+_MAX_CONTENTION_SECONDS: Final = 5.0  # how long a write that others win is tried again
+_FIRST_PAUSE_SECONDS: Final = 0.001  # between two such writes; it doubles with each
+_MAX_PAUSE_SECONDS: Final = 0.05
+_WAIT_AFTER_CONTENTION_MS: Final = 1000
+
+
+class Budget(NamedTuple):
+    """A number of tries per window; both attributes are in milliseconds.
+
+    Attributes:
+        window: How long a budget that is spent takes to be whole again.
+        interval: How long one try takes to come back.
+    """
+
+    window: int
+    interval: int
+
+
+class Times(ABC):
+    """A store of times by key, in milliseconds since 1970."""
+
+    @abstractmethod
+    async def read(self, key: str) -> int:
+        """Return the time of a key, 0 if there is none."""
+
+    @abstractmethod
+    async def compare_and_set(self, key: str, old: int, new: int) -> bool:
+        """Set the time of a key, unless it is no longer ``old``; return whether it was set."""
+
+    @abstractmethod
+    async def sweep(self, now: int) -> None:
+        """Remove the times that have passed."""
+
+    @abstractmethod
+    async def clear(self) -> None:
+        """Remove all times."""
+
+    async def take(self, key: str, budget: Budget, clock: Callable[[], int]) -> int:
+        """Take one try out of a budget.
+
+        Args:
+            key: The key of the budget.
+            budget: Its tries.
+            clock: Returns the current time in milliseconds.
+
+        Returns:
+            0, or the milliseconds until there is a try.
+        """
+        wait = 0
+
+        def spend(whole_at: int) -> int | None:
+            nonlocal wait
+            # The clock is read after the store: an attempt that began a millisecond before one
+            # that overtook it would be refused for that millisecond, though there is a try left.
+            now = clock()
+            # No budget is spent for longer than its window: the clock was set back meanwhile.
+            was_set_back = whole_at > now + budget.window + _CLOCK_SKEW_MS
+            later = (now if was_set_back else max(whole_at, now)) + budget.interval
+            wait = max(0, later - now - budget.window)
+            return None if wait else later
+
+        is_written = await self.update(key, spend)
+        return wait if is_written else _WAIT_AFTER_CONTENTION_MS
+
+    async def add(self, key: str, milliseconds: int) -> None:
+        """Move a time that is stored; a negative number gives tries back."""
+        await self.update(key, lambda stored: stored + milliseconds if stored else None)
+
+    async def update(self, key: str, change: Callable[[int], int | None]) -> bool:
+        """Change a time by compare-and-set, again and again while other processes are faster.
+
+        Args:
+            key: The key of the time.
+            change: Returns the new time for the stored one, None to leave it.
+
+        Returns:
+            False if the time could not be written within `_MAX_CONTENTION_SECONDS`.
+        """
+        deadline = time.monotonic() + _MAX_CONTENTION_SECONDS
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            old = await self.read(key)
+            new = change(old)
+            if new is None or await self.compare_and_set(key, old, new):
+                return True
+            # Each loss is a write of somebody else. A bound on the number of losses would refuse
+            # honest sign-ins in a crowd; only a store that is too slow for all may do that.
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+
+
+class MemoryTimes(Times):
+    """Times in the memory of this process.
+
+    Args:
+        capacity: How many keys are kept at most. The earliest times are removed first: they are
+            the least spent, so a flood of new keys does not remove the one under attack.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._times: dict[str, int] = {}
+
+    async def read(self, key: str) -> int:
+        """Return the time of a key, 0 if there is none."""
+        return self._times.get(key, 0)
+
+    async def compare_and_set(self, key: str, old: int, new: int) -> bool:
+        """Set the time of a key, unless it is no longer ``old``; return whether it was set."""
+        if self._times.get(key, 0) != old:
+            return False
+        self._times[key] = new
+        if len(self._times) > self._capacity:
+            # A tenth at once and not one by one, since this reads all of them.
+            kept = int(self._capacity * _KEPT_SHARE)
+            self._times = dict(nlargest(kept, self._times.items(), key=itemgetter(1)))
+        return True
+
+    async def sweep(self, now: int) -> None:
+        """Remove the times that have passed."""
+        self._times = {key: stored for key, stored in self._times.items() if stored > now}
+
+    async def clear(self) -> None:
+        """Remove all times."""
+        self._times.clear()
+
+
+class ServiceTimes(Times):
+    """Times in a service of the application, as records ``{<id>: key, "until": time}``.
+
+    Args:
+        handle: The service. It must accept any text as an id.
+    """
+
+    def __init__(self, handle: ServiceHandle) -> None:
+        self._handle = handle
+        self._id = id_name(handle)
+
+    async def read(self, key: str) -> int:
+        """Return the time of a key, 0 if there is none."""
+        try:
+            record = await self._handle.get(key)
+        except NotFound:
+            return 0
+        return int(record["until"])
+
+    async def compare_and_set(self, key: str, old: int, new: int) -> bool:
+        """Set the time of a key, unless it is no longer ``old``; return whether it was set."""
+        try:
+            if old:
+                await self._handle.patch(key, {"until": new}, query={"until": old})
+            else:
+                await self._handle.create({self._id: key, "until": new})
+        except (Conflict, NotFound):
+            return False
+        return True
+
+    async def sweep(self, now: int) -> None:
+        """Remove the times that have passed."""
+        await remove_before(self._handle, "until", now)
+
+    async def clear(self) -> None:
+        """Remove all times."""
+        await self._handle.remove(None, adapter={"multi": ["remove"]}, paginate=False)
