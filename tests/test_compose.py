@@ -6,7 +6,8 @@ import gc
 
 import pytest
 
-from alula._compose import Next, compose, enter, name_of
+from alula._compose import Next, compose, enter
+from alula._user_code import name_of
 
 
 async def core(trace):

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import Any, TypeAlias
 
-__all__ = ["Layer", "Next", "compose", "enter", "name_of"]
+from alula._user_code import name_of
+
+__all__ = ["Layer", "Next", "compose", "enter"]
 
 Layer: TypeAlias = Callable[..., Any]
 Inner: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
@@ -45,15 +46,6 @@ class Next:
 
     def unused(self, layer: Layer) -> None:
         """Take note that ``layer`` has ended and did not call its ``next``; here it need not."""
-
-
-def name_of(function: object) -> str:
-    """Return how to call a function in a message: its qualified name and module."""
-    while isinstance(function, partial):
-        function = function.func
-    name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    module = getattr(function, "__module__", None)
-    return f"{module}.{name}" if module else name
 
 
 async def enter(layer: Layer, args: tuple[Any, ...], following: Next) -> None:

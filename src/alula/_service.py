@@ -14,11 +14,10 @@ from collections.abc import (
 from typing import Any, ClassVar, TypeAlias, Unpack
 
 from alula._bundle import ServiceBundle
-from alula._compose import name_of
 from alula._context import GivenParams, HookContext, Params
 from alula._late_start import LateStart
 from alula._service_object import check_object, custom_events_of, read_names
-from alula._stacks import describe_frames
+from alula._user_code import describe_frames, name_of
 from alula.errors import MethodNotAllowed
 from alula.events import EventEmitter, emit_when_due, loop_is_running
 from alula.hooks import Hookable, HookTable

@@ -9,9 +9,8 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar, overload
 
-from alula._compose import name_of
 from alula._context import HookContext
-from alula._stacks import describe_frames
+from alula._user_code import describe_frames, name_of
 
 __all__ = ["EventEmitter", "HeldEvents", "emit_when_due", "loop_is_running"]
 

@@ -14,9 +14,9 @@ import types
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
-from alula._compose import Layer, Next, compose, enter, name_of
+from alula._compose import Layer, Next, compose, enter
 from alula._context import HookContext, Params
-from alula._stacks import describe_frames
+from alula._user_code import describe_frames, name_of
 from alula.errors import MethodNotAllowed
 from alula.hook_notes import call_to_write, maker, notes_on
 from alula.types import UNSET

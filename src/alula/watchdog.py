@@ -18,8 +18,7 @@ from types import FrameType
 from typing import Any, Final, Self
 from weakref import WeakSet
 
-from alula._compose import name_of
-from alula._stacks import Place, callback_frames, place_of
+from alula._user_code import Place, callback_frames, name_of, place_of
 
 __all__ = ["LoopWatchdog", "watch_loop"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from alula._compose import name_of
 from alula._service import ServiceHandle
+from alula._user_code import name_of
 from alula.hooks import HookTable
 from alula.types import STANDARD_METHODS
 

@@ -17,7 +17,7 @@ from typing import Final, TextIO
 
 import typer
 
-from alula._stacks import is_user_code, keep_user_frames
+from alula._user_code import is_user_code, keep_user_frames
 from alula.errors import FrameworkError
 
 __all__ = [

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
-from alula._compose import name_of
 from alula._routes import strip_slashes
 from alula._service import ServiceHandle
+from alula._user_code import name_of
 from alula.client._connection import Connection
 from alula.client._handles import ClientService
 from alula.client._service import RestService, Transport

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from alula._compose import Layer, name_of
-from alula._stacks import describe_frames
+from alula._compose import Layer
+from alula._user_code import describe_frames, name_of
 from alula.errors import GeneralError
 
 __all__ = ["GO_ON", "Next", "Out", "Step", "ignores_body", "never", "run_steps"]

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from alula._compose import name_of
+from alula._user_code import name_of
 from alula.types import STANDARD_METHODS
 
 __all__ = ["Kind", "kind_of"]

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from alula._compose import name_of
 from alula._routes import Found
 from alula._service import ServiceHandle
+from alula._user_code import name_of
 from alula.express._application import ExpressApplication
 from alula.express._chain import Out, Step, never
 from alula.express._middleware.authenticate import proof_reader

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from alula._compose import name_of
 from alula._context import HookContext, Params, RequestParams
 from alula._http import METHOD_HEADER, method_for, not_allowed, response_for
 from alula._routes import Found
 from alula._service import ServiceHandle
+from alula._user_code import name_of
 from alula.errors import BadRequest, UnsupportedMediaType
 from alula.express._chain import Out, Step, run_steps
 from alula.express._request import Request

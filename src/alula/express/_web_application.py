@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Self, overload
 
 from alula._app import App
-from alula._compose import name_of
+from alula._user_code import name_of
 from alula.errors import Unavailable
 from alula.express._body_parsing import parse_size
 from alula.express._chain import Out, run_steps

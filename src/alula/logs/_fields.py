@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from alula._compose import name_of
+from alula._user_code import name_of
 from alula.logs._request_ids import current_request_id
 
 __all__ = ["RequestFields", "add_log_fields", "add_request_fields", "extra_fields"]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from traceback import TracebackException
 from typing import Any, Final
 
-from alula._stacks import keep_user_frames
+from alula._user_code import keep_user_frames
 from alula.logs._fields import add_request_fields, extra_fields
 
 __all__ = ["ConsoleFormatter", "JsonFormatter", "one_line", "short_line"]

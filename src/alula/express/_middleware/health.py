@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from alula._compose import name_of
+from alula._user_code import name_of
 from alula.express._chain import Step, never
 from alula.express._request import Request
 from alula.express._response import Response

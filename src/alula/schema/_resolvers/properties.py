@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from alula._compose import name_of
+from alula._user_code import name_of
 from alula.hook_notes import call_to_write, maker
 from alula.types import UNSET, Unset
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import alula._stacks as stacks_module
+import alula._user_code as user_code_module
 import alula.hooks
-from alula._stacks import (
+from alula._user_code import (
     callback_frames,
     describe_frames,
     is_user_code,
@@ -76,7 +76,7 @@ class TestPlace:
         try:
             json.dumps({"a": object()}, cls=Encoder)
         finally:
-            del stacks_module._DESCRIBED[described.__code__]
+            del user_code_module._DESCRIPTIONS[described.__code__]
         assert places[0].what == "encoder"
         assert places[0].where.startswith(json.encoder.__file__)
 

@@ -1,0 +1,171 @@
+"""Code of users: how messages name it, whether its arguments fit, which of it a stack runs.
+
+A function that runs code of users registers a description by `describe_frames`. A look at the stack
+of a thread then finds which hook, service or middleware runs, at no cost to the calls themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from traceback import TracebackException
+from types import CodeType, FrameType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+__all__ = [
+    "Place",
+    "callback_frames",
+    "describe_frames",
+    "is_user_code",
+    "keep_user_frames",
+    "name_of",
+    "place_of",
+    "unfit_signature",
+]
+
+Describe: TypeAlias = Callable[[Mapping[str, Any]], str]
+Runner = TypeVar("Runner", bound=Callable[..., Any])
+
+_DESCRIPTIONS: Final[dict[CodeType, Describe]] = {}
+_ALULA: Final = Path(__file__).parent
+_STDLIB: Final = tuple({Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib")})
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+_LOOPS: Final = {
+    function.__code__
+    for function in (asyncio.Handle._run, asyncio.Runner.run)  # noqa: SLF001  # only to know their frames
+}
+
+
+def name_of(function: object) -> str:
+    """Return the name of a function for messages: its module and qualified name."""
+    while isinstance(function, partial):
+        function = function.func
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    module = getattr(function, "__module__", None)
+    return f"{module}.{name}" if module else name
+
+
+def unfit_signature(function: Callable[..., object], *arguments: str) -> inspect.Signature | None:
+    """Return the signature of a function that does not take these positional arguments.
+
+    Args:
+        function: The function.
+        arguments: The names of the arguments; their number counts.
+
+    Returns:
+        None if it takes them, and for built-in functions without a signature.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        return None
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return signature
+    return None
+
+
+class Place(NamedTuple):
+    """Where a thread is.
+
+    Attributes:
+        what: What runs there, such as ``before hook app.check of service 'notes'``.
+        where: File, line and function of the user's innermost frame, or of the innermost frame of
+            all without one.
+    """
+
+    what: str
+    where: str
+
+
+def describe_frames(function: Runner, describe: Describe) -> Runner:
+    """Register what the frames of a function run, and return the function.
+
+    Args:
+        function: Runs code of users. A closure counts for all closures of its code.
+        describe: Returns the description. It gets the local names of a frame that may be at any
+            line, seen from another thread; some names may not be set yet.
+    """
+    _DESCRIPTIONS[function.__code__] = describe
+    return function
+
+
+def callback_frames(frame: FrameType | None) -> list[FrameType]:
+    """Return the frames of the callback that an event loop runs, the innermost first.
+
+    Args:
+        frame: The innermost frame of the loop's thread, None if unknown.
+    """
+    frames = []
+    while frame is not None and frame.f_code not in _LOOPS:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def place_of(frames: Sequence[FrameType]) -> Place:
+    """Return where the code of these frames is; the innermost frame comes first."""
+    if not frames:
+        return Place("a callback of the event loop", "an unknown place")
+    described = ((at, what) for at, frame in enumerate(frames) if (what := _description(frame)))
+    last, what = next(described, (len(frames) - 1, ""))
+    inside = frames[: last + 1]  # frames further out only lead to what runs
+    user_frames = (frame for frame in inside if is_user_code(frame.f_code.co_filename))
+    innermost = next(user_frames, frames[0])
+    code = innermost.f_code
+    what = what or f"{innermost.f_globals.get('__name__', '')}.{code.co_qualname}"
+    return Place(what, f"{code.co_filename}, line {innermost.f_lineno}, in {code.co_name}")
+
+
+def _description(frame: FrameType) -> str | None:
+    describe = _DESCRIPTIONS.get(frame.f_code)
+    if describe is None:
+        return None
+    try:
+        return describe(frame.f_locals)
+    except (KeyError, AttributeError):  # a local name that is not set yet
+        return None
+
+
+@lru_cache(maxsize=4096)
+def is_user_code(filename: str) -> bool:
+    """Tell whether a file belongs to the user, not to Python, an installed package or Alula."""
+    path = Path(filename)
+    if filename.startswith("<") or not _INSTALLED.isdisjoint(path.parts):
+        return False
+    return not any(path.is_relative_to(folder) for folder in (_ALULA, *_STDLIB))
+
+
+def keep_user_frames(
+    error: TracebackException, is_kept: Callable[[str], bool] = is_user_code, *, inner: bool = False
+) -> int:
+    """Remove the frames of other code from an error, its causes and its group members.
+
+    A stack without any frame of the user stays whole.
+
+    Args:
+        error: The error to show; it is changed.
+        is_kept: Tells by its file whether to keep a frame.
+        inner: Whether to keep the frames that the user's innermost frame called.
+
+    Returns:
+        How many frames were removed.
+    """
+    kept = [at for at, frame in enumerate(error.stack) if is_kept(frame.filename)]
+    removed = 0
+    # A syntax error has no frame of the file that it is in.
+    if kept or is_kept(getattr(error, "filename", None) or "<none>"):
+        deeper = error.stack[kept[-1] + 1 :] if kept and inner else []
+        frames = [*(error.stack[at] for at in kept), *deeper]
+        removed = len(error.stack) - len(frames)
+        error.stack[:] = frames
+    members: list[TracebackException] = list(getattr(error, "exceptions", None) or ())
+    for related in (error.__cause__, error.__context__, *members):
+        if related is not None:
+            removed += keep_user_frames(related, is_kept, inner=inner)
+    return removed
