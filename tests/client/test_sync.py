@@ -20,7 +20,7 @@ from alula.client import (
     create_sync_client,
     rest,
 )
-from alula.client._driving import AsyncDriver, SyncDriver, Wish, finish
+from alula.client._transport import AsyncDriver, SyncDriver, Wish, finish
 
 
 def client_of(server, **options):

@@ -6,7 +6,7 @@ import io
 from typing import Any, Final
 
 from alula.client._codec import Request, Response
-from alula.client._driving import AsyncDriver, Wish, connection_failed, too_large
+from alula.client._transport import AsyncDriver, Wish, connection_failed, too_large
 
 try:
     import aiohttp

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from alula._context import Params
 from alula.client._abort import AbortSignal
 from alula.client._codec import Response, read_answer, request_for
-from alula.client._driving import Driver, Wish
 from alula.client._fetch import (
     BrowserDriver,
     FetchFunctionDriver,
@@ -22,6 +21,7 @@ from alula.client._fetch import (
 from alula.client._request_headers import StandingHeaders, merge_headers
 from alula.client._retries import NO_RETRIES, Retries, read_retries
 from alula.client._service import RestService
+from alula.client._transport import Driver, Wish
 from alula.errors import FrameworkError
 
 __all__ = ["Connection", "Options", "Rest", "rest"]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from alula.client._codec import Request, Response
-from alula.client._driving import (
+from alula.client._transport import (
     AsyncDriver,
     SyncDriver,
     Wish,

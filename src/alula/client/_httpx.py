@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from alula.client._abort import AbortSignal
 from alula.client._codec import Request, Response
-from alula.client._driving import (
+from alula.client._transport import (
     REPEATABLE,
     AsyncDriver,
     SyncDriver,

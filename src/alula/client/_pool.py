@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from alula.client._codec import Request, Response
-from alula.client._driving import REPEATABLE, connection_failed, given_up, timed_out, too_large
+from alula.client._transport import REPEATABLE, connection_failed, given_up, timed_out, too_large
 from alula.errors import Unavailable
 
 __all__ = ["ConnectionPool", "Exchange"]

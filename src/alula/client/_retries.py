@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from alula.client._codec import Response
-from alula.client._driving import REPEATABLE
+from alula.client._transport import REPEATABLE
 from alula.errors import FrameworkError, Unavailable
 
 __all__ = ["NO_RETRIES", "Retries", "read_retries"]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Unpack
 
 from alula._context import GivenParams
-from alula.client._driving import finish
-from alula.client._handles import ClientService, Given, Progress, RawQuery
+from alula.client._client_service import ClientService, Given, Progress, RawQuery
+from alula.client._transport import finish
 from alula.types import Id
 
 __all__ = ["SyncService"]

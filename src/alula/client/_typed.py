@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, overload
 
 from alula._context import GivenParams
-from alula.client._handles import ClientService, Given, PageOf, Progress, RawQuery
+from alula.client._client_service import ClientService, Given, PageOf, Progress, RawQuery
 from alula.client._sync_service import SyncService
 
 __all__ = ["TypedService", "TypedSyncService"]

@@ -10,8 +10,8 @@ from typing import Any, Self, TypeVar, overload
 from alula._routes import strip_slashes
 from alula._service import ServiceHandle
 from alula._user_code import name_of
+from alula.client._client_service import ClientService
 from alula.client._connection import Connection
-from alula.client._handles import ClientService
 from alula.client._service import RestService, Transport
 from alula.client._sign_in import AuthenticationClient
 from alula.client._typed import TypedService
