@@ -8,7 +8,7 @@ from alula import App
 from alula._bundle import ServiceBundle
 from alula.adapters.memory import MemoryService
 from alula.express import express, rest
-from alula.hook_notes import note as annotate
+from alula.hooks import annotate_hook as annotate
 
 
 def tag(name):

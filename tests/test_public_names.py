@@ -12,7 +12,10 @@ import alula
 from alula import App, HookContext, Params, ServiceHandle, errors
 from alula.errors import FrameworkError
 
-MODULES = sorted(path.stem for path in Path(alula.__file__).parent.glob("*.py"))
+MODULES = [
+    *sorted(path.stem for path in Path(alula.__file__).parent.glob("*.py")),
+    *("hooks", "logs", "query"),
+]
 
 INTERFACE = {
     App: [

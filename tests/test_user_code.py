@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from alula._user_code import (
     describe_frames,
     is_user_code,
     keep_user_frames,
+    name_of,
     place_of,
+    unfit_signature,
 )
 
 
@@ -196,3 +199,50 @@ class TestFramesOfTheUser:
             )
         assert keep_user_frames(shown) == 0
         assert len(shown.stack) == 1
+
+
+class Callable:
+    def __call__(self):
+        """Do nothing."""
+
+    def method(self):
+        """Do nothing."""
+
+
+class TestNameOf:
+    def test_functions_and_methods(self):
+        assert name_of(frames_here).endswith("test_user_code.frames_here")
+        assert name_of(Callable().method).endswith("test_user_code.Callable.method")
+
+        def inner():
+            """Do nothing."""
+
+        assert name_of(inner).endswith("test_functions_and_methods.<locals>.inner")
+
+    def test_an_object_that_can_be_called_is_named_by_its_class(self):
+        assert name_of(Callable()).endswith("test_user_code.Callable")
+
+    def test_a_partial_is_named_by_what_it_calls(self):
+        assert name_of(partial(partial(frames_here), [])) == name_of(frames_here)
+
+    def test_what_has_no_module(self):
+        method = str.upper
+        assert getattr(method, "__module__", None) is None
+        assert name_of(method) == "str.upper"
+
+
+class TestUnfitSignature:
+    def test_is_the_signature_of_what_takes_other_arguments(self):
+        assert str(unfit_signature(lambda context: None, "context", "next")) == "(context)"
+
+    def test_is_none_of_what_takes_them(self):
+        assert unfit_signature(lambda context, level=None, **more: None, "context") is None
+
+    def test_is_none_where_there_is_no_signature(self):
+        class Compiled:
+            __signature__ = 5  # makes `inspect` give up, as it does for some built-in functions
+
+            def __call__(self):
+                """Do nothing."""
+
+        assert unfit_signature(Compiled(), "context") is None

@@ -15,12 +15,11 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
-from alula._compose import compose
 from alula._routes import Match, RouteTable, strip_slashes
 from alula._service import ServiceHandle
 from alula._user_code import name_of
 from alula.events import EventEmitter
-from alula.hooks import Hookable, check_hook
+from alula.hooks import Hookable, check_hook, compose
 from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, UNSET
 
 __all__ = ["App"]

@@ -16,7 +16,7 @@ from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, LocalStrategy, hash_password, protect
 from alula.errors import NotAuthenticated
 from alula.express import error_handler, express, json, not_found, rest
-from alula.hook_notes import note
+from alula.hooks import annotate_hook
 from alula.openapi import openapi
 from alula.schema import resolve, virtual, with_schema
 
@@ -96,7 +96,7 @@ def make_app() -> Any:
     app.use("calc", Calc(), methods=["find", "get", "remove", "add"])
     app.use("jobs", Jobs(), methods=["start"])
     app.use("secret", MemoryService())
-    app.service("secret").hooks(before={"remove": [note(refuse, strategies=("jwt",))]})
+    app.service("secret").hooks(before={"remove": [annotate_hook(refuse, strategies=("jwt",))]})
     app.use("internal", MemoryService(), methods=[])
     app.use("users", MemoryService(), methods=["create"])
     app.service("users").hooks(

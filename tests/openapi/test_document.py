@@ -14,7 +14,7 @@ from tests.openapi.described import Jobs, make_app, refuse
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, AuthenticationStrategy, LocalStrategy
-from alula.hook_notes import note
+from alula.hooks import annotate_hook
 from alula.openapi import describe
 from alula.schema import validate_data, validate_query, with_schema
 
@@ -260,7 +260,7 @@ def test_a_post_may_need_a_token_for_some_methods_only():
 
     app = App()
     app.use("both", Both(), methods=["create", "start"])
-    app.service("both").hooks(before={"start": [note(refuse, strategies=("jwt",))]})
+    app.service("both").hooks(before={"start": [annotate_hook(refuse, strategies=("jwt",))]})
     assert describe(app)["paths"]["/both"]["post"]["security"] == [{"bearer": []}, {}]
 
 
@@ -275,7 +275,7 @@ def test_hooks_are_read_wherever_they_are():
     inner.hooks(around=[validate_query(query)])
     inner.service("notes").hooks(before={"create": [validate_data({"create": query})]})
     outer.use("inner", inner)
-    outer.hooks(before=[note(lambda context: None, strategies=("jwt",))])
+    outer.hooks(before=[annotate_hook(lambda context: None, strategies=("jwt",))])
     document = describe(outer)
     assert [each["name"] for each in of(document, "/inner/notes", "get")["parameters"]] == ["a"]
     assert "inner_notes.create" in document["components"]["schemas"]

@@ -34,7 +34,7 @@ from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, ObjectIdSchema
 from alula.errors import BadRequest
 from alula.express._json_encoding import dumps
-from alula.hook_notes import notes_on
+from alula.hooks import hook_metadata
 from alula.outgoing import public_part
 from alula.query import ValidatedQuery
 from alula.schema import SchemaError, hidden, resolve, virtual, with_schema
@@ -286,9 +286,9 @@ class TestDataThatResolversMake:
     async def test_a_description_names_what_has_to_be_sent(self, model):
         service = messages(model, data=resolve({"text": lambda text: text, "likes": lambda: 1}))
         (noted,) = [
-            notes_on(hook)["data"]("create")
+            hook_metadata(hook)["data"]("create")
             for hook in service.hook_table.of("before", "create")
-            if "data" in notes_on(hook)
+            if "data" in hook_metadata(hook)
         ]
         schema = noted.json_schema() if model is Message else noted.schema
         assert schema["required"] == ["text"]

@@ -11,7 +11,7 @@ from alula._identity import authentication_at, identify, strategies_of
 from alula.authentication._entities import check_property, without
 from alula.authentication._passwords import HashedPassword
 from alula.errors import BadRequest, Conflict, MethodNotAllowed
-from alula.hook_notes import maker, note
+from alula.hooks import annotate_hook, hook_factory
 from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
 from alula.types import STANDARD_METHODS, UNSET
 
@@ -20,7 +20,7 @@ __all__ = ["authenticate", "hash_password", "hide_taken", "password_hash", "prot
 Hook: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
 
-@maker('authenticate("jwt")')
+@hook_factory('authenticate("jwt")')
 def authenticate(
     *names: str, service: str | None = None, strategies: Iterable[str] | None = None
 ) -> Hook:
@@ -48,10 +48,10 @@ def authenticate(
         if next is not None:
             await next()
 
-    return note(check_caller, strategies=allowed, kinds=("before", "around"))
+    return annotate_hook(check_caller, strategies=allowed, kinds=("before", "around"))
 
 
-@maker('hash_password("password")')
+@hook_factory('hash_password("password")')
 def hash_password(field: str, *, service: str | None = None, strategy: str = "local") -> Hook:
     """Return a hook that replaces a password in the data of a call by its hash.
 
@@ -95,7 +95,7 @@ def hash_password(field: str, *, service: str | None = None, strategy: str = "lo
             changed[name] = {**data[name], field: value}
         return changed
 
-    return note(hash_data, kinds=("before", "around"))
+    return annotate_hook(hash_data, kinds=("before", "around"))
 
 
 def _operators_on(field: str, data: Mapping[str, Any]) -> list[str]:
@@ -115,7 +115,7 @@ def _check_several(context: HookContext) -> None:
         raise MethodNotAllowed(f"Can not {context.method} multiple entries")
 
 
-@maker('password_hash("local")')
+@hook_factory('password_hash("local")')
 def password_hash(
     strategy: str = "local", *, service: str | None = None
 ) -> Callable[[Any, Any, HookContext], Coroutine[Any, Any, Any]]:
@@ -142,7 +142,7 @@ def password_hash(
     return resolve
 
 
-@maker('hide_taken("email")')
+@hook_factory('hide_taken("email")')
 def hide_taken(*fields: str) -> Hook:
     """Return an around hook for `create` of users, with which nobody learns who is registered.
 
@@ -186,10 +186,10 @@ def hide_taken(*fields: str) -> Hook:
         context.http.clear()
         context.dispatch = answer
 
-    return note(hide, kinds=("around",), outermost=True)
+    return annotate_hook(hide, kinds=("around",), outermost=True)
 
 
-@maker('protect("password")')
+@hook_factory('protect("password")')
 def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
     """Return a hook that keeps fields of a service's records from leaving.
 
@@ -250,7 +250,7 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
     def shown_of_anything(result: Any) -> Any:
         return without_properties(public_part(result), hidden)
 
-    return note(hide, kinds=("after", "around"), around=check)
+    return annotate_hook(hide, kinds=("after", "around"), around=check)
 
 
 def _names_of(fields: tuple[str, ...]) -> frozenset[str]:

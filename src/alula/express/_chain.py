@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from alula._compose import Layer
 from alula._user_code import describe_frames, name_of
 from alula.errors import GeneralError
 
@@ -42,7 +41,7 @@ class Step(NamedTuple):
             no step may, the body is not read.
     """
 
-    function: Layer
+    function: Callable[..., Any]
     takes_errors: bool = False
     needs_body: bool = False
     claims: bool = False
@@ -160,12 +159,12 @@ describe_frames(
 )
 
 
-def _note_end(function: Layer, req: Any, res: Any) -> None:
+def _note_end(function: Callable[..., Any], req: Any, res: Any) -> None:
     if req.ended_by is None and not res.headers_sent:
         req.ended_by = function
 
 
-def _not_awaited(function: Layer, following: Next) -> RuntimeError:
+def _not_awaited(function: Callable[..., Any], following: Next) -> RuntimeError:
     following.went_on = True  # a task that awaits it later finds it closed
     return RuntimeError(
         f"{name_of(function)} called next() without waiting for it; write `await next()`"

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
-from alula._compose import Layer
 from alula.express._body_parsing import BodyParser
 from alula.express._chain import Out, Step, never, run_steps
 from alula.express._classify import Kind, kind_of
@@ -278,5 +277,5 @@ def step_of(item: Any) -> Step:
     return Step(item, kind is Kind.ERROR_MIDDLEWARE, concerns=concerns)
 
 
-def _without_next(handler: Layer) -> Callable[[Request, Response, Any], Any]:
+def _without_next(handler: Callable[..., Any]) -> Callable[[Request, Response, Any], Any]:
     return functools.update_wrapper(lambda req, res, _: handler(req, res), handler)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from alula._service import ServiceHandle
 from alula.adapters.base import AdapterService
-from alula.hook_notes import notes_on
+from alula.hooks import hook_metadata
 from alula.openapi._sign_in import answer_of_sign_in, is_sign_in, proofs_of_sign_in
 
 __all__ = ["Facts", "facts_of"]
@@ -77,7 +77,7 @@ def _notes(handle: ServiceHandle, method: str) -> Iterator[Mapping[str, Any]]:
     """Yield what the hooks around a method say, those of an application behind it included."""
     for table in (handle.app.hook_table, handle.hook_table):
         for kind in ("around", "before"):
-            yield from filter(None, map(notes_on, table.of(kind, method)))
+            yield from filter(None, map(hook_metadata, table.of(kind, method)))
     if isinstance(handle.service, ServiceHandle):
         yield from _notes(handle.service, method)
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from alula._bundle import ServiceBundle
 from alula._context import HookContext
-from alula.hook_notes import note
+from alula.hooks import annotate_hook
 from alula.query import ValidatedQuery
 from alula.schema._call_query import query_of, set_query
 from alula.schema._hidden_and_queryable import names_in
@@ -253,7 +253,7 @@ class _Incoming:
         async def check_query(context: HookContext) -> None:
             await (inside if context.params.get("provider") is None else outside)(context)
 
-        return note(check_query, query=self._outside)
+        return annotate_hook(check_query, query=self._outside)
 
     def _check_data(self, method: str) -> Hook:
         """Return the hook that checks data; what is required and resolved may be made later."""
@@ -264,7 +264,7 @@ class _Incoming:
             made |= resolver.made_names
         check = validate_data(self._records.whole(self._required[method], made))
         sent = self._records.whole((), made)
-        return note(check, data=lambda _method: sent, kinds=("before",))
+        return annotate_hook(check, data=lambda _method: sent, kinds=("before",))
 
     def _required_of(self, method: str) -> frozenset[str]:
         """Return the names that are resolved in the data of a method, and have to be there then."""

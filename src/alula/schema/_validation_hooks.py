@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from alula._context import HookContext
 from alula.errors import BadRequest
-from alula.hook_notes import maker, note
+from alula.hooks import annotate_hook, hook_factory
 from alula.query import Grammar, ValidatedQuery
 from alula.schema._call_query import query_of, set_query
 from alula.schema._failures import MOST_TOLD, Failures, SchemaError, refusal
@@ -25,7 +25,7 @@ _NO_DATA = frozenset({"find", "get", "remove"})
 _WITH_DATA = frozenset(STANDARD_METHODS) - _NO_DATA
 
 
-@maker("validate_query(query_syntax(...))")
+@hook_factory("validate_query(query_syntax(...))")
 def validate_query(validator: Any) -> Hook:
     """Return a hook that checks and converts the query: a before or an around hook.
 
@@ -52,10 +52,10 @@ def validate_query(validator: Any) -> Hook:
         if next is not None:
             await next()
 
-    return note(validate_query_hook, query=checker, kinds=("before", "around"))
+    return annotate_hook(validate_query_hook, query=checker, kinds=("before", "around"))
 
 
-@maker("validate_data(...)")
+@hook_factory("validate_data(...)")
 def validate_data(validator: Any) -> Hook:
     """Return a hook that checks and converts data: a before or an around hook.
 
@@ -79,7 +79,7 @@ def validate_data(validator: Any) -> Hook:
         if next is not None:
             await next()
 
-    return note(validate_data_hook, data=find, kinds=("before", "around"))
+    return annotate_hook(validate_data_hook, data=find, kinds=("before", "around"))
 
 
 def _by_method(validator: Any) -> Callable[[str], AnyValidator | None]:

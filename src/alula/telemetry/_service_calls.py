@@ -14,8 +14,8 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.metrics import Meter, MeterProvider
 from opentelemetry.trace import SpanKind, Tracer, TracerProvider
 
-from alula._compose import Next
 from alula._context import HookContext, Params
+from alula.hooks import Next
 from alula.logs import add_log_fields
 from alula.telemetry._conventions import (
     ERROR_TYPE,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from alula._context import HookContext
-from alula.hook_notes import maker
+from alula.hooks import hook_factory
 from alula.schema._resolvers.incoming_hooks import Hook, Resolvers, resolve_data, resolve_query
 from alula.schema._resolvers.resolver import Resolver
 from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
@@ -16,7 +16,7 @@ __all__ = ["resolve_all"]
 DATA_METHODS: Final = ("create", "update", "patch")
 
 
-@maker("resolve_all(...)")
+@hook_factory("resolve_all(...)")
 def resolve_all(
     *,
     query: Resolvers | None = None,

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from alula._context import HookContext
 from alula.errors import BadRequest, FrameworkError, MethodNotAllowed
-from alula.hook_notes import maker, note
+from alula.hooks import annotate_hook, hook_factory
 from alula.query._values import as_list
 from alula.schema._call_query import query_like, query_of, set_query
 from alula.schema._resolvers.resolver import Resolver
@@ -36,7 +36,7 @@ FROM_OUTSIDE: Final = (FrameworkError, ValueError)
 NO_DATA: Final = frozenset({"find", "get", "remove"})
 
 
-@maker("resolve_query(resolve({...}))")
+@hook_factory("resolve_query(resolve({...}))")
 def resolve_query(*resolvers: Resolvers) -> Hook:
     """Return a hook that resolves the query: an around or a before hook.
 
@@ -61,7 +61,7 @@ def resolve_query(*resolvers: Resolvers) -> Hook:
         if next is not None:
             await next()
 
-    return note(resolve_query_hook, kinds=("before", "around"))
+    return annotate_hook(resolve_query_hook, kinds=("before", "around"))
 
 
 async def resolved_query(
@@ -73,7 +73,7 @@ async def resolved_query(
     return query_like(query, resolved)
 
 
-@maker("resolve_data(resolve({...}))")
+@hook_factory("resolve_data(resolve({...}))")
 def resolve_data(*resolvers: Resolvers) -> Hook:
     """Return a hook that resolves the data of create, update, patch and custom methods.
 
@@ -99,7 +99,7 @@ def resolve_data(*resolvers: Resolvers) -> Hook:
         if next is not None:
             await next()
 
-    return note(resolve_data_hook, kinds=("before", "around"))
+    return annotate_hook(resolve_data_hook, kinds=("before", "around"))
 
 
 async def resolved_data(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from alula._user_code import name_of
-from alula.hook_notes import call_to_write, maker
+from alula.hooks import factory_call, hook_factory
 from alula.types import UNSET, Unset
 
 __all__ = ["Call", "Virtual", "call_of", "hidden", "takes_value", "virtual"]
@@ -41,7 +41,7 @@ class Virtual:
         self.function = function
 
 
-@maker("virtual(function)")
+@hook_factory("virtual(function)")
 def virtual(function: Callable[..., Any]) -> Virtual:
     """Return the resolver of a computed property; also as a decorator.
 
@@ -65,7 +65,7 @@ def call_of(name: str, resolver: Any) -> Call:
     Raises:
         TypeError: It is not a function, or needs more arguments than there are.
     """
-    if (written := call_to_write(resolver)) is not None:
+    if (written := factory_call(resolver)) is not None:
         raise TypeError(
             f"the resolver of {name!r}: {name_of(resolver)} makes one and is not one itself;"
             f" write {written}"

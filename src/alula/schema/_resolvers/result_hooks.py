@@ -7,7 +7,7 @@ from typing import Any
 
 from alula._context import HookContext
 from alula.errors import FrameworkError
-from alula.hook_notes import maker
+from alula.hooks import hook_factory
 from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
 from alula.schema._call_query import query_of, selected_by, set_query, with_select, without_select
 from alula.schema._resolvers.incoming_hooks import Hook, Resolvers, resolvers_of, run_all
@@ -17,7 +17,7 @@ from alula.types import STANDARD_METHODS, UNSET, Page
 __all__ = ["resolve_external", "resolve_result"]
 
 
-@maker("resolve_result(resolve({...}))")
+@hook_factory("resolve_result(resolve({...}))")
 def resolve_result(*resolvers: Resolvers) -> Hook:
     """Return an around hook that resolves the records of a result, those of a page included.
 
@@ -46,7 +46,7 @@ def resolve_result(*resolvers: Resolvers) -> Hook:
     return resolve_result_hook
 
 
-@maker("resolve_external(resolve({...}))")
+@hook_factory("resolve_external(resolve({...}))")
 def resolve_external(*resolvers: Resolvers) -> Hook:
     """Return an around hook that resolves what may leave: `UNSET` hides a property.
 

@@ -10,8 +10,8 @@ import pytest
 
 from alula import UNSET, App, HookContext, Params, disallow
 from alula.errors import Conflict, MethodNotAllowed, NotFound
-from alula.hook_notes import note as describe
 from alula.hooks import HOOK_TYPES, Hookable, HookTable
+from alula.hooks import annotate_hook as describe
 
 
 class Messages:
@@ -795,7 +795,7 @@ class TestRegistering:
 
     @pytest.mark.parametrize("kind", ["befor", "find", "all", "setup", ""])
     def test_an_unknown_type_is_refused(self, messages, kind):
-        with pytest.raises(ValueError, match="is no type of hook for service 'messages'") as caught:
+        with pytest.raises(ValueError, match="unknown type of hook") as caught:
             messages.hooks({kind: [note([], 1)]})
         assert "use around, before, after, error" in str(caught.value)
 
@@ -809,13 +809,13 @@ class TestRegistering:
 
     def test_an_unknown_method_of_the_application_is_refused(self, app):
         app.hooks(before={"archive": [note([], 1)], "patch": [note([], 1)]})
-        with pytest.raises(ValueError, match=r"it has find, .*, archive \(a custom method"):
+        with pytest.raises(ValueError, match=r"it has find, .*, archive \(list custom methods"):
             app.hooks(before={"publish": [note([], 1)]})
 
     @pytest.mark.parametrize("value", [None, 5, "text", {"a": 1}, object()])
     @pytest.mark.parametrize("kind", HOOK_TYPES)
     def test_what_is_no_function_is_refused(self, messages, kind, value):
-        with pytest.raises(TypeError, match=f"{kind} hook of service 'messages'.*is no function"):
+        with pytest.raises(TypeError, match=f"{kind} hook of service 'messages'.*not a function"):
             messages.hooks({kind: {"find": [value]}})
 
     def test_a_class_is_refused(self, messages):

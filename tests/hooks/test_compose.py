@@ -1,13 +1,12 @@
 """The onion: order, what is awaited, and layers that treat ``next`` badly."""
 
 import asyncio
-import functools
 import gc
 
 import pytest
 
-from alula._compose import Next, compose, enter
-from alula._user_code import name_of
+from alula.hooks import Next, compose
+from alula.hooks._table import enter
 
 
 async def core(trace):
@@ -23,9 +22,9 @@ def layer(name):
     return run
 
 
-async def run(layers, *args):
-    await compose(layers, core)(*args)
-    return args[0]
+async def run(layers, trace):
+    await compose(layers, core)(trace)
+    return trace
 
 
 class TestOrder:
@@ -40,19 +39,6 @@ class TestOrder:
             trace.append("stop")
 
         assert await run([layer("a"), stop, layer("b")], []) == ["a in", "stop", "a out"]
-
-    async def test_all_arguments_reach_every_layer_and_the_core(self):
-        seen = []
-
-        async def last(*args):
-            seen.append(args)
-
-        async def between(first, second, next):
-            seen.append((first, second))
-            await next()
-
-        await compose([between], last)(1, 2)
-        assert seen == [(1, 2), (1, 2)]
 
     async def test_composed_once_it_runs_many_times_and_at_the_same_time(self):
         async def slow(trace, next):
@@ -223,7 +209,7 @@ class TestNextThatIsNotAwaited:
 
 class TestNext:
     async def test_knows_what_it_began(self):
-        following = Next(core, ([],))
+        following = Next(core, [])
         assert following.pending is None
         coroutine = following()
         assert following.pending is coroutine
@@ -245,31 +231,5 @@ class TestNext:
 
     async def test_enter_runs_one_layer(self):
         trace = []
-        await enter(layer("a"), (trace,), Next(core, (trace,)))
+        await enter(layer("a"), trace, Next(core, trace))
         assert trace == ["a in", "core", "a out"]
-
-
-class Callable:
-    def __call__(self):
-        """Do nothing."""
-
-    def method(self):
-        """Do nothing."""
-
-
-class TestNameOf:
-    def test_functions_and_methods(self):
-        assert name_of(core).endswith("test_compose.core")
-        assert name_of(Callable().method).endswith("test_compose.Callable.method")
-        assert name_of(layer("a")).endswith("layer.<locals>.run")
-
-    def test_an_object_that_can_be_called_is_named_by_its_class(self):
-        assert name_of(Callable()).endswith("test_compose.Callable")
-
-    def test_a_partial_is_named_by_what_it_calls(self):
-        assert name_of(functools.partial(functools.partial(core), [])) == name_of(core)
-
-    def test_what_has_no_module(self):
-        method = str.upper
-        assert getattr(method, "__module__", None) is None
-        assert name_of(method) == "str.upper"

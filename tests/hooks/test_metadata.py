@@ -5,23 +5,23 @@ from __future__ import annotations
 import gc
 import weakref
 
-from alula.hook_notes import note, notes_on
+from alula.hooks import annotate_hook, hook_metadata
 
 
 def test_notes_are_kept_with_the_hook():
     def hook(context):
         """Does nothing."""
 
-    assert notes_on(hook) == {}
-    assert note(hook, query="schema", strategies=("jwt",)) is hook
-    assert notes_on(hook) == {"query": "schema", "strategies": ("jwt",)}
+    assert hook_metadata(hook) == {}
+    assert annotate_hook(hook, query="schema", strategies=("jwt",)) is hook
+    assert hook_metadata(hook) == {"query": "schema", "strategies": ("jwt",)}
 
 
 def test_notes_keep_no_hook_alive():
     def hook(context):
         """Does nothing."""
 
-    watched = weakref.ref(note(hook, data=1))
+    watched = weakref.ref(annotate_hook(hook, data=1))
     del hook
     gc.collect()
     assert watched() is None
@@ -34,6 +34,6 @@ def test_nothing_is_known_of_what_can_not_be_noted():
         def __call__(self, context):
             """Does nothing."""
 
-    assert notes_on(Slotted()) == {}
-    assert notes_on({}) == {}
-    assert notes_on(len) == {}
+    assert hook_metadata(Slotted()) == {}
+    assert hook_metadata({}) == {}
+    assert hook_metadata(len) == {}

@@ -1,0 +1,196 @@
+"""A hook: what it says about itself, and what is checked when it is registered and when it runs."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar, Unpack
+from weakref import WeakKeyDictionary
+
+from alula._context import HookContext, Params
+from alula._user_code import name_of, unfit_signature
+from alula.errors import MethodNotAllowed
+
+__all__ = [
+    "Hook",
+    "HookMetadata",
+    "annotate_hook",
+    "check_hook",
+    "check_returned",
+    "disallow",
+    "factory_call",
+    "hook_factory",
+    "hook_metadata",
+]
+
+Hook: TypeAlias = Callable[..., Any]
+AnyHook = TypeVar("AnyHook", bound=Hook)
+
+_PROVIDERS: Final = ("external", "server", "rest")
+
+
+class HookMetadata(TypedDict, total=False):
+    """What a hook says about itself, for descriptions of the API and for checks of its use."""
+
+    query: Any
+    """The validator or schema that it checks queries with."""
+    data: Callable[[str], Any]
+    """Returns, for a method, the validator of its data, or None."""
+    strategies: tuple[str, ...]
+    """The names of the authentication strategies that it accepts."""
+    kinds: Collection[str]
+    """The types of hook that it works as; registering it as another one is an error."""
+    around: Hook
+    """For an after hook: an around hook that runs outside all others of its level."""
+    outermost: bool
+    """For an around hook: whether it runs outside all others of its level."""
+    call: str
+    """Set by `hook_factory`."""
+
+
+_METADATA: WeakKeyDictionary[object, HookMetadata] = WeakKeyDictionary()
+
+
+def annotate_hook(hook: AnyHook, **metadata: Unpack[HookMetadata]) -> AnyHook:
+    """Attach metadata to a hook, and return the hook.
+
+    >>> def check_search(context): ...
+    >>> hook = annotate_hook(check_search, query={"type": "object"}, kinds=("before",))
+
+    Args:
+        hook: The hook: a function, or another object that supports weak references.
+        metadata: See `HookMetadata`.
+    """
+    _METADATA[hook] = metadata
+    return hook
+
+
+def hook_metadata(hook: object) -> HookMetadata:
+    """Return the metadata of a hook, empty for most."""
+    try:
+        return _METADATA.get(hook, {})
+    except TypeError:  # without weak references, such as a built-in function
+        return {}
+
+
+def hook_factory(call: str) -> Callable[[AnyHook], AnyHook]:
+    """Mark a function that returns hooks or resolvers and is not one itself.
+
+    Without the mark, ``before=[hash_password]`` would call it with the context and hash nothing.
+
+    Args:
+        call: An example call for error messages: ``hash_password("password")``.
+    """
+    return lambda function: annotate_hook(function, call=call)
+
+
+def factory_call(function: object) -> str | None:
+    """Return the example call of a function marked by `hook_factory`, None for others."""
+    return hook_metadata(function).get("call")
+
+
+@hook_factory('disallow("external")')
+def disallow(*providers: str) -> Callable[[HookContext], None]:
+    """Return a before hook that refuses calls by their origin.
+
+    >>> from alula import App
+    >>> class Sessions:
+    ...     def find(self, params): return []
+    >>> sessions = App().use("sessions", Sessions()).service("sessions")
+    >>> _ = sessions.hooks(before=[disallow("external")])
+
+    Args:
+        providers: ``"external"`` for all calls of clients, ``"server"`` for internal calls, or the
+            name of a provider such as ``"rest"``. Without any, every call is refused.
+
+    Raises:
+        ValueError: A name is a misspelled one of these, which would let calls pass.
+        MethodNotAllowed: By the hook, for a call that it refuses.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415  # slow to import, and not per call
+
+    for name in providers:
+        near = isinstance(name, str) and get_close_matches(name, _PROVIDERS, 1, 0.75)
+        if near and name not in _PROVIDERS:
+            raise ValueError(f"disallow({name!r}): did you mean {near[0]!r}?")
+
+    def refuse(context: HookContext) -> None:
+        provider = context.params.provider
+        origin = "server" if provider is None else "external"
+        if not providers or origin in providers or provider in providers:
+            raise MethodNotAllowed(
+                f"Provider '{provider or 'server'}' can not call '{context.method}'"
+            )
+
+    return refuse
+
+
+def check_hook(kind: str, hook: Any, where: str) -> None:
+    """Check that an object can be a hook of a type.
+
+    Raises:
+        TypeError: It is not a function, takes the wrong number of arguments, or its metadata
+            excludes this type.
+    """
+    arguments = ("context",) if kind in {"before", "after", "error"} else ("context", "next")
+    shape = f"a function of ({', '.join(arguments)})"
+    if not callable(hook):
+        raise TypeError(f"{kind} hook of {where}: {hook!r} is not a function; expected {shape}")
+    if isinstance(hook, type):
+        raise TypeError(
+            f"{kind} hook of {where}: {hook.__name__} is a class; register an instance,"
+            f" {hook.__name__}(...), that can be called as {shape}"
+        )
+    if (call := factory_call(hook)) is not None:
+        raise TypeError(
+            f"{kind} hook of {where}: {name_of(hook)} makes a hook and is not one itself;"
+            f" write {call}"
+        )
+    kinds = hook_metadata(hook).get("kinds")
+    if kinds is not None and kind not in kinds:
+        raise TypeError(
+            f"{kind} hook {name_of(hook)} of {where} would have no effect; register it as"
+            f" {' or '.join(kinds)} hook"
+        )
+    if (signature := unfit_signature(hook, *arguments)) is not None:
+        raise TypeError(
+            f"{kind} hook {name_of(hook)} of {where} takes {signature}; expected {shape}"
+        )
+
+
+_ADVICE: Final = {
+    "before": "set what it changes: context.data = ..., context.params.query = ...,"
+    " context.result = ... to skip the method",
+    "after": "set what it changes: context.result = ...",
+    "error": "set what it changes: context.error = ..., or context.result = ... to recover",
+    "around": "set what it changes, such as context.data before `await next()` and context.result"
+    " after it",
+}
+
+# Types of values that a hook returns by mistake, in the belief that they have an effect. Others,
+# such as the result of a lambda that calls a function, are ignored.
+_MISTAKEN: Final = (Mapping, list, tuple, BaseException, HookContext, Params, types.FunctionType)
+
+
+def check_returned(kind: str, hook: Hook, value: object, context: HookContext) -> None:
+    """Refuse a returned value that would be lost, such as new data or an error.
+
+    Raises:
+        TypeError: The message says what to write instead.
+    """
+    if value is context or not (value is False or isinstance(value, _MISTAKEN)):
+        return
+    advice = _ADVICE[kind]
+    if inspect.isfunction(value):
+        advice = f"if it makes hooks, call it where it is registered: {name_of(hook)}(...)"
+    elif isinstance(value, BaseException):
+        advice = f"to refuse the call, raise it: raise {type(value).__name__}(...)"
+    elif value is False:
+        advice = 'to refuse the call, raise an error: raise Forbidden("...")'
+    type_name = type(value).__name__
+    article = "an" if type_name[0].lower() in "aeiou" else "a"
+    raise TypeError(
+        f"{kind} hook {name_of(hook)} returned {article} {type_name}, which is not used;"
+        f" {advice} (`{context.method}` of {context.service!r})"
+    )

@@ -1,0 +1,373 @@
+"""Hooks: tables of around, before, after and error functions, composed into one per method.
+
+Order, from the outside in: around hooks (those for every method first), then error, before and
+after hooks around the method itself. All hooks of the application surround all of the service.
+Error hooks see what before hooks, after hooks and the method raise; those of the application also
+see what any hook of the service raises. A cancelled call is not an error. If a hook returns an
+awaitable, it is awaited.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any, Final, Self, TypeAlias, TypeVar
+
+from alula._context import HookContext
+from alula._user_code import describe_frames, name_of
+from alula.hooks._hooks import Hook, check_hook, check_returned, hook_metadata
+from alula.types import UNSET
+
+__all__ = ["HOOK_TYPES", "HookTable", "Hookable", "Next", "compose", "enter"]
+
+Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
+AnyHook = TypeVar("AnyHook", bound=Hook)
+PlainHook = TypeVar("PlainHook", bound=Callable[[HookContext], Any])
+AroundHook = TypeVar("AroundHook", bound=Callable[[HookContext, "Next"], Any])
+
+HOOK_TYPES: Final = ("around", "before", "after", "error")
+EVERY_METHOD: Final = "all"
+
+
+class Hookable:
+    """Registers hooks by call and by decorator; base of applications and service handles.
+
+    Subclasses list their methods in ``hook_methods`` and compose again in ``_hooks_changed``.
+    """
+
+    def __init__(self) -> None:
+        self.hook_table = HookTable()
+
+    def hook_methods(self) -> Collection[str]:
+        """Return the names of the methods that can have hooks."""
+        raise NotImplementedError
+
+    def _hooks_changed(self) -> None:
+        raise NotImplementedError
+
+    def hooks(self, hooks: Any = None, /, **kinds: Any) -> Self:
+        """Register hooks: ``hooks(before={"create": [check]}, around=[log])``.
+
+        Args:
+            hooks: The same as one mapping, or a list of around hooks for every method.
+            kinds: ``around``, ``before``, ``after``, ``error``; each a list (for every method) or
+                a mapping of method or ``all`` to a list. On the application also ``setup`` and
+                ``teardown``, lists of functions of ``(context, next)`` around start and stop;
+                their context has ``app`` and ``server``.
+
+        Raises:
+            ValueError: A type or a method does not exist.
+            TypeError: A hook is not a function, or takes the wrong number of arguments.
+        """
+        if hooks is not None and kinds:
+            raise TypeError("hooks come as one mapping or as keywords, not as both")
+        if isinstance(hooks, list | tuple):
+            kinds = {"around": hooks}
+        elif isinstance(hooks, Mapping):
+            kinds = dict(hooks)
+        elif hooks is not None:
+            raise TypeError(
+                "hooks takes around=, before=, after= and error=, or one mapping of these, not"
+                f" {hooks!r}"
+            )
+        self._add_hooks(kinds)
+        return self
+
+    def _add_hooks(self, hooks: dict[str, Any]) -> None:
+        self.hook_table.add(hooks, self.hook_methods(), repr(self))
+        self._hooks_changed()
+
+    def around(self, *methods: str) -> Callable[[AroundHook], AroundHook]:
+        """Register an around hook ``(context, next)``, for every method if none is named."""
+        return self._decorator("around", methods)
+
+    def before(self, *methods: str) -> Callable[[PlainHook], PlainHook]:
+        """Register a before hook ``(context)``, for every method if none is named."""
+        return self._decorator("before", methods)
+
+    def after(self, *methods: str) -> Callable[[PlainHook], PlainHook]:
+        """Register an after hook ``(context)``, for every method if none is named."""
+        return self._decorator("after", methods)
+
+    def error(self, *methods: str) -> Callable[[PlainHook], PlainHook]:
+        """Register an error hook ``(context)``, for every method if none is named."""
+        return self._decorator("error", methods)
+
+    def _decorator(self, kind: str, methods: tuple[str, ...]) -> Callable[[AnyHook], AnyHook]:
+        if methods and callable(methods[0]):
+            raise TypeError(f'write @service.{kind}() or @service.{kind}("create"), with brackets')
+        for method in methods:
+            if not isinstance(method, str):
+                raise TypeError(
+                    f"{kind}({method!r}): name the methods one by one, not in a list or mapping:"
+                    f' @service.{kind}("create", "patch")'
+                )
+
+        def register(hook: AnyHook) -> AnyHook:
+            self.hooks({kind: {method: [hook] for method in methods or (EVERY_METHOD,)}})
+            return hook
+
+        return register
+
+
+class HookTable:
+    """The hooks of one level: those of the application, or those of one service.
+
+    Attributes:
+        changes: How often hooks were registered; a cache built from the table compares it.
+    """
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self._hooks: dict[str, dict[str, list[Hook]]] = {kind: {} for kind in HOOK_TYPES}
+        self._innermost: dict[str, list[Hook]] = {}
+        self._first: Mapping[str, Sequence[Hook]] = {}
+        self._last: Mapping[str, Sequence[Hook]] = {}
+
+    def enclose(
+        self, first: Mapping[str, Sequence[Hook]], last: Mapping[str, Sequence[Hook]]
+    ) -> None:
+        """Set before hooks whose place does not depend on the order of registration.
+
+        Args:
+            first: By method, hooks that run before all other before hooks. They may depend on the
+                caller, so ``authenticate`` and the hooks registered before it precede them.
+            last: By method, hooks that run after all other before hooks.
+        """
+        self._first, self._last = first, last
+
+    def add(self, hooks: Mapping[str, Any], methods: Collection[str], where: str) -> None:
+        """Check and register hooks.
+
+        Args:
+            hooks: Type to a list (for every method), or to a mapping of method or ``all`` to one.
+            methods: The methods that exist.
+            where: Whose hooks these are, for messages.
+
+        Raises:
+            ValueError: A type or a method does not exist.
+            TypeError: A hook is not a function, or takes the wrong number of arguments.
+        """
+        checked: list[tuple[str, str, Hook]] = []
+        for kind, by_method in hooks.items():
+            if kind not in HOOK_TYPES:
+                raise ValueError(
+                    f"unknown type of hook {kind!r} for {where}; use {', '.join(HOOK_TYPES)}"
+                )
+            if not isinstance(by_method, Mapping):
+                by_method = {EVERY_METHOD: by_method}  # noqa: PLW2901
+            for method, given in by_method.items():
+                if method != EVERY_METHOD and method not in methods:
+                    raise ValueError(
+                        f"{kind} hook for `{method}` of {where}: there is no such method; it has"
+                        f" {', '.join(methods)} (list custom methods in `use` first)"
+                    )
+                for hook in given if isinstance(given, list | tuple) else [given]:
+                    check_hook(kind, hook, where)
+                    checked.append((kind, method, hook))
+        for kind, method, hook in checked:  # all or none
+            self._hooks[kind].setdefault(method, []).append(hook)
+        self.changes += 1
+
+    def add_innermost(self, hook: Hook, methods: Collection[str]) -> None:
+        """Register an around hook directly around the method itself.
+
+        It runs after all before hooks and before all after hooks, independent of the order of
+        registration: what must happen with a change does not depend on hooks that fail.
+        """
+        for method in methods:
+            self._innermost.setdefault(method, []).append(hook)
+
+    def of(self, kind: str, method: str) -> list[Hook]:
+        """Return the hooks of a type for a method, those for every method first."""
+        by_method = self._hooks[kind]
+        hooks = [*by_method.get(EVERY_METHOD, ()), *by_method.get(method, ())]
+        if kind == "before":
+            # Behind the last hook with strategies, such as `authenticate`, the caller is known.
+            identified = (
+                n for n, hook in enumerate(hooks, 1) if "strategies" in hook_metadata(hook)
+            )
+            place = max(identified, default=0)
+            hooks[place:place] = self._first.get(method, ())
+            hooks += self._last.get(method, ())
+        return hooks
+
+    def wrap(self, method: str, call: Call) -> Call:
+        """Return ``call`` with the hooks of this level around it, itself without any hooks."""
+        if method in self._innermost:
+            call = compose(self._innermost[method], call, _HookNext)
+        before, after, error = (self.of(kind, method) for kind in HOOK_TYPES[1:])
+        wrapped = _with_before_and_after(call, before, after) if before or after else call
+        if error:
+            wrapped = _with_error(wrapped, error)
+        guards = (hook_metadata(hook).get("around") for hook in after)
+        around = [*filter(None, guards), *self.of("around", method)]
+        around.sort(key=lambda hook: hook_metadata(hook).get("outermost") is not True)  # stable
+        return compose(around, wrapped, _HookNext) if around else wrapped
+
+
+Inner: TypeAlias = Callable[[Any], Coroutine[Any, Any, None]]
+"""The rest of the call, further in: a function of the context."""
+
+
+class Next:
+    """What an around hook calls to go on. A second call runs the rest again (a retry).
+
+    Attributes:
+        pending: The coroutine of the last call, None before the first.
+    """
+
+    __slots__ = ("_context", "_inner", "pending")
+
+    def __init__(self, inner: Inner, context: Any) -> None:
+        self._inner = inner
+        self._context = context
+        self.pending: Coroutine[Any, Any, None] | None = None
+
+    def __call__(self) -> Coroutine[Any, Any, None]:
+        """Return the coroutine that runs the rest; await it."""
+        self.pending = self._inner(self._context)
+        return self.pending
+
+    def returned(self, hook: Hook, value: object) -> None:
+        """Handle a value that the hook returned; hooks of setup and teardown may return any."""
+
+    def unused(self, hook: Hook) -> None:
+        """Handle that the hook ended without a call of its ``next``."""
+
+
+def compose(hooks: Sequence[Hook], last: Inner, next_type: type[Next] = Next) -> Inner:
+    """Return one function of the context that runs around hooks, and inside them ``last``.
+
+    Args:
+        hooks: Functions of ``(context, next)``, the outermost first.
+        last: The core.
+        next_type: The class of each hook's ``next``.
+    """
+    composed = last
+    for hook in reversed(hooks):
+        composed = _wrapped(hook, composed, next_type)
+    return composed
+
+
+def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
+    def run(context: Any) -> Coroutine[Any, Any, None]:
+        return enter(hook, context, next_type(inner, context))
+
+    return run
+
+
+async def enter(hook: Hook, context: Any, following: Next) -> None:
+    """Run one around hook, and await what it returns and what its ``next`` started.
+
+    ``return next()`` in a plain function works, as does a coroutine returned without ``await``.
+
+    Raises:
+        RuntimeError: The hook called ``next()`` without awaiting it; the rest would run too late
+            or never.
+        Exception: Any that the hook raises.
+    """
+    result = hook(context, following)
+    while result is not None and hasattr(result, "__await__"):
+        result = await result
+    if result is not None:
+        following.returned(hook, result)
+    pending = following.pending
+    if pending is None:
+        following.unused(hook)
+    elif pending.cr_frame is not None:  # type: ignore[attr-defined]  # Coroutine's ABC leaves out what every native coroutine has
+        if inspect.getcoroutinestate(pending) == inspect.CORO_CREATED:
+            pending.close()  # a coroutine that started runs in a task, which owns it
+        raise RuntimeError(
+            f"{name_of(hook)} called next() without waiting for it; write `await next()`"
+            " (or `return next()` in a plain function)"
+        )
+
+
+class _HookNext(Next):
+    """The ``next`` of an around hook; a further call of it is a new attempt (a retry)."""
+
+    __slots__ = ("_result",)
+
+    def __call__(self) -> Coroutine[Any, Any, None]:
+        context: HookContext = self._context
+        if self.pending is None:
+            self._result = context.result
+        else:  # the result of the first attempt would take the method's place
+            context.result, context.dispatch, context.error = self._result, UNSET, None
+        self.pending = self._inner(context)
+        return self.pending
+
+    def returned(self, hook: Hook, value: object) -> None:
+        check_returned("around", hook, value, self._context)
+
+    def unused(self, hook: Hook) -> None:
+        context: HookContext = self._context
+        if context.result is UNSET:
+            raise RuntimeError(
+                f"around hook {name_of(hook)} neither awaited next() nor set context.result,"
+                f" in `{context.method}` of {context.service!r}"
+            )
+
+
+def _with_before_and_after(call: Call, before: list[Hook], after: list[Hook]) -> Call:
+    async def run(context: HookContext) -> None:
+        if before:
+            await _run_hooks("before", before, context)
+        await call(context)
+        if after:
+            await _run_hooks("after", after, context)
+
+    return run
+
+
+def _with_error(call: Call, hooks: list[Hook]) -> Call:
+    async def run(context: HookContext) -> None:
+        try:
+            await call(context)
+        except Exception as error:  # error hooks see every error, and decide
+            context.error, context.result, context.dispatch = error, UNSET, UNSET
+            await _run_hooks("error", hooks, context)
+            if context.result is UNSET:
+                if context.error is error:
+                    raise
+                if isinstance(context.error, BaseException):
+                    raise context.error from error
+                if context.error is not None:
+                    raise TypeError(
+                        f"an error hook for `{context.method}` of {context.service!r} set"
+                        f" context.error to {context.error!r}; set an exception, or None with a"
+                        " result"
+                    ) from error
+                context.result = None
+            context.error = None
+
+    return run
+
+
+async def _run_hooks(kind: str, hooks: Sequence[Hook], context: HookContext) -> None:
+    """Run hooks ``(context)`` in order, and await what they return."""
+    context.type = kind
+    try:
+        for hook in hooks:
+            result = hook(context)
+            while result is not None and hasattr(result, "__await__"):
+                result = await result
+            if result is not None:
+                check_returned(kind, hook, result, context)
+    finally:
+        context.type = "around"
+
+
+def _describe_around(names: Mapping[str, Any]) -> str:
+    context = names["context"]
+    service = getattr(context, "service", None)
+    what = f"{context.method} hook" if service is None else "around hook"
+    return f"{what} {name_of(names['hook'])} of {context.app if service is None else service!r}"
+
+
+describe_frames(enter, _describe_around)
+describe_frames(
+    _run_hooks,
+    lambda names: f"{names['kind']} hook {name_of(names['hook'])} of {names['context'].service!r}",
+)
