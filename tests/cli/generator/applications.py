@@ -8,9 +8,9 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from alula._cli import main
-from alula._cli.generator.names import LONGEST
+from alula._cli.generator.names import MAX_LENGTH
 
-LONG = f"a{'b' * (LONGEST - 2)}s"
+LONG = f"a{'b' * (MAX_LENGTH - 2)}s"
 """The longest name there is, of several."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from alula._cli.generator.fields import DEFAULT_FIELDS, example_of, fields_of
+from alula._cli.generator.fields import DEFAULT_FIELDS, example_record, parse_fields
 from alula._cli.terminal import UsageError
 
 
@@ -26,12 +26,12 @@ from alula._cli.terminal import UsageError
     ],
 )
 def test_a_field(text, declaration, example):
-    (field,) = fields_of(text, references=True)
+    (field,) = parse_fields(text, references=True)
     assert (field.declaration, field.example) == (declaration, example)
 
 
 def test_a_declaration_that_is_too_long_for_a_line():
-    (field,) = fields_of(f"a_{'b' * 22}:str?", references=False)
+    (field,) = parse_fields(f"a_{'b' * 22}:str?", references=False)
     lines = f"    {field.name}: {field.declaration}".splitlines()
     assert lines[1].startswith('        None, alias="a')
     assert lines[0].endswith("= Field(")
@@ -39,49 +39,49 @@ def test_a_declaration_that_is_too_long_for_a_line():
 
 
 def test_several():
-    found = fields_of("text:str, read:bool,due_date:int?", references=False)
+    found = parse_fields("text:str, read:bool,due_date:int?", references=False)
     assert [(each.name, each.wire_name, each.optional) for each in found] == [
         ("text", "text", False),
         ("read", "read", False),
         ("due_date", "dueDate", True),
     ]
-    assert [each.name for each in fields_of(DEFAULT_FIELDS, references=False)] == ["text"]
+    assert [each.name for each in parse_fields(DEFAULT_FIELDS, references=False)] == ["text"]
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "'' can not be the name of a field"),
-        ("a,,b", "'' can not be the name of a field"),
-        ("Text:str", "'Text' can not be the name"),
-        ("_id:str", "'_id' can not be the name"),
-        ("a" * 25, "can not be the name"),
-        ("class:str", "can not be called 'class'"),
-        ("schema:str", "can not be called 'schema'"),
-        ("model_x:str", "can not be called 'model_x'"),
-        ("created_at:int", "can not be called 'created_at'"),
+        ("", "'' cannot be the name of a field"),
+        ("a,,b", "'' cannot be the name of a field"),
+        ("Text:str", "'Text' cannot be the name"),
+        ("_id:str", "'_id' cannot be the name"),
+        ("a" * 25, "cannot be the name"),
+        ("class:str", "'class' cannot be the name of a field: the name is reserved"),
+        ("schema:str", "'schema' cannot be the name .* reserved"),
+        ("model_x:str", "'model_x' cannot be the name .* reserved"),
+        ("created_at:int", "'created_at' cannot be the name .* reserved"),
         ("a:text", "'text' of the field 'a' is not a type; use str, int, float, bool, id$"),
         ("a:str,b:int,a:int", "there are two fields 'a'"),
     ],
 )
 def test_what_can_not_be_a_field(text, reason):
     with pytest.raises(UsageError, match=reason):
-        fields_of(text, references=False)
+        parse_fields(text, references=False)
 
 
 @pytest.mark.parametrize(
     ("text", "declaration"), [("owner:id", "int"), ("owner:id?", "int | None = None")]
 )
 def test_in_memory_the_id_of_another_record_is_a_whole_number(text, declaration):
-    (field,) = fields_of(text, references=False)
+    (field,) = parse_fields(text, references=False)
     assert (field.declaration, field.example) == (declaration, "3")
 
 
-def test_an_example_of_a_record():
-    assert example_of(fields_of("text,count:int", references=False)) == (
+def test_an_example_record_a_record():
+    assert example_record(parse_fields("text,count:int", references=False)) == (
         '{"text": "Hello", "count": 3}'
     )
     long = ",".join(f"{letter * 20}:str" for letter in "abcd")
-    lines = example_of(fields_of(long, references=False)).splitlines()
+    lines = example_record(parse_fields(long, references=False)).splitlines()
     assert (lines[0], lines[-1]) == ("{", "}")
     assert lines[1] == f'    "{"a" * 20}": "Hello",'

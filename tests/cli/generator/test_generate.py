@@ -69,7 +69,7 @@ class TestServices:
         schema = application / "services" / "messages" / "schema.py"
         schema.write_text(mine := f"{schema.read_text()}\n# mine\n")
         before = files_of(application)
-        assert "services/messages/schema.py is there already" in generate(
+        assert "services/messages/schema.py exists already" in generate(
             "service", "messages", code=2
         )
         assert files_of(application) == before
@@ -90,18 +90,18 @@ class TestServices:
         assert services.read_text() == "def register(app):\n    pass\n"
         assert (application / "services/notes/schema.py").exists()
         assert (
-            "services/__init__.py is as it was: there is no function add_services at the top level."
-            " Add at the end of add_services:\n\nfrom services.notes.service import add_notes\n\n"
-            "app.configure(add_notes)\n"
+            "services/__init__.py was not changed: there is no function add_services at the top"
+            " level. Add at the end of add_services:\n\n"
+            "from services.notes.service import add_notes\n\napp.configure(add_notes)\n"
         ) in said
 
     @pytest.mark.parametrize(
         ("arguments", "reason"),
         [
-            (["Notes"], "'Notes' can not be the name of a service"),
-            (["../notes"], "can not be the name of a service"),
-            (["notes", "--path=../x"], "can not be a path"),
-            (["docs"], "the application itself answers at /docs"),
+            (["Notes"], "'Notes' cannot be the name of a service"),
+            (["../notes"], "cannot be the name of a service"),
+            (["notes", "--path=../x"], "cannot be a path"),
+            (["docs"], "the application itself uses /docs"),
             (["notes", "--fields=a:text"], "is not a type"),
         ],
     )
@@ -113,7 +113,7 @@ class TestServices:
     def test_outside_of_an_application(self, tmp_path, monkeypatch):
         said = alula(tmp_path, monkeypatch, "generate", "service", "notes", code=2).output
         assert "there is no application in" in said
-        assert "go to the folder that `alula new` has made" in said
+        assert "change to the folder that `alula new` has created" in said
 
 
 class TestHooks:
@@ -158,10 +158,10 @@ class TestHooks:
     @pytest.mark.parametrize(
         ("arguments", "reason"),
         [
-            (["print"], "means something in Python already"),
-            (["late", "--kind=behind"], "there are around, before, after, error"),
+            (["print"], "is a built-in name of Python"),
+            (["late", "--kind=behind"], "use around, before, after, error"),
             (["late", "--service=nowhere"], "there is no service 'nowhere'"),
-            (["late", "--service=../x"], "can not be the name of a service"),
+            (["late", "--service=../x"], "cannot be the name of a service"),
         ],
     )
     def test_bad_answers(self, generate, arguments, reason):
@@ -222,7 +222,7 @@ class TestAuthentication:
         (application / "compose.yaml").unlink()
         (application / ".env.example").unlink()
         said = generate("authentication", code=1)
-        assert "configuration.py is as it was: there is no class Settings" in said
+        assert "configuration.py was not changed: there is no class Settings" in said
         assert "authentication_secret: SecretStr = Field(min_length=32)" in said
         assert "compose.yaml" not in said
 

@@ -8,7 +8,7 @@ from alula._cli.generator import names
 from alula._cli.terminal import UsageError
 
 
-@pytest.mark.parametrize("name", ["chat", "chat-rooms", "chat_rooms", "a1", "x" * names.LONGEST])
+@pytest.mark.parametrize("name", ["chat", "chat-rooms", "chat_rooms", "a1", "x" * names.MAX_LENGTH])
 def test_good_names(name):
     assert names.check_application(name) == names.check_service(name) == name
 
@@ -16,10 +16,10 @@ def test_good_names(name):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        *[(name, "can not be the name") for name in ("", "Chat", "1a", "a b", "a--b", "-a", "a-")],
-        *[(name, "can not be the name") for name in ("../chat", "/chat", "a/b", ".", "a.b", "é")],
-        *[(name, "a word of Python") for name in ("class", "import", "match", "async")],
-        ("x" * (names.LONGEST + 1), "too long"),
+        *[(name, "cannot be the name") for name in ("", "Chat", "1a", "a b", "a--b", "-a", "a-")],
+        *[(name, "cannot be the name") for name in ("../chat", "/chat", "a/b", ".", "a.b", "é")],
+        *[(name, "a keyword of Python") for name in ("class", "import", "match", "async")],
+        ("x" * (names.MAX_LENGTH + 1), "too long"),
     ],
 )
 def test_bad_names(name, reason):
@@ -33,13 +33,13 @@ def test_bad_names(name, reason):
 
 def test_no_service_hides_the_function_that_adds_all():
     assert names.check_application("services") == "services"
-    with pytest.raises(UsageError, match="'services' is where all services are"):
+    with pytest.raises(UsageError, match="'services' is the folder of all services"):
         names.check_service("services")
 
 
 def test_functions_do_not_hide_those_of_python():
     assert names.check_function("a hook", "check-quota") == "check_quota"
-    with pytest.raises(UsageError, match="means something in Python already"):
+    with pytest.raises(UsageError, match="is a built-in name of Python"):
         names.check_function("a hook", "print")
 
 
@@ -55,10 +55,10 @@ def test_good_paths(path, found):
     ("path", "reason"),
     [
         *[
-            (path, "can not be a path")
+            (path, "cannot be a path")
             for path in ("", "a//b", "a/:b", "../a", "a/..", "a b", 'a"', "a\n")
         ],
-        *[(path, "the application itself answers at") for path in ("docs", "/health")],
+        *[(path, "the application itself uses") for path in ("docs", "/health")],
         ("a/" * 30 + "a", "too long"),
     ],
 )
@@ -85,7 +85,7 @@ def test_bad_paths(path, reason):
     ],
 )
 def test_one_of_several(several, one):
-    assert names.one_of(several) == one
+    assert names.singular(several) == one
 
 
 def test_cases():

@@ -17,8 +17,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from alula._cli import main
-from alula._cli.generator import making, questions
-from alula._cli.generator.new_application import versions_like
+from alula._cli.generator import new_application
+from alula._cli.generator.new_application import compatible_versions
 
 
 @pytest.fixture
@@ -95,14 +95,14 @@ class TestRefusals:
     def test_a_folder_with_something_in_it(self, new, tmp_path):
         (tmp_path / "shop").mkdir()
         (tmp_path / "shop" / "app.py").write_text("mine")
-        assert "is there already and not empty" in new("shop", code=2)
+        assert "exists already and is not empty" in new("shop", code=2)
         assert files_of(tmp_path / "shop") == {"app.py": "mine"}
         assert "overwrite  app.py" in new("shop", "--force")
         assert "make_app" in (tmp_path / "shop" / "app.py").read_text()
 
     def test_a_file_of_that_name(self, new, tmp_path):
         (tmp_path / "shop").touch()
-        assert "is there already" in new("shop", code=2)
+        assert "exists already" in new("shop", code=2)
 
     def test_an_empty_folder_is_taken(self, new, tmp_path):
         (tmp_path / "shop").mkdir()
@@ -111,11 +111,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "reason"),
         [
-            (["--database", "files"], "'files' is no database; there are memory and mongodb"),
-            (["--service", "Bad"], "'Bad' can not be the name of a service"),
-            (["--service", "docs"], "the application itself answers at /docs"),
-            (["--service", "users", "--authentication"], "'users' comes with --authentication"),
-            (["--service", "a", "--no-service"], "can not both be"),
+            (["--database", "files"], "'files' is not a database; use memory or mongodb"),
+            (["--service", "Bad"], "'Bad' cannot be the name of a service"),
+            (["--service", "docs"], "the application itself uses /docs"),
+            (["--service", "users", "--authentication"], "'users' is part of --authentication"),
+            (["--service", "a", "--no-service"], "cannot be used together"),
         ],
     )
     def test_bad_answers(self, new, tmp_path, options, reason):
@@ -133,7 +133,7 @@ class TestQuestions:
     @pytest.fixture
     def answer(self, monkeypatch, tmp_path):
         """Run `alula new` with somebody at the terminal who answers."""
-        monkeypatch.setattr(questions, "can_ask", lambda: True)
+        monkeypatch.setattr(new_application, "can_ask", lambda: True)
         monkeypatch.chdir(tmp_path)
 
         def run(*arguments, answers, code=0):
@@ -146,7 +146,7 @@ class TestQuestions:
     def test_all_of_them(self, answer, tmp_path):
         said = answer(answers="files\nmongo\ny\nnotes\n")
         assert "Where do services keep their records?" in said
-        assert "There are memory and mongodb." in said
+        assert "Enter memory or mongodb." in said
         files = files_of(tmp_path / "shop")
         assert {"database.py", ".env", "services/notes/schema.py"} <= files.keys()
 
@@ -162,9 +162,9 @@ class TestQuestions:
 
     def test_a_bad_service_is_asked_for_again(self, answer, tmp_path):
         said = answer(answers="\ny\nTasks!\ndocs\nusers\ntasks\n")
-        assert "'Tasks!' can not be the name of a service" in said
-        assert "the application itself answers at /docs; choose another path.\n" in said
-        assert "the service 'users' comes with --authentication" in said
+        assert "'Tasks!' cannot be the name of a service" in said
+        assert "the application itself uses /docs; choose another path.\n" in said
+        assert "the service 'users' is part of --authentication" in said
         assert "services/tasks/schema.py" in files_of(tmp_path / "shop")
 
     def test_what_an_option_says_is_not_asked(self, answer):
@@ -192,11 +192,11 @@ class TestQuestions:
         assert "?" not in answer("--yes", answers="")
 
     def test_nobody_is_asked_without_a_terminal(self):
-        assert not questions.can_ask()
+        assert not new_application.can_ask()
 
 
 def test_shells_complete_what_there_is_to_choose_from():
-    from alula._cli.generator.additions import KINDS
+    from alula._cli.generator.additions import HOOK_KINDS
     from alula._cli.generator.project import DATABASES
 
     database = next(
@@ -204,7 +204,7 @@ def test_shells_complete_what_there_is_to_choose_from():
     )
     hook = get_command(main).commands["generate"].commands["hook"]
     kind = next(each for each in hook.params if each.name == "kind")
-    for option, command, known in ((database, "new", DATABASES), (kind, "hook", KINDS)):
+    for option, command, known in ((database, "new", DATABASES), (kind, "hook", HOOK_KINDS)):
         found = option.shell_complete(Context(Command(command)), "")
         assert [each.value for each in found] == [*known]
 
@@ -214,7 +214,7 @@ def test_shells_complete_what_there_is_to_choose_from():
     [("0.1.0", ">=0.1,<0.2"), ("0.12.3", ">=0.12,<0.13"), ("2.3.4", ">=2.3,<3")],
 )
 def test_an_application_takes_what_it_was_made_with(version, requirement):
-    assert versions_like(version) == requirement
+    assert compatible_versions(version) == requirement
 
 
 def test_the_api_has_the_version_of_the_project(tmp_path, monkeypatch):
@@ -238,6 +238,6 @@ def test_the_api_has_the_version_of_the_project(tmp_path, monkeypatch):
 )  # fmt: skip
 def test_it_says_how_to_install_with_the_alula_that_is_here(new, monkeypatch, source, command):
     monkeypatch.setattr(
-        making, "distribution", lambda _: SimpleNamespace(read_text=lambda _: source)
+        new_application, "distribution", lambda _: SimpleNamespace(read_text=lambda _: source)
     )
-    assert f"\n  {command}    what it needs; in a virtual environment\n" in new("shop", "--yes")
+    assert f"\n  {command}    its dependencies, in a virtual environment\n" in new("shop", "--yes")

@@ -48,7 +48,7 @@ def test_nothing_is_overwritten_and_then_nothing_else_is_written(plan):
     (plan.folder / "b").write_text("mine")
     plan.create("a", "new")
     plan.create("b", "new")
-    with pytest.raises(UsageError, match=r"^b is there already; nothing was written\. --force"):
+    with pytest.raises(UsageError, match=r"^b exists already; nothing was written\. --force"):
         apply(plan)
     assert not (plan.folder / "a").exists()
     assert apply(plan, force=True) == [("create", "a"), ("overwrite", "b")]
@@ -83,7 +83,7 @@ def test_what_can_not_be_changed_is_left_to_the_user(plan):
     assert plan.todos == [
         Todo("a", "there is none", "at the end", "x = 1"),
         Todo("b", "there is no such file", "at the end", "y = 2"),
-        Todo("d", "it is no text in UTF-8", "at the end", "u = 4"),
+        Todo("d", "it is not UTF-8 text", "at the end", "u = 4"),
     ]
 
 
@@ -91,5 +91,5 @@ def test_what_can_not_be_changed_is_left_to_the_user(plan):
 def test_nothing_is_written_elsewhere(plan, tmp_path_factory, path):
     (plan.folder / "link").symlink_to(tmp_path_factory.mktemp("elsewhere"))
     plan.create(path, "new")
-    with pytest.raises(UsageError, match="leads out of"):
+    with pytest.raises(UsageError, match="is outside of"):
         apply(plan, force=True)

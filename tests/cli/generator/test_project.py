@@ -50,11 +50,11 @@ def test_its_own_modules(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[project]", "no pyproject.toml with a table"),
-        ("[tool]\nalula = 1", "no pyproject.toml with a table"),
-        ("[tool", "can not be read: "),
-        ("[tool.alula]\ndatabase = 'files'", "is 'files'; it may be memory or mongodb"),
-        ("[tool.alula]\nauthentication = 1", "is 1, not true or false"),
+        ("[project]", "has a pyproject.toml with a table"),
+        ("[tool]\nalula = 1", "has a pyproject.toml with a table"),
+        ("[tool", "cannot read "),
+        ("[tool.alula]\ndatabase = 'files'", "is 'files'; use memory or mongodb"),
+        ("[tool.alula]\nauthentication = 1", "is 1; use true or false"),
     ],
 )
 def test_what_is_no_application(tmp_path, text, reason):

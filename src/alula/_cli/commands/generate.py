@@ -1,9 +1,9 @@
-"""`alula new` and `alula generate`, as they are typed."""
+"""`alula generate`: adds services, hooks, middleware and authentication to an application."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,79 +11,98 @@ from alula._cli.terminal import reporting_errors
 
 __all__ = ["DryRun", "Force", "generate"]
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be written.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print which files would be written.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
-def _kinds() -> list[str]:
+def complete_hook_kind() -> list[str]:
+    """Return the kinds of hooks for shell completion, which must not import the templates."""
     return ["around", "before", "after", "error"]
 
 
+ServiceName = Annotated[str, typer.Argument(help="Its name, such as messages.")]
+ServicePath = Annotated[
+    str | None, typer.Option("--path", help="The path to register it at; its name if unset.")
+]
+Fields = Annotated[
+    str | None,
+    typer.Option(
+        "--fields",
+        metavar="NAME:TYPE,...",
+        help="The fields of its records. Types are str, int, float, bool, and id for the id of"
+        " another record; a question mark after the type makes the field optional. text:str if"
+        " unset.",
+    ),
+]
+HookName = Annotated[str, typer.Argument(help="Its name, such as check-quota.")]
+HookKind = Annotated[
+    str,
+    typer.Option(
+        "--kind",
+        metavar="around|before|after|error",
+        autocompletion=complete_hook_kind,
+        help="When it runs.",
+    ),
+]
+HookService = Annotated[
+    str | None, typer.Option("--service", help="The service to add it to; all services if unset.")
+]
+MiddlewareName = Annotated[str, typer.Argument(help="Its name, such as count-visits.")]
+
 generate = typer.Typer(
     name="generate",
-    help="Add to an application: services, hooks, middleware, users who sign in.",
+    help="Add to an application: services, hooks, middleware, authentication.",
     no_args_is_help=True,
 )
 
 
 @generate.command()
 def service(
-    name: Annotated[str, typer.Argument(help="Its name, such as messages.")],
-    path: Annotated[
-        str | None, typer.Option(help="Where it is reached; at its name unless given.")
-    ] = None,
-    fields: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME:TYPE,...",
-            help="Its records: types are str, int, float, bool and id, the id of another record; a"
-            " question mark behind the type lets the field be absent. Unless given, text:str.",
-        ),
-    ] = None,
+    name: ServiceName,
+    path: ServicePath = None,
+    fields: Fields = None,
     force: Force = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Add a service: schema, hooks, the service itself, and tests."""
-    _add("service", name, path=path, fields=fields, force=force, dry_run=dry_run)
+    """Add a service: its schema, its hooks, its registration and its tests."""
+    from alula._cli.generator import additions  # noqa: PLC0415  # imports the templates
+
+    with reporting_errors():
+        additions.add_service(
+            Path.cwd(), name, path=path, fields=fields, force=force, dry_run=dry_run
+        )
 
 
 @generate.command()
 def hook(
-    name: Annotated[str, typer.Argument(help="Its name, such as check-quota.")],
-    kind: Annotated[
-        str,
-        typer.Option(
-            metavar="around|before|after|error", autocompletion=_kinds, help="When it runs."
-        ),
-    ] = "around",
-    service: Annotated[
-        str | None, typer.Option(help="The service that it is for; all of them unless given.")
-    ] = None,
+    name: HookName,
+    kind: HookKind = "around",
+    service: HookService = None,
     force: Force = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Add a hook, around one service or around all of them."""
-    _add("hook", name, kind=kind, service=service, force=force, dry_run=dry_run)
+    """Add a hook to one service or to all of them."""
+    from alula._cli.generator import additions  # noqa: PLC0415  # imports the templates
+
+    with reporting_errors():
+        additions.add_hook(
+            Path.cwd(), name, kind=kind, service=service, force=force, dry_run=dry_run
+        )
 
 
 @generate.command()
-def middleware(
-    name: Annotated[str, typer.Argument(help="Its name, such as count-visits.")],
-    force: Force = False,
-    dry_run: DryRun = False,
-) -> None:
-    """Add middleware, which every request passes."""
-    _add("middleware", name, force=force, dry_run=dry_run)
+def middleware(name: MiddlewareName, force: Force = False, dry_run: DryRun = False) -> None:
+    """Add middleware, which runs around every request."""
+    from alula._cli.generator import additions  # noqa: PLC0415  # imports the templates
+
+    with reporting_errors():
+        additions.add_middleware(Path.cwd(), name, force=force, dry_run=dry_run)
 
 
 @generate.command()
 def authentication(force: Force = False, dry_run: DryRun = False) -> None:
     """Add users who register and sign in."""
-    _add("authentication", force=force, dry_run=dry_run)
-
-
-def _add(what: str, *arguments: str, **options: Any) -> None:
-    from alula._cli.generator import making  # noqa: PLC0415  # other commands need no templates
+    from alula._cli.generator import additions  # noqa: PLC0415  # imports the templates
 
     with reporting_errors():
-        getattr(making, f"add_{what}")(Path.cwd(), *arguments, **options)
+        additions.add_authentication(Path.cwd(), force=force, dry_run=dry_run)

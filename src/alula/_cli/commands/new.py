@@ -12,39 +12,52 @@ from alula._cli.terminal import reporting_errors
 __all__ = ["new"]
 
 
-def _databases() -> list[str]:
+def complete_database() -> list[str]:
+    """Return the databases for shell completion, which must not import the templates."""
     return ["memory", "mongodb"]
 
 
+Name = Annotated[str, typer.Argument(help="Its name, which is also the name of the new folder.")]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="memory|mongodb",
+        autocompletion=complete_database,
+        help="Where services keep their records.",
+    ),
+]
+Authentication = Annotated[
+    bool | None,
+    typer.Option("--authentication/--no-authentication", help="Whether users sign in."),
+]
+FirstService = Annotated[
+    str | None, typer.Option("--service", help="The name of the first service; messages if unset.")
+]
+NoService = Annotated[bool, typer.Option("--no-service", help="Create no service yet.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Ask no questions, use the defaults.")]
+
+
 def new(
-    name: Annotated[str, typer.Argument(help="Its name, which is that of the new folder.")],
-    database: Annotated[
-        str | None,
-        typer.Option(
-            metavar="memory|mongodb",
-            autocompletion=_databases,
-            help="Where services keep their records.",
-        ),
-    ] = None,
-    authentication: Annotated[
-        bool | None, typer.Option(help="Whether users register and sign in.")
-    ] = None,
-    service: Annotated[
-        str | None, typer.Option(help="The name of a first service; messages unless given.")
-    ] = None,
-    no_service: Annotated[bool, typer.Option("--no-service", help="No service yet.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, take defaults.")] = False,
+    name: Name,
+    database: DatabaseOption = None,
+    authentication: Authentication = None,
+    service: FirstService = None,
+    no_service: NoService = False,
+    yes: Yes = False,
     force: Force = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Make a new application: a folder with code, tests and settings, ready to run.
+    """Create an application: a folder with code, tests and settings, ready to run.
 
-    It asks for what no option says, if it can.
+    On a terminal, it asks for what no option says.
     """
-    from alula._cli.generator import making  # noqa: PLC0415  # other commands need no templates
+    from alula._cli.generator.new_application import (  # noqa: PLC0415  # imports the templates
+        create_application,
+    )
 
     with reporting_errors():
-        making.new(
+        create_application(
             name,
             database=database,
             authentication=authentication,

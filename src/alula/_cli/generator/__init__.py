@@ -1,1 +1,1 @@
-"""`alula new` and `alula generate`: applications, and what is added to them."""
+"""Writes applications, and what is added to them: `alula new` and `alula generate`."""

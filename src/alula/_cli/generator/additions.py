@@ -1,4 +1,4 @@
-"""What is added to an application: files of its own, and the lines that register them."""
+"""What `alula generate` adds to an application: new files, and the lines that register them."""
 
 from __future__ import annotations
 
@@ -7,145 +7,212 @@ import re
 import secrets
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
-from alula._cli.generator.fields import Field, example_of, fields_of
+from alula._cli.generator import names
+from alula._cli.generator.fields import DEFAULT_FIELDS, Field, example_record, parse_fields
 from alula._cli.generator.insertion import (
     add_after,
+    add_extra,
     add_field,
     add_import,
+    add_line,
     add_statement,
     add_whole_import,
+    append_lines,
+    replace_line,
 )
-from alula._cli.generator.lines import add_extra, add_line, append_lines, replace_line
-from alula._cli.generator.names import class_name, one_of
-from alula._cli.generator.plan import Plan
-from alula._cli.generator.project import Choices, Project
-from alula._cli.generator.templates import rendered
+from alula._cli.generator.plan import Plan, carry_out
+from alula._cli.generator.project import Choices, Project, find_project
+from alula._cli.terminal import UsageError, print_result
 
 __all__ = [
-    "KINDS",
+    "HOOK_KINDS",
+    "add_authentication",
+    "add_hook",
+    "add_middleware",
+    "add_service",
     "create_authentication",
     "create_service",
-    "plan_authentication",
-    "plan_hook",
-    "plan_middleware",
-    "plan_service",
 ]
 
-KINDS: Final = {
+HOOK_KINDS: Final = {
     "around": ("around", ""),
     "before": ("before", "context.data and context.params can be changed, or an error raised."),
     "after": ("after", "context.result can be changed."),
-    "error": ("after the failure of", "context.error says what went wrong, and can be replaced."),
+    "error": ("after the failure of", "context.error is the exception, and can be replaced."),
 }
-"""For each kind of hook when it runs, and what it can do."""
+"""When each kind of hook runs, and what it can do; both go into its template."""
 
 _SECRET: Final = "AUTHENTICATION_SECRET"  # noqa: S105  # the name of a variable
 _SERVICES: Final = ("services/__init__.py", "add_services")
+_AUTHENTICATION_ADDED: Final = """
+Users can register and sign in. Install what that needs: pip install '.[dev]'
+
+To require users to be signed in, add this hook to a service:
+
+  from alula.authentication import authenticate
+  app.service("...").hooks(around=[authenticate("jwt")])"""
 
 
-def plan_service(project: Project, name: str, path: str, fields: str) -> Plan:
-    """Return the plan of a further service.
+def add_service(
+    here: Path, name: str, *, path: str | None, fields: str | None, force: bool, dry_run: bool
+) -> None:
+    """Add a service to the application of a folder.
 
     Args:
-        project: The application.
-        name: What it is called.
-        path: Where it is reached.
-        fields: Those of its records, as `fields_of` takes them.
+        here: A folder of the application.
+        name: The name of the service.
+        path: The path to register it at, None for its name.
+        fields: The fields of its records as in `parse_fields`, None for `DEFAULT_FIELDS`.
+        force: Whether existing files may be overwritten.
+        dry_run: Whether only to print what would be written.
 
     Raises:
-        UsageError: A field can not be one.
+        UsageError: There is no application, a name is not valid, or a file would be overwritten.
+        typer.Exit: A change is left to the user.
     """
+    names.check_service(name)
+    path = names.check_path(name if path is None else path)
+    project = find_project(here)
     plan = Plan(project.folder)
-    found = fields_of(fields, references=project.choices.mongodb)
-    create_service(plan, name, path, found, project.choices)
+    parsed = parse_fields(fields or DEFAULT_FIELDS, references=project.choices.mongodb)
+    create_service(plan, name, path, parsed, project.choices)
     _register_service(plan, project, name.replace("-", "_"))
-    return plan
+    carry_out(plan, force=force, dry_run=dry_run)
 
 
-def plan_hook(project: Project, name: str, kind: str, service: str | None) -> Plan:
-    """Return the plan of a hook, for one service or for all.
+def add_hook(
+    here: Path, name: str, *, kind: str, service: str | None, force: bool, dry_run: bool
+) -> None:
+    """Add a hook to the application of a folder.
 
     Args:
-        project: The application.
-        name: Of the function.
-        kind: One of `KINDS`.
-        service: The name of a service, None for all of them.
+        here: A folder of the application.
+        name: The name of the hook.
+        kind: One of `HOOK_KINDS`.
+        service: The name of the service to register it for, None for all services.
+        force: As in `add_service`.
+        dry_run: As in `add_service`.
+
+    Raises:
+        UsageError: As in `add_service`, or there is no such service or kind of hook.
+        typer.Exit: A change is left to the user.
     """
+    function = names.check_function("a hook", name)
+    if kind not in HOOK_KINDS:
+        raise UsageError(f"{kind!r} is not a kind of hook; use {', '.join(HOOK_KINDS)}")
+    project = find_project(here)
     plan = Plan(project.folder)
-    when, hint = KINDS[kind]
-    values = {"hook": name, "kind": kind, "when": when, "hint": hint}
-    for path, text in rendered("hook", values, {"HOOK": name}):
-        plan.create(path, text)
-    place, on = ("hooks/__init__.py", "add_hooks"), "app"
+    when, hint = HOOK_KINDS[kind]
+    values = {"hook": function, "kind": kind, "when": when, "hint": hint}
+    plan.create_from_templates("hook", values, {"HOOK": function})
+    place, target = ("hooks/__init__.py", "add_hooks"), "app"
     if service is not None:
-        module = service.replace("-", "_")
+        module = names.check_service(service).replace("-", "_")
+        folder = project.folder / "services" / module
+        if not folder.is_dir():
+            raise UsageError(f"there is no service {service!r}: no folder {folder}")
         place = (f"services/{module}/service.py", f"add_{module}")
-        on = f'app.service("{_path_of(project, place[0]) or service}")'
-    _register(plan, project, place, f"hooks.{name}", name, f"{on}.hooks({kind}=[{name}])")
-    return plan
+        target = f'app.service("{_registered_path(project.folder / place[0]) or service}")'
+    statement = f"{target}.hooks({kind}=[{function}])"
+    _register(plan, project, place, f"hooks.{function}", function, statement)
+    carry_out(plan, force=force, dry_run=dry_run)
 
 
-def plan_middleware(project: Project, name: str) -> Plan:
-    """Return the plan of middleware."""
+def add_middleware(here: Path, name: str, *, force: bool, dry_run: bool) -> None:
+    """Add middleware to the application of a folder.
+
+    Args:
+        here: A folder of the application.
+        name: The name of the middleware.
+        force: As in `add_service`.
+        dry_run: As in `add_service`.
+
+    Raises:
+        UsageError: As in `add_service`.
+        typer.Exit: A change is left to the user.
+    """
+    function = names.check_function("middleware", name)
+    project = find_project(here)
     plan = Plan(project.folder)
-    for path, text in rendered("middleware", {"middleware": name}, {"MIDDLEWARE": name}):
-        plan.create(path, text)
+    plan.create_from_templates("middleware", {"middleware": function}, {"MIDDLEWARE": function})
     place = ("middleware/__init__.py", "add_middleware")
-    _register(plan, project, place, f"middleware.{name}", name, f"app.use({name})")
-    return plan
+    _register(plan, project, place, f"middleware.{function}", function, f"app.use({function})")
+    carry_out(plan, force=force, dry_run=dry_run)
 
 
-def plan_authentication(project: Project) -> Plan:
-    """Return the plan of users who sign in."""
+def add_authentication(here: Path, *, force: bool, dry_run: bool) -> None:
+    """Add users who sign in to the application of a folder.
+
+    Args:
+        here: A folder of the application.
+        force: As in `add_service`.
+        dry_run: As in `add_service`.
+
+    Raises:
+        UsageError: As in `add_service`.
+        typer.Exit: A change is left to the user.
+    """
+    project = find_project(here)
     plan = Plan(project.folder)
     create_authentication(plan, project.name, project.choices)
     for module in ("users", "authentication"):
         _register_service(plan, project, module)
-    _add_secret_setting(plan)
+    field = "authentication_secret: SecretStr = Field(min_length=32)"
+    plan.change(
+        "configuration.py",
+        lambda code: add_field(
+            add_import(add_import(code, "pydantic", "Field"), "pydantic", "SecretStr"),
+            "Settings",
+            field,
+        ),
+        where="in the class Settings",
+        code=f"from pydantic import Field, SecretStr\n\n{field}",
+    )
     _add_secret_variable(plan, f"{project.choices.prefix}{_SECRET}")
-    chosen = "authentication = true"
+    choice = "authentication = true"
     old = re.compile(r"authentication\s*=\s*(?:true|false)\b")
     plan.change(
         "pyproject.toml",
-        partial(replace_line, line=old, new=chosen),
+        partial(replace_line, line=old, new=choice),
         where="[tool.alula]",
-        code=chosen,
+        code=choice,
     )
     plan.change(
         "pyproject.toml", partial(add_extra, extra="auth"), where="dependencies", code="alula[auth]"
     )
-    return plan
+    carry_out(plan, force=force, dry_run=dry_run)
+    print_result(_AUTHENTICATION_ADDED)
 
 
 def create_service(
     plan: Plan, name: str, path: str, fields: Sequence[Field], choices: Choices
 ) -> None:
     """Add the files of a service to a plan."""
-    record = one_of(name)
+    record = names.singular(name)
     words = record.replace("_", " ")
+    module = name.replace("-", "_")
     values = {
         **choices.values(),
         "service": name,
-        "module": name.replace("-", "_"),
+        "module": module,
         "path": path,
         "record": record,
         "words": words,
         "article": "an" if words[0] in "aeio" else "a",
-        "model": class_name(record),
+        "model": names.class_name(record),
         "fields": fields,
-        "references": any(field.kind == "Reference" for field in fields),
-        "example": example_of(fields),
+        "references": any(field.type_name == "Reference" for field in fields),
+        "example": example_record(fields),
     }
-    for target, text in rendered("service", values, {"SERVICE": values["module"]}):
-        plan.create(target, text)
+    plan.create_from_templates("service", values, {"SERVICE": module})
 
 
 def create_authentication(plan: Plan, name: str, choices: Choices) -> None:
     """Add the files of the services `users` and `authentication` to a plan."""
-    for target, text in rendered("authentication", {**choices.values(), "name": name}, {}):
-        plan.create(target, text)
+    plan.create_from_templates("authentication", {**choices.values(), "name": name})
 
 
 def _register_service(plan: Plan, project: Project, module: str) -> None:
@@ -157,55 +224,48 @@ def _register_service(plan: Plan, project: Project, module: str) -> None:
 def _register(
     plan: Plan, project: Project, place: tuple[str, str], source: str, name: str, statement: str
 ) -> None:
-    """Have a function imported, and a statement put at the end of another function."""
+    """Add a change that imports a function and puts a statement at the end of another function.
+
+    Args:
+        plan: Gets the change.
+        project: The application.
+        place: The path of a file, and a function in it.
+        source: The module to import from.
+        name: The function to import.
+        statement: The statement that registers it.
+    """
     path, function = place
-
-    def edit(code: str) -> str:
-        code = add_statement(code, function, statement)
-        return add_import(
-            code,
-            source,
-            name,
-            project.own_modules() | {place[0].partition("/")[0], source.partition(".")[0]},
-        )
-
-    code = f"from {source} import {name}\n\n{statement}"
-    plan.change(path, edit, where=f"at the end of {function}", code=code)
-
-
-def _add_secret_setting(plan: Plan) -> None:
-    field = "authentication_secret: SecretStr = Field(min_length=32)"
-
-    def edit(code: str) -> str:
-        for name in ("Field", "SecretStr"):
-            code = add_import(code, "pydantic", name)
-        return add_field(code, "Settings", field)
-
-    code = f"from pydantic import Field, SecretStr\n\n{field}"
-    plan.change("configuration.py", edit, where="in the class Settings", code=code)
+    # A folder that only this plan creates is not among the modules of the project yet.
+    own = project.own_modules() | {path.partition("/")[0], source.partition(".")[0]}
+    plan.change(
+        path,
+        lambda code: add_import(add_statement(code, function, statement), source, name, own),
+        where=f"at the end of {function}",
+        code=f"from {source} import {name}\n\n{statement}",
+    )
 
 
 def _add_secret_variable(plan: Plan, variable: str) -> None:
-    """Have the secret where it is read: in development, in tests, in a container."""
+    """Set the secret in development, in tests and in the container."""
     plan.change(
         ".env.example",
-        partial(append_lines, lines=["# The key of the access tokens", f"{variable}="]),
+        partial(append_lines, lines=["# The key that signs access tokens", f"{variable}="]),
         where="at the end",
         code=f"{variable}=",
         optional=True,
     )
-    own = f"{variable}={secrets.token_urlsafe(48)}"
+    line = f"{variable}={secrets.token_urlsafe(48)}"
     if (plan.folder / ".env").exists():
-        add = partial(append_lines, lines=[own], unless=f"{variable}=")
-        plan.change(".env", add, where="at the end", code=own)
+        append = partial(append_lines, lines=[line], unless=f"{variable}=")
+        plan.change(".env", append, where="at the end", code=line)
     else:
-        plan.create(".env", f"{own}\n", private=True)
+        plan.create(".env", f"{line}\n", private=True)
     anchor = 'os.environ["ALULA_ENV"] = "test"'
     statement = f'os.environ["{variable}"] = secrets.token_urlsafe(48)'
     plan.change(
         "conftest.py",
         lambda code: add_whole_import(add_after(code, anchor, statement), "secrets"),
-        where=f"behind {anchor}",
+        where=f"after {anchor}",
         code=f"import secrets\n\n{statement}",
     )
     line = f"{variable}: ${{{variable}:?set it in .env, see .env.example}}"
@@ -218,10 +278,10 @@ def _add_secret_variable(plan: Plan, variable: str) -> None:
     )
 
 
-def _path_of(project: Project, file: str) -> str | None:
-    """Return the path at which the code of a service registers it."""
+def _registered_path(file: Path) -> str | None:
+    """Return the path at which the code of a service registers it, None if it cannot be found."""
     try:
-        tree = ast.parse((project.folder / file).read_text(encoding="utf-8"))
+        tree = ast.parse(file.read_text(encoding="utf-8"))
     except (OSError, SyntaxError):
         return None
     for node in ast.walk(tree):

@@ -1,124 +1,140 @@
-"""Adds to Python code that somebody else has written, where its syntax tree says it belongs.
+"""Inserts code and lines into files that the user may have changed.
 
-Everything else stays as it is, to the last comment. What is there already is not added again.
+Python code is edited where its syntax tree says, other files line by line. Everything else stays
+as it is, comments included. What is already there is not added again.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 __all__ = [
     "NoPlaceError",
     "add_after",
+    "add_extra",
     "add_field",
     "add_import",
+    "add_line",
     "add_statement",
     "add_whole_import",
+    "append_lines",
+    "replace_line",
 ]
 
-_WIDTH: Final = 100
+_LINE_LENGTH: Final = 100
 
 
 class NoPlaceError(Exception):
-    """The code has no place for what is to be added; the text says what was looked for."""
+    """The file has no place for what is to be added; the message says what is missing."""
+
+
+# -- Python code -----------------------------------------------------------------------------------
 
 
 def add_import(code: str, module: str, name: str, own: Collection[str] = ()) -> str:
-    """Return code with ``from module import name``.
+    """Return code with ``from module import name``, in the order that linters ask for.
 
     Args:
         code: The code of a module.
-        module: What is imported from.
-        name: What is imported.
-        own: The modules of the application, whose imports come last.
+        module: The module to import from.
+        name: The name to import.
+        own: The top-level modules of the application, whose imports come last.
 
     Raises:
-        NoPlaceError: The code can not be read.
+        NoPlaceError: The code has a syntax error.
     """
-    imports = [each for each in _parse(code).body if isinstance(each, ast.Import | ast.ImportFrom)]
-    same = [each for each in imports if isinstance(each, ast.ImportFrom) and each.module == module]
-    names = {alias.name for each in same for alias in each.names if alias.asname is None}
-    if name in names:
+    imports = [node for node in _parse(code).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    same = [node for node in imports if isinstance(node, ast.ImportFrom) and node.module == module]
+    if any(alias.name == name and not alias.asname for node in same for alias in node.names):
         return code
-    for each in same:
-        if not each.level and "#" not in "".join(_lines(code)[each.lineno - 1 : each.end_lineno]):
-            written = [ast.unparse(alias) for alias in each.names]
-            return _replace(code, each, _import(module, [*written, name]))
-    new = _import(module, [name])
-    ours = [each for each in imports if _root(_module(each)) in own and _root(module) in own]
-    for later in ours:
+    for node in same:
+        # Unparsing an import drops its comments, so a commented one is left alone.
+        if not node.level and "#" not in "".join(_lines(code)[node.lineno - 1 : node.end_lineno]):
+            names = [ast.unparse(alias) for alias in node.names]
+            return _replace(code, node, _import_lines(module, [*names, name]))
+    lines = _import_lines(module, [name])
+    own_imports = [node for node in imports if _root(_module(node)) in own and _root(module) in own]
+    for later in own_imports:
         if _module(later) > module:
-            return _insert(code, later.lineno - 1, new)
-    if ours:
-        return _insert(code, _end(ours[-1]), new)
+            return _insert(code, later.lineno - 1, lines)
+    if own_imports:
+        return _insert(code, _end(own_imports[-1]), lines)
     if imports:
-        return _insert(code, _end(imports[-1]), ["", *new])
-    return _insert(code, _after_docstring(code), ["", *new])
+        return _insert(code, _end(imports[-1]), ["", *lines])
+    return _insert(code, _docstring_end(code), ["", *lines])
 
 
 def add_whole_import(code: str, module: str) -> str:
     """Return code with ``import module``, for a module of the standard library.
 
     Raises:
-        NoPlaceError: The code can not be read.
+        NoPlaceError: The code has a syntax error.
     """
-    body = _parse(code).body
-    found = [each for each in body if isinstance(each, ast.Import | ast.ImportFrom)]
-    whole = [each for each in found if isinstance(each, ast.Import)]
-    if any(alias.name == module and not alias.asname for each in whole for alias in each.names):
+    imports = [node for node in _parse(code).body if isinstance(node, ast.Import)]
+    if any(alias.name == module and not alias.asname for node in imports for alias in node.names):
         return code
-    new = f"import {module}"
-    own = [each for each in whole if _root(_module(each)) in sys.stdlib_module_names]
-    for later in own:
-        if _module(later) > module:
-            return _insert(code, later.lineno - 1, [new])
-    if own:
-        return _insert(code, _end(own[-1]), [new])
-    return _insert(code, _after_docstring(code), ["", new])
+    line = f"import {module}"
+    standard = [node for node in imports if _root(_module(node)) in sys.stdlib_module_names]
+    for node in standard:
+        if _module(node) > module:
+            return _insert(code, node.lineno - 1, [line])
+    if standard:
+        return _insert(code, _end(standard[-1]), [line])
+    return _insert(code, _docstring_end(code), ["", line])
 
 
 def add_statement(code: str, function: str, statement: str) -> str:
-    """Return code with a statement at the end of a function.
+    """Return code with a statement at the end of a top-level function, before its last return.
 
     Raises:
-        NoPlaceError: There is no such function at the top of the module, or all of it stands on
-            one line.
+        NoPlaceError: There is no such function, or it is written on one line.
     """
-    for each in _parse(code).body:
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == function:
-            return _append(code, each, statement)
+    for node in _parse(code).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function:
+            new = ast.unparse(ast.parse(statement))
+            statements = (inner for inner in ast.walk(node) if isinstance(inner, ast.stmt))
+            if any(ast.unparse(inner) == new for inner in statements):
+                return code
+            if node.body[0].lineno == node.lineno:
+                raise NoPlaceError(f"all of the function {function} is on one line")
+            indent = _indent(code, node.body[0])
+            lines = [f"{indent}{line}" if line else "" for line in statement.splitlines()]
+            last = node.body[-1]
+            at = last.lineno - 1 if isinstance(last, ast.Return) else _end(last)
+            return _insert(code, at, lines)
     raise NoPlaceError(f"there is no function {function} at the top level")
 
 
 def add_after(code: str, anchor: str, statement: str) -> str:
-    """Return code with a statement behind another at the top of the module.
+    """Return code with a top-level statement after another one.
 
     Raises:
-        NoPlaceError: The other one is not there.
+        NoPlaceError: The other statement is not there.
     """
-    wanted, new = (ast.unparse(ast.parse(each)) for each in (anchor, statement))
+    wanted, new = (ast.unparse(ast.parse(text)) for text in (anchor, statement))
     body = _parse(code).body
-    if any(ast.unparse(each) == new for each in body):
+    if any(ast.unparse(node) == new for node in body):
         return code
-    for each in body:
-        if ast.unparse(each) == wanted:
-            return _insert(code, _end(each), [statement])
+    for node in body:
+        if ast.unparse(node) == wanted:
+            return _insert(code, _end(node), [statement])
     raise NoPlaceError(f"there is no {anchor}")
 
 
 def add_field(code: str, owner: str, field: str) -> str:
-    """Return code with an annotated field behind the last one of a class.
+    """Return code with an annotated field after the last one of a top-level class.
 
     Raises:
-        NoPlaceError: There is no such class at the top of the module, or it has no such field.
+        NoPlaceError: There is no such class, or it has no annotated field.
     """
     name = field.partition(":")[0]
-    for each in _parse(code).body:
-        if isinstance(each, ast.ClassDef) and each.name == owner:
-            fields = [line for line in each.body if isinstance(line, ast.AnnAssign)]
+    for node in _parse(code).body:
+        if isinstance(node, ast.ClassDef) and node.name == owner:
+            fields = [line for line in node.body if isinstance(line, ast.AnnAssign)]
             if any(isinstance(line.target, ast.Name) and line.target.id == name for line in fields):
                 return code
             if fields:
@@ -127,16 +143,69 @@ def add_field(code: str, owner: str, field: str) -> str:
     raise NoPlaceError(f"there is no class {owner} at the top level")
 
 
-def _append(code: str, function: ast.FunctionDef | ast.AsyncFunctionDef, statement: str) -> str:
-    new = ast.unparse(ast.parse(statement))
-    if any(ast.unparse(each) == new for each in ast.walk(function) if isinstance(each, ast.stmt)):
-        return code
-    last = function.body[-1]
-    if function.body[0].lineno == function.lineno:
-        raise NoPlaceError(f"all of the function {function.name} is on one line")
-    indent = _indent(code, function.body[0])
-    lines = [f"{indent}{line}" if line else "" for line in statement.splitlines()]
-    return _insert(code, last.lineno - 1 if isinstance(last, ast.Return) else _end(last), lines)
+# -- other text ------------------------------------------------------------------------------------
+
+
+def append_lines(text: str, *, lines: Sequence[str], unless: str = "") -> str:
+    """Return text with lines at its end, unless a line starts with ``unless`` or the last of them.
+
+    Args:
+        text: The content of a file.
+        lines: The lines to add.
+        unless: The start of a line, the last of ``lines`` if it is empty.
+    """
+    if any(line.startswith(unless or lines[-1]) for line in text.splitlines()):
+        return text
+    if text:
+        text = f"{text}{'' if text.endswith(chr(10)) else chr(10)}\n"
+    return "\n".join([f"{text}{lines[0]}", *lines[1:], ""])
+
+
+def add_line(text: str, *, behind: re.Pattern[str], new: str) -> str:
+    """Return text with a line after another one, indented like it.
+
+    Raises:
+        NoPlaceError: No line matches ``behind``.
+    """
+    lines = text.splitlines()
+    if any(line.strip() == new for line in lines):
+        return text
+    for number, line in enumerate(lines):
+        if behind.fullmatch(line.strip()):
+            indent = line[: len(line) - len(line.lstrip())]
+            return "\n".join([*lines[: number + 1], f"{indent}{new}", *lines[number + 1 :], ""])
+    raise NoPlaceError(f"no line is {behind.pattern!r}")
+
+
+def replace_line(text: str, *, line: re.Pattern[str], new: str) -> str:
+    """Return text with the first line that matches replaced.
+
+    Raises:
+        NoPlaceError: No line matches.
+    """
+    lines = text.splitlines()
+    for number, old in enumerate(lines):
+        if line.fullmatch(old.strip()):
+            return "\n".join([*lines[:number], new, *lines[number + 1 :], ""])
+    raise NoPlaceError(f"no line is {line.pattern!r}")
+
+
+def add_extra(text: str, *, extra: str) -> str:
+    """Return a ``pyproject.toml`` whose first requirement of Alula has a further extra.
+
+    Raises:
+        NoPlaceError: It does not require Alula.
+    """
+    match = re.search(r"""(?<=["'])alula(?:\[([^\]]*)\])?(?=[^\w-])""", text)
+    if match is None:
+        raise NoPlaceError("it does not require alula")
+    extras = [name.strip() for name in (match[1] or "").split(",") if name.strip()]
+    if extra in extras or "all" in extras:
+        return text
+    return f"{text[: match.start()]}alula[{','.join([*extras, extra])}]{text[match.end() :]}"
+
+
+# -- syntax trees and lines ------------------------------------------------------------------------
 
 
 def _parse(code: str) -> ast.Module:
@@ -147,14 +216,14 @@ def _parse(code: str) -> ast.Module:
 
 
 def _lines(code: str) -> list[str]:
-    """Return the lines with their ends; only the ends that Python knows count."""
+    # Not `splitlines`: it also splits at form feeds, which are not line ends for `ast`.
     return code.replace("\r\n", "\n").split("\n")
 
 
-def _insert(code: str, at: int, new: list[str], skipped: int = 0) -> str:
-    """Return code with further lines, in place of as many as are skipped."""
+def _insert(code: str, at: int, new: list[str], replaced: int = 0) -> str:
+    """Return code with further lines, in place of a number of lines."""
     lines = _lines(code)
-    lines[at : at + skipped] = new
+    lines[at : at + replaced] = new
     return ("\r\n" if "\r\n" in code else "\n").join(lines)
 
 
@@ -171,7 +240,7 @@ def _end(node: ast.stmt) -> int:
     return node.end_lineno or node.lineno
 
 
-def _after_docstring(code: str) -> int:
+def _docstring_end(code: str) -> int:
     body = _parse(code).body
     if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
         return _end(body[0])
@@ -179,19 +248,17 @@ def _after_docstring(code: str) -> int:
 
 
 def _module(node: ast.Import | ast.ImportFrom) -> str:
-    if isinstance(node, ast.ImportFrom):
-        return node.module or ""
-    return node.names[0].name
+    return (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
 
 
 def _root(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _import(module: str, names: list[str]) -> list[str]:
-    """Return the lines of an import, with its names in the order of linters."""
+def _import_lines(module: str, names: list[str]) -> list[str]:
+    """Return the lines of an import, with its names in the order of isort."""
     names = sorted(set(names), key=lambda name: (not name.isupper(), name[0].islower(), name))
     line = f"from {module} import {', '.join(names)}"
-    if len(line) <= _WIDTH:
+    if len(line) <= _LINE_LENGTH:
         return [line]
     return [f"from {module} import (", *(f"    {name}," for name in names), ")"]

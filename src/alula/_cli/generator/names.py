@@ -1,4 +1,4 @@
-"""Names that become folders, modules, functions and paths; a bad one is refused with its reason."""
+"""Checks the names of applications, services, functions and paths, and derives further names."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Final
 from alula._cli.terminal import UsageError
 
 __all__ = [
-    "LONGEST",
+    "MAX_LENGTH",
     "camel_case",
     "check_application",
     "check_function",
     "check_path",
     "check_service",
     "class_name",
-    "one_of",
+    "singular",
 ]
 
-LONGEST: Final = 24
-"""More characters would not fit into the lines of the templates."""
+MAX_LENGTH: Final = 24
+"""Longer names would break lines of the templates at more than 100 characters."""
 
 _WORDS: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
-_SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]*")
-_TAKEN_PATHS: Final = frozenset({"docs", "health", "openapi.json"})
-_TAKEN_CLASSES: Final = frozenset(
+_PATH_SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]*")
+_RESERVED_PATHS: Final = frozenset({"docs", "health", "openapi.json"})
+_IMPORTED_CLASSES: Final = frozenset(  # by the templates
     {"Any", "BaseModel", "ConfigDict", "ExpressApplication", "Field", "MemoryService", "Reference"}
 )
-_PLURALS: Final = (
+_PLURAL_ENDINGS: Final = (
     (re.compile(r"(?<=..)ies$"), "y"),
     (re.compile(r"(?<=s|x)es$"), ""),
     (re.compile(r"(?<=ch|sh)es$"), ""),
@@ -38,10 +38,10 @@ _PLURALS: Final = (
 
 
 def check_application(name: str) -> str:
-    """Return the name of an application, which is that of its folder.
+    """Return the name of an application, which is also the name of its folder.
 
     Raises:
-        UsageError: It can not be one.
+        UsageError: The name is not valid.
     """
     return _check("an application", name)
 
@@ -50,74 +50,79 @@ def check_service(name: str) -> str:
     """Return the name of a service.
 
     Raises:
-        UsageError: It can not be one.
+        UsageError: The name is not valid.
     """
-    if name == "services":  # the function that adds it would hide the one that adds them all
-        raise UsageError("'services' is where all services are; choose another name")
+    # Its function `add_services` would replace the one that adds all services.
+    if name == "services":
+        raise UsageError("'services' is the folder of all services; choose another name")
     return _check("a service", name)
 
 
 def check_function(what: str, name: str) -> str:
-    """Return the name of a hook or of middleware as that of a function.
+    """Return the name of a hook or of middleware as the name of its function.
+
+    Args:
+        what: What has the name, for the message.
+        name: The name, with dashes or underscores.
 
     Raises:
-        UsageError: It can not be one.
+        UsageError: The name is not valid.
     """
-    found = _check(what, name).replace("-", "_")
-    if found in dir(builtins):
-        raise UsageError(f"{name!r} means something in Python already; choose another name")
-    return found
+    function = _check(what, name).replace("-", "_")
+    if function in dir(builtins):
+        raise UsageError(f"{name!r} is a built-in name of Python; choose another name")
+    return function
 
 
 def check_path(path: str) -> str:
     """Return the path of a service, without slashes at its ends.
 
     Raises:
-        UsageError: It can not be one, or the application answers there itself.
+        UsageError: The path is not valid, or the application itself uses it.
     """
     path = path.strip("/")
     for segment in path.split("/"):
-        if not _SEGMENT.fullmatch(segment):
+        if not _PATH_SEGMENT.fullmatch(segment):
             raise UsageError(
-                f"{path!r} can not be a path, because of {segment!r}: write names with slashes"
+                f"{path!r} cannot be a path, because of {segment!r}: write names with slashes"
                 " between them, such as api/v1/messages; add placeholders to the code by hand"
             )
-    if path in _TAKEN_PATHS:
-        raise UsageError(f"the application itself answers at /{path}; choose another path")
-    if len(path) > 2 * LONGEST:
-        raise UsageError(f"{path!r} is too long for a path: {2 * LONGEST} characters at most")
+    if path in _RESERVED_PATHS:
+        raise UsageError(f"the application itself uses /{path}; choose another path")
+    if len(path) > 2 * MAX_LENGTH:
+        raise UsageError(f"{path!r} is too long for a path: the limit is {2 * MAX_LENGTH}")
     return path
 
 
-def one_of(name: str) -> str:
-    """Return what one record is called, in snake case: ``chat_room`` for ``chat-rooms``."""
+def singular(name: str) -> str:
+    """Return the name of one record in snake case: ``chat_room`` for ``chat-rooms``."""
     name = name.replace("-", "_")
-    for ending, instead in _PLURALS:
+    for ending, replacement in _PLURAL_ENDINGS:
         if ending.search(name):
-            return ending.sub(instead, name)
+            return ending.sub(replacement, name)
     return name
 
 
 def class_name(name: str) -> str:
     """Return the name of a class: ``ChatRoom`` for ``chat_room``."""
-    found = "".join(word.capitalize() for word in re.split("[-_]", name))
-    return f"{found}Record" if found in _TAKEN_CLASSES else found
+    joined = "".join(word.capitalize() for word in re.split("[-_]", name))
+    return f"{joined}Record" if joined in _IMPORTED_CLASSES else joined
 
 
 def camel_case(name: str) -> str:
     """Return a name as JavaScript writes it: ``dueDate`` for ``due_date``."""
-    first, *more = name.split("_")
-    return first + "".join(map(str.capitalize, more))
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def _check(what: str, name: str) -> str:
     if not _WORDS.fullmatch(name):
         raise UsageError(
-            f"{name!r} can not be the name of {what}: begin with a small letter, and go on with"
-            " small letters and digits, with single dashes or underscores between words"
+            f"{name!r} cannot be the name of {what}: use lower-case letters and digits, start with"
+            " a letter, and put single dashes or underscores between words"
         )
     if keyword.iskeyword(name) or keyword.issoftkeyword(name):
-        raise UsageError(f"{name!r} is a word of Python itself; choose another name")
-    if len(name) > LONGEST:
-        raise UsageError(f"{name!r} is too long for a name: {LONGEST} characters at most")
+        raise UsageError(f"{name!r} is a keyword of Python; choose another name")
+    if len(name) > MAX_LENGTH:
+        raise UsageError(f"{name!r} is too long for a name: the limit is {MAX_LENGTH} characters")
     return name

@@ -1,67 +1,194 @@
-"""The files of a new application."""
+"""Creates an application: asks what no option says, and writes its files."""
 
 from __future__ import annotations
 
+import json
 import secrets
-from importlib.metadata import version
+import sys
+from collections.abc import Callable
+from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Final
 
+import typer
+
 from alula._cli.generator.additions import create_authentication, create_service
-from alula._cli.generator.fields import DEFAULT_FIELDS, fields_of
-from alula._cli.generator.plan import Plan
-from alula._cli.generator.project import Choices
-from alula._cli.generator.templates import rendered
+from alula._cli.generator.fields import DEFAULT_FIELDS, parse_fields
+from alula._cli.generator.names import check_application, check_path, check_service
+from alula._cli.generator.plan import Plan, carry_out
+from alula._cli.generator.project import DATABASES, Choices, Database
+from alula._cli.terminal import UsageError, print_result
 
-__all__ = ["plan_application"]
+__all__ = ["can_ask", "compatible_versions", "create_application"]
 
+_DEFAULT_SERVICE: Final = "messages"
 _EXTRAS: Final = ("server", "schema", "cli")
+_NEXT_STEPS: Final = """
+Next steps:
+
+  cd {name}
+  {install}    its dependencies, in a virtual environment
+  pytest    its tests
+  alula dev    run it, with a restart when a file changes
+
+README.md says where everything is."""
 
 
-def plan_application(folder: Path, name: str, choices: Choices, service: str | None) -> Plan:
-    """Return the plan of a new application.
+def create_application(
+    name: str,
+    *,
+    database: str | None,
+    authentication: bool | None,
+    service: str | None,
+    no_service: bool,
+    ask: bool,
+    force: bool,
+    dry_run: bool,
+) -> None:
+    """Create an application in a folder of its name.
 
     Args:
-        folder: Where it goes.
-        name: What it is called.
-        choices: What it has.
-        service: The name of its first service, None for no service.
+        name: Its name.
+        database: Where services keep their records; None to ask, or for the default.
+        authentication: Whether users sign in; None as for ``database``.
+        service: The name of the first service; None as for ``database``.
+        no_service: Whether to create no service.
+        ask: Whether questions may be asked, if there is a terminal.
+        force: Whether existing files may be overwritten.
+        dry_run: Whether only to print what would be written.
+
+    Raises:
+        UsageError: A name is not valid, or the folder is not empty.
+        typer.Exit: A change is left to the user.
     """
+    check_application(name)
+    folder = Path.cwd() / name
+    if not force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(
+            f"{folder} exists already and is not empty; choose another name, or --force"
+        )
+    ask = ask and can_ask()
+    chosen_database = _choose_database(database, ask)
+    if authentication is None:
+        question = "Do users sign in, with an email address and a password?"
+        authentication = ask and typer.confirm(question, default=False)
+    first_service = _choose_service(service, no_service, ask, authentication)
+    choices = Choices(chosen_database, authentication, f"{name.replace('-', '_').upper()}_")
+    plan = _plan_application(folder, name, choices, first_service)
+    carry_out(plan, force=force, dry_run=dry_run)
+    if not dry_run:
+        print_result(_NEXT_STEPS.format(name=name, install=_install_command()))
+
+
+def can_ask() -> bool:
+    """Tell whether a user at a terminal can answer questions."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def compatible_versions(version: str) -> str:
+    """Return the requirement for versions of Alula that work with an application of this one.
+
+    A minor version before 1.0 may change the interface; from then on, only a major version may.
+    """
+    major, minor, *_ = map(int, version.split(".")[:2])
+    limit = f"0.{minor + 1}" if major == 0 else str(major + 1)
+    return f">={major}.{minor},<{limit}"
+
+
+def _choose_database(option: str | None, ask: bool) -> Database:
+    if option is not None:
+        for database in DATABASES:
+            if option == database:
+                return database
+        raise UsageError(f"{option!r} is not a database; use {' or '.join(DATABASES)}")
+    if not ask:
+        return DATABASES[0]
+    typer.echo("Where do services keep their records?")
+    typer.echo("  memory   lost when the application ends; nothing to install")
+    typer.echo("  mongodb  MongoDB; on Linux, a server for development is included")
+    while True:
+        answer = typer.prompt("Database", default=DATABASES[0]).strip().lower()
+        for database in DATABASES:
+            if answer and database.startswith(answer):
+                return database
+        typer.echo(f"Enter {' or '.join(DATABASES)}.")
+
+
+def _choose_service(
+    option: str | None, no_service: bool, ask: bool, authentication: bool
+) -> str | None:
+    """Return the name of the first service, None for no service."""
+    if no_service and option is not None:
+        raise UsageError("--service and --no-service cannot be used together")
+    if no_service:
+        return None
+
+    def check(name: str) -> None:
+        check_path(check_service(name))
+        if authentication and name in {"users", "authentication"}:
+            raise UsageError(
+                f"the service {name!r} is part of --authentication; choose another name"
+            )
+
+    if option is None and ask:
+        return _ask_service(check)
+    name = _DEFAULT_SERVICE if option is None else option
+    check(name)
+    return name
+
+
+def _ask_service(check: Callable[[str], None]) -> str | None:
+    while True:
+        answer: str = typer.prompt("First service (- for none)", default=_DEFAULT_SERVICE).strip()
+        if answer in {"-", ""}:
+            return None
+        try:
+            check(answer)
+        except UsageError as error:
+            typer.echo(f"{error.message}.")
+        else:
+            return answer
+
+
+def _plan_application(folder: Path, name: str, choices: Choices, service: str | None) -> Plan:
     plan = Plan(folder)
-    users = ["users", "authentication"] if choices.authentication else []
-    own = [] if service is None else [service]
+    extras = [
+        *_EXTRAS,
+        *(["mongodb"] if choices.mongodb else []),
+        *(["auth"] if choices.authentication else []),
+    ]
+    services = [
+        *(["users", "authentication"] if choices.authentication else []),
+        *([service] if service is not None else []),
+    ]
     values = {
         **choices.values(),
         "name": name,
         "module": name.replace("-", "_"),
         "title": name.replace("-", " ").replace("_", " ").capitalize(),
-        "services": [each.replace("-", "_") for each in users + own],
+        "services": [path.replace("-", "_") for path in services],
         "service": service,
-        "paths": ", ".join(f'"/{path}"' for path in users + own),
-        "extras": ",".join(_extras(choices)),
-        "versions": versions_like(version("alula")),
+        "paths": ", ".join(f'"/{path}"' for path in services),
+        "extras": ",".join(extras),
+        "versions": compatible_versions(version("alula")),
         "secret": secrets.token_urlsafe(48),
     }
-    for path, text in rendered("application", values, {}):
-        plan.create(path, text, private=path == ".env")
+    plan.create_from_templates("application", values)
     if choices.authentication:
         create_authentication(plan, name, choices)
-    for each in own:
-        fields = fields_of(DEFAULT_FIELDS, references=choices.mongodb)
-        create_service(plan, each, each, fields, choices)
+    if service is not None:
+        fields = parse_fields(DEFAULT_FIELDS, references=choices.mongodb)
+        create_service(plan, service, service, fields, choices)
     return plan
 
 
-def versions_like(made_with: str) -> str:
-    """Return what of Alula an application takes that was made with a version.
+def _install_command() -> str:
+    """Return the command that installs an application with the Alula that has created it.
 
-    Before 1.0 a minor version may change the interface, later a major one.
+    An Alula that was installed from a folder, a file or a repository may not be on any index.
     """
-    major, minor, *_ = map(int, made_with.split(".")[:2])
-    following = f"0.{minor + 1}" if major == 0 else str(major + 1)
-    return f">={major}.{minor},<{following}"
-
-
-def _extras(choices: Choices) -> tuple[str, ...]:
-    mongodb = ("mongodb",) if choices.mongodb else ()
-    return (*_EXTRAS, *mongodb, *(("auth",) if choices.authentication else ()))
+    source = json.loads(distribution("alula").read_text("direct_url.json") or "{}")
+    url, repository = source.get("url"), source.get("vcs_info")
+    if repository:
+        url = f"{repository['vcs']}+{url}@{repository['commit_id']}"
+    return f"pip install 'alula @ {url}' '.[dev]'" if url else "pip install '.[dev]'"

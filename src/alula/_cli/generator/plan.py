@@ -1,29 +1,40 @@
-"""What a command would write, worked out before anything is written."""
+"""Collects the files that a command creates and changes, and writes them all or none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import typer
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from alula._cli.generator.insertion import NoPlaceError
-from alula._cli.terminal import UsageError
+from alula._cli.terminal import EXIT_FAILURE, UsageError, print_error, print_result, style
 
-__all__ = ["Plan", "Todo"]
+__all__ = ["Plan", "Todo", "carry_out"]
 
-_PRIVATE: Final = 0o600
+_PRIVATE_MODE: Final = 0o600
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+_TEMPLATE_SUFFIX: Final = ".jinja"
+_COLORS: Final = {
+    "create": "green",
+    "change": "yellow",
+    "overwrite": "red",
+    "same": "bright_black",
+}
 
 
 @dataclass(frozen=True)
 class Todo:
-    """What could not be added, and is left to the user.
+    """A change that could not be made and is left to the user.
 
     Attributes:
-        path: The file that it belongs into.
-        reason: Why it could not be added.
-        where: The place in the file.
-        code: What to add.
+        path: The file.
+        reason: Why it was not changed.
+        where: The place in the file, in words.
+        code: The code to add.
     """
 
     path: str
@@ -34,36 +45,61 @@ class Todo:
 
 @dataclass
 class Plan:
-    """Files to be made and changed below a folder.
+    """Files to create and to change in the folder of an application.
 
-    Nothing is overwritten: a file that is there already, with other content, is an error before
-    anything is written.
+    An existing file with other content is not overwritten: it is an error before anything is
+    written.
 
     Attributes:
         folder: The folder of the application.
-        todos: What could not be added.
-        notes: What to tell in the end.
+        todos: The changes that are left to the user.
     """
 
     folder: Path
     todos: list[Todo] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     _texts: dict[str, str] = field(default_factory=dict)
-    _made: set[str] = field(default_factory=set)
+    _created: set[str] = field(default_factory=set)
     _private: set[str] = field(default_factory=set)
 
     def create(self, path: str, text: str, *, private: bool = False) -> None:
-        """Have a file made.
+        """Add a file to create.
 
         Args:
-            path: Where, below the folder.
+            path: Its path in the folder.
             text: Its content.
-            private: Whether nobody else on the machine may read it.
+            private: Whether only its owner may read it.
         """
         self._texts[path] = text
-        self._made.add(path)
+        self._created.add(path)
         if private:
             self._private.add(path)
+
+    def create_from_templates(
+        self, folder: str, values: Mapping[str, object], names: Mapping[str, str] | None = None
+    ) -> None:
+        """Add a file to create for each template of a folder; those that render empty are left out.
+
+        Args:
+            folder: A folder of templates, laid out as the application.
+            values: The variables of the templates.
+            names: Replacements for words in capitals in the paths of the templates.
+        """
+        environment = Environment(
+            # The output is source code, not HTML. Its values are names that `names` has checked.
+            autoescape=False,  # noqa: S701  # as above
+            loader=FileSystemLoader(_TEMPLATES / folder),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        for name in sorted(environment.list_templates(extensions=[_TEMPLATE_SUFFIX[1:]])):
+            text = environment.get_template(name).render(values)
+            path = name.removesuffix(_TEMPLATE_SUFFIX)
+            for word, replacement in (names or {}).items():
+                path = path.replace(word, replacement)
+            if text.strip():
+                self.create(path, text, private=path == ".env")  # it holds secrets
 
     def change(
         self,
@@ -74,67 +110,86 @@ class Plan:
         code: str,
         optional: bool = False,
     ) -> None:
-        """Have a file changed; what it has already, and the changes before, stay.
+        """Add a change of a file, on top of its content and of earlier changes.
 
         Args:
-            path: Where it is, below the folder.
-            edit: Takes the content and returns what it becomes.
-            where: The place of the change, in words, for users who have to make it themselves.
-            code: What is to be there.
-            optional: Whether it does not matter where there is no such file.
+            path: Its path in the folder.
+            edit: Takes the content and returns the new one.
+            where: The place of the change in words, for a user who has to make it.
+            code: The code to add there.
+            optional: Whether a missing file is ignored.
         """
         try:
-            self._texts[path] = edit(self._read(path))
+            text = self._texts[path] if path in self._texts else self._read(path)
+            self._texts[path] = edit(text)
         except FileNotFoundError:
             if not optional:
                 self.todos.append(Todo(path, "there is no such file", where, code))
         except UnicodeDecodeError:
-            self.todos.append(Todo(path, "it is no text in UTF-8", where, code))
+            self.todos.append(Todo(path, "it is not UTF-8 text", where, code))
         except NoPlaceError as error:
             self.todos.append(Todo(path, str(error), where, code))
 
     def apply(self, *, force: bool, dry_run: bool) -> list[tuple[str, str]]:
-        """Write, and return what was done to each file: ``create``, ``change`` and so on.
+        """Write the files; return for each what was done and its path.
+
+        What was done is ``create``, ``change``, ``overwrite`` or ``same``.
 
         Args:
-            force: Whether files that are there may be replaced.
-            dry_run: Only tell.
+            force: Whether existing files may be overwritten.
+            dry_run: Whether to write nothing.
 
         Raises:
-            UsageError: A file would be overwritten, or leads out of the folder.
+            UsageError: A file would be overwritten, or is outside the folder.
         """
-        done = [(self._deed(path, force), path) for path in self._texts]
-        if not dry_run:
-            for deed, path in done:
-                if deed != "same":
-                    self._write(path)
-        return done
+        actions = [(self._action(path, force), path) for path in self._texts]
+        for action, path in actions:
+            if action == "same" or dry_run:
+                continue
+            target = self.folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if path in self._private:
+                # Before the content: nobody else may read the file in between.
+                target.touch(mode=_PRIVATE_MODE)
+            with target.open("w", encoding="utf-8", newline="") as file:
+                file.write(self._texts[path])
+        return actions
 
-    def _deed(self, path: str, force: bool) -> str:
+    def _action(self, path: str, force: bool) -> str:
         target = self.folder / path
+        # A symbolic link in the folder must not lead a write out of it.
         if not target.resolve().is_relative_to(self.folder.resolve()):
-            raise UsageError(f"{path} leads out of {self.folder}; nothing was written")
+            raise UsageError(f"{path} is outside of {self.folder}; nothing was written")
         if not target.exists():
             return "create"
-        if self._on_disk(path) == self._texts[path]:
+        if self._read(path) == self._texts[path]:
             return "same"
-        if path not in self._made:
+        if path not in self._created:
             return "change"
         if force:
             return "overwrite"
-        raise UsageError(f"{path} is there already; nothing was written. --force overwrites it")
-
-    def _write(self, path: str) -> None:
-        target = self.folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if path in self._private:
-            target.touch(mode=_PRIVATE)
-        with target.open("w", encoding="utf-8", newline="") as file:
-            file.write(self._texts[path])
+        raise UsageError(f"{path} exists already; nothing was written. --force overwrites it")
 
     def _read(self, path: str) -> str:
-        return self._texts[path] if path in self._texts else self._on_disk(path)
-
-    def _on_disk(self, path: str) -> str:
         with (self.folder / path).open(encoding="utf-8", newline="") as file:
             return file.read()
+
+
+def carry_out(plan: Plan, *, force: bool, dry_run: bool) -> None:
+    """Write the files of a plan, and print what was done and what is left to do.
+
+    Raises:
+        UsageError: A file would be overwritten.
+        typer.Exit: With 1 if a change is left to the user.
+    """
+    width = max(map(len, _COLORS))
+    for action, path in plan.apply(force=force, dry_run=dry_run):
+        print_result(f"{style(f'{action:>{width}}', fg=_COLORS[action])}  {path}")
+    if dry_run:
+        print_result("Nothing was written: this was a dry run.")
+    for todo in plan.todos:
+        print_error(
+            f"{todo.path} was not changed: {todo.reason}. Add {todo.where}:\n\n{todo.code}\n"
+        )
+    if plan.todos:
+        raise typer.Exit(EXIT_FAILURE)

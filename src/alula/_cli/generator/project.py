@@ -1,4 +1,4 @@
-"""The application that something is added to: where it is, and what was chosen for it."""
+"""Finds the application of the current folder, and what was chosen when it was created."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ DATABASES: Final[tuple[Database, ...]] = ("memory", "mongodb")
 
 @dataclass(frozen=True)
 class Choices:
-    """What was chosen for an application, as its templates need to know it.
+    """What was chosen for an application, as its templates need it.
 
     Attributes:
         database: Where its services keep their records.
         authentication: Whether users sign in.
-        prefix: What the names of its variables begin with.
+        prefix: The prefix of its environment variables.
     """
 
     database: Database
@@ -33,11 +33,11 @@ class Choices:
 
     @property
     def mongodb(self) -> bool:
-        """Whether it is on MongoDB."""
+        """Whether its database is MongoDB."""
         return self.database == "mongodb"
 
-    def values(self) -> dict[str, Any]:
-        """Return what every template may ask for."""
+    def values(self) -> dict[str, object]:
+        """Return the values that all templates can use."""
         return {
             "database": self.database,
             "mongodb": self.mongodb,
@@ -49,12 +49,12 @@ class Choices:
 
 @dataclass(frozen=True)
 class Project:
-    """An application that is there.
+    """An existing application.
 
     Attributes:
-        folder: Where its ``pyproject.toml`` is.
-        name: As that says.
-        choices: As its table ``tool.alula`` says.
+        folder: The folder of its ``pyproject.toml``.
+        name: The name in that file.
+        choices: The choices in its table ``tool.alula``.
     """
 
     folder: Path
@@ -62,47 +62,44 @@ class Project:
     choices: Choices
 
     def own_modules(self) -> set[str]:
-        """Return the modules and packages at the top of its folder."""
+        """Return the top-level modules and packages of the application."""
         packages = {path.parent.name for path in self.folder.glob("*/__init__.py")}
         return packages | {path.stem for path in self.folder.glob("*.py")}
 
 
 def find_project(start: Path) -> Project:
-    """Return the application that a folder belongs to.
+    """Return the application in a folder or in a folder above it.
 
     Raises:
-        UsageError: There is none, or what was chosen for it can not be read.
+        UsageError: There is no application, or its ``pyproject.toml`` is not valid.
     """
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
-        if path.is_file():
-            found = _read(path)
-            chosen = found.get("tool", {}).get("alula")
-            if isinstance(chosen, Mapping):
-                name = found.get("project", {}).get("name", folder.name)
-                return Project(folder, str(name), _choices(path, chosen))
+        if not path.is_file():
+            continue
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read {path}: {error}") from None
+        table = document.get("tool", {}).get("alula")
+        if isinstance(table, Mapping):
+            name = document.get("project", {}).get("name", folder.name)
+            return Project(folder, str(name), _read_choices(path, table))
     raise UsageError(
-        f"there is no application in {start}: no pyproject.toml with a table [tool.alula] is there"
-        " or above; go to the folder that `alula new` has made"
+        f"there is no application in {start}: neither it nor a folder above has a pyproject.toml"
+        " with a table [tool.alula]; change to the folder that `alula new` has created"
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} can not be read: {error}") from None
-
-
-def _choices(path: Path, chosen: Mapping[str, Any]) -> Choices:
-    database = chosen.get("database", "memory")
+def _read_choices(path: Path, table: Mapping[str, Any]) -> Choices:
+    database = table.get("database", "memory")
     if database not in DATABASES:
         raise UsageError(
-            f"{path}: tool.alula.database is {database!r}; it may be {' or '.join(DATABASES)}"
+            f"{path}: tool.alula.database is {database!r}; use {' or '.join(DATABASES)}"
         )
-    authentication = chosen.get("authentication", False)
+    authentication = table.get("authentication", False)
     if not isinstance(authentication, bool):
         raise UsageError(
-            f"{path}: tool.alula.authentication is {authentication!r}, not true or false"
+            f"{path}: tool.alula.authentication is {authentication!r}; use true or false"
         )
-    return Choices(database, authentication, str(chosen.get("prefix", "")))
+    return Choices(database, authentication, str(table.get("prefix", "")))

@@ -6,8 +6,13 @@ import re
 
 import pytest
 
-from alula._cli.generator.insertion import NoPlaceError
-from alula._cli.generator.lines import add_extra, add_line, append_lines, replace_line
+from alula._cli.generator.insertion import (
+    NoPlaceError,
+    add_extra,
+    add_line,
+    append_lines,
+    replace_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,5 +66,5 @@ def test_an_extra(text, expected):
 
 @pytest.mark.parametrize("text", ["", '["other"]', '["alula-more"]', "[tool.alula]"])
 def test_an_extra_of_nothing(text):
-    with pytest.raises(NoPlaceError, match="it requires no alula"):
+    with pytest.raises(NoPlaceError, match="it does not require alula"):
         add_extra(text, extra="auth")
