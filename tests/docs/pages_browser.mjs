@@ -137,6 +137,21 @@ const checks = {
     assert.ok(colours >= 4, `${colours} colours`)
     await page.close()
   },
+  'code can be copied, commands without their prompts': async () => {
+    const page = await newPage(SCREENS.desktop)
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    for (const [name, expected] of Object.entries({
+      'hooks.html': /^import asyncio\n[^]*asyncio\.run\(main\(\)\)\n$/,
+      'web.html': /^pip install 'alula\[server\]'\n$/
+    })) {
+      await page.goto(`${url}/${name}`)
+      const button = page.locator('.codehilite .copy').first()
+      await button.click()
+      await page.getByRole('button', { name: 'Copied' }).waitFor()
+      assert.match(await page.evaluate(() => navigator.clipboard.readText()), expected)
+    }
+    await page.close()
+  },
   'nothing came from elsewhere': async () => {
     assert.deepEqual([...asked], [new URL(url).origin])
   },

@@ -24,6 +24,7 @@ CHECKS = (
     "a link to a name leads to it",
     "the search finds a name",
     "code has colours",
+    "code can be copied, commands without their prompts",
     "nothing came from elsewhere",
     "nothing went wrong in the console",
 )

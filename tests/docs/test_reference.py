@@ -116,7 +116,7 @@ PUBLIC_MODULES = [
 PUBLIC_PACKAGES = [
     f"alula.{path.parent.name}"
     for path in sorted((ROOT / "src" / "alula").glob("*/__init__.py"))
-    if path.parent.name not in {"adapters", "cli"}  # one is empty, one a command
+    if path.parent.name != "adapters" and not path.parent.name.startswith("_")  # one is empty
 ]
 
 
