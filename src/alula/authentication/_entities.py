@@ -152,7 +152,7 @@ def fold_username(name: str) -> str:
     Args:
         name: The name as somebody typed it.
 
-    Example:
+    Examples:
         >>> fold_username("  \uff21da@Example.COM ")
         'ada@example.com'
     """

@@ -159,7 +159,7 @@ def hide_taken(*fields: str) -> Hook:
         TypeError: No field is named.
         BadRequest: By the hook, for data that is no object.
 
-    Example:
+    Examples:
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> app = App()

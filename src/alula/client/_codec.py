@@ -79,7 +79,7 @@ class RequestError(Exception):
         headers: The headers of the response, with names in lower case.
         body: Its body, of a long one the first 64 KiB.
 
-    Example:
+    Examples:
         ```python
         from alula.client import RequestError
         from alula.errors import FrameworkError

@@ -80,7 +80,7 @@ def trace_requests(
     Returns:
         Middleware for ``app.use``.
 
-    Example:
+    Examples:
         >>> from alula import App
         >>> from alula.express import express
         >>> from alula.telemetry import trace_requests

@@ -67,7 +67,7 @@ def telemetry(
         TypeError: By the plugin: the application has no services and hooks.
         RuntimeError: By the plugin: it is already configured, and would count each call twice.
 
-    Example:
+    Examples:
         >>> from alula import App
         >>> from alula.telemetry import telemetry
         >>> app = App().configure(telemetry())
@@ -96,7 +96,7 @@ def forward_trace(context: HookContext) -> None:
     Args:
         context: The context of the client's call.
 
-    Example:
+    Examples:
         >>> from alula.client import create_client, rest
         >>> from alula.telemetry import forward_trace
         >>> client = create_client().configure(rest("https://api.example.com").fetch())
