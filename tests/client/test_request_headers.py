@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alula import Params
-from alula.client._codec import request_for
-from alula.client._request_headers import StandingHeaders, merge_headers
+from alula.client._codec import DefaultHeaders, merge_headers, request_for
 
 BASE = "http://here/messages"
 ACCEPT = {"Accept": "application/json"}
@@ -14,7 +13,7 @@ TYPED = {**ACCEPT, "Content-Type": "application/json"}
 
 
 def headers_of(method, standing=None, **params):
-    headers = StandingHeaders(standing)
+    headers = DefaultHeaders(standing)
     return request_for(BASE, method, 1, None, Params(params), headers).headers
 
 
@@ -54,7 +53,7 @@ def test_a_connection_without_headers(connection):
 
 
 def test_those_of_one_call_are_its_own():
-    standing = StandingHeaders({"a": "b"})
+    standing = DefaultHeaders({"a": "b"})
     standing.of("get", Params())["more"] = "by a library"
     assert standing.of("get", Params()) == {**ACCEPT, "a": "b"}
 

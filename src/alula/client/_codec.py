@@ -14,13 +14,31 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from alula._context import Params
-from alula.client._request_headers import VERBS, StandingHeaders
 from alula.errors import BadGateway, BadRequest, FrameworkError, error_for_status, from_dict
 from alula.outgoing import javascript_date, json_encoder_of
 from alula.query._string import stringify
 
-__all__ = ["Request", "RequestError", "Response", "read_answer", "request_for", "told_to_caller"]
+__all__ = [
+    "DefaultHeaders",
+    "Request",
+    "RequestError",
+    "Response",
+    "merge_headers",
+    "read_answer",
+    "request_for",
+    "told_to_caller",
+]
 
+VERBS: Final = {
+    "find": "GET",
+    "get": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "remove": "DELETE",
+}
+_JSON: Final = "application/json"
+_NOT_IN_HEADERS: Final = re.compile(r"[\r\n\0]|[^\x00-\xff]")
 _WITH_ID: Final = frozenset({"get", "update", "patch", "remove"})
 _SHOWN: Final = 200  # characters of a body that the text of a `RequestError` shows
 _KEPT: Final = 65_536  # bytes of a body that a `RequestError` keeps
@@ -108,7 +126,57 @@ class RequestError(Exception):
         super().__init__(f"{request.method} {shown} {what.replace(request.url, shown)}")
 
 
-_NO_HEADERS: Final = StandingHeaders()
+class DefaultHeaders:
+    """The headers that calls have anyway, merged once and not for each call.
+
+    Args:
+        given: Those of a connection.
+
+    Raises:
+        ValueError: A header can not be sent.
+        TypeError: A value is no string.
+    """
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        self._reading = merge_headers({"Accept": _JSON}, given)
+        self._writing = merge_headers({"Accept": _JSON, "Content-Type": _JSON}, given)
+
+    def of(self, method: str, params: Params) -> dict[str, str]:
+        """Return the headers of a call, for the caller to keep.
+
+        Raises:
+            ValueError: A header of the call can not be sent.
+            TypeError: A value is no string.
+        """
+        standing = self._reading if VERBS.get(method) in {"GET", "DELETE"} else self._writing
+        more, connection = params.get("headers"), params.get("connection")
+        if method in VERBS and not more and not connection:
+            return standing.copy()
+        custom = None if method in VERBS else {"X-Service-Method": method}
+        return merge_headers(custom, standing, more, (connection or {}).get("headers"))
+
+
+def merge_headers(*levels: Mapping[str, str] | None) -> dict[str, str]:
+    """Return headers of several origins in one; later ones win, whatever the case of their names.
+
+    Raises:
+        ValueError: A name or a value has a line break, or characters beyond Latin-1.
+        TypeError: A value is no string.
+    """
+    merged: dict[str, tuple[str, str]] = {}
+    for level in levels:
+        for name, value in (level or {}).items():
+            if not isinstance(value, str):
+                raise TypeError(f"the header {name} is {value!r}; give a string")
+            if _NOT_IN_HEADERS.search(name) or _NOT_IN_HEADERS.search(value):
+                raise ValueError(
+                    f"the header {name!r} has a line break or a character that no header can have"
+                )
+            merged[name.lower()] = (name, value)
+    return dict(merged.values())
+
+
+_NO_HEADERS: Final = DefaultHeaders()
 
 
 def request_for(
@@ -117,7 +185,7 @@ def request_for(
     id: Any,
     data: Any,
     params: Params,
-    headers: StandingHeaders = _NO_HEADERS,
+    headers: DefaultHeaders = _NO_HEADERS,
 ) -> Request:
     """Return the request that a call stands for.
 

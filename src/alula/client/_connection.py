@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from alula._context import Params
 from alula.client._abort import AbortSignal
-from alula.client._codec import Response, read_answer, request_for
+from alula.client._codec import DefaultHeaders, Response, merge_headers, read_answer, request_for
 from alula.client._fetch import (
     BrowserDriver,
     FetchFunctionDriver,
@@ -18,7 +18,6 @@ from alula.client._fetch import (
     ThreadDriver,
     in_browser,
 )
-from alula.client._request_headers import StandingHeaders, merge_headers
 from alula.client._retries import NO_RETRIES, Retries, read_retries
 from alula.client._service import RestService
 from alula.client._transport import Driver, Wish
@@ -195,7 +194,7 @@ class Connection:
     ) -> None:
         self.base = base
         self.options = read_options(options)
-        self._headers = StandingHeaders(self.options.headers)
+        self._headers = DefaultHeaders(self.options.headers)
         self._usual_wish = Wish(self.options.timeout, self.options.max_response_size)
         self._make_driver = make_driver
         self._service_class = service_class or RestService

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from alula._context import HookContext
-from alula.client._request_headers import merge_headers
+from alula.client._codec import merge_headers
 from alula.client._service import RestService
 from alula.errors import BadGateway, FrameworkError, NotAuthenticated
 
