@@ -4,16 +4,14 @@ Pure Python, without anything of the server; in a browser it runs in Pyodide.
 """
 
 from alula.client._abort import AbortController, Aborted, AbortSignal
-from alula.client._client import Client, create_client
-from alula.client._client_service import ClientService, PageOf
+from alula.client._client import Client, create_client, forward_request_id
+from alula.client._client_service import ClientService, PageOf, TypedService
 from alula.client._codec import RequestError
 from alula.client._connection import Connection, Options, Rest, rest
-from alula.client._request_id_header import forward_request_id
 from alula.client._service import RestService
 from alula.client._sign_in import AuthenticationClient, authentication
-from alula.client._sync import SyncClient, create_sync_client
-from alula.client._sync_service import SyncService
-from alula.client._typed import TypedService, TypedSyncService
+from alula.client._sync_client import SyncClient, create_sync_client
+from alula.client._sync_service import SyncService, TypedSyncService
 
 __all__ = [
     "AbortController",

@@ -7,19 +7,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
+from alula._context import HookContext, Params
 from alula._routes import strip_slashes
 from alula._service import ServiceHandle
 from alula._user_code import name_of
-from alula.client._client_service import ClientService
+from alula.client._client_service import ClientService, TypedService
 from alula.client._connection import Connection
 from alula.client._service import RestService, Transport
 from alula.client._sign_in import AuthenticationClient
-from alula.client._typed import TypedService
 from alula.events import EventEmitter
 from alula.hooks import Hookable
+from alula.logs._request_ids import REQUEST_ID_HEADER, current_request_id
 from alula.types import STANDARD_METHODS
 
-__all__ = ["Client", "create_client"]
+__all__ = ["Client", "create_client", "forward_request_id"]
 
 T = TypeVar("T", bound=Mapping[str, Any])
 Given = Mapping[str, Any] | None
@@ -244,6 +245,18 @@ class Client(EventEmitter, Hookable):
 def create_client() -> Client:
     """Return a new client; ``configure`` it with a connection."""
     return Client()
+
+
+def forward_request_id(context: HookContext) -> None:
+    """Send the id of the current request along, as ``X-Request-Id``: a before hook.
+
+    ``client.hooks(before=[forward_request_id])``. Without a current request, and where the call
+    has such a header of its own, nothing is added.
+    """
+    known = current_request_id()
+    headers = context.params.get("headers") or {}
+    if known is not None and REQUEST_ID_HEADER not in {name.lower() for name in headers}:
+        context.params = Params(context.params, headers={**headers, REQUEST_ID_HEADER: known})
 
 
 def _check_record(record: Any) -> None:

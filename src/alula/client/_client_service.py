@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
-from alula._context import Params
+from alula._context import GivenParams, Params
 from alula._service import Given, RawQuery, ServiceHandle, check_service
 from alula.client._service import RestService
 from alula.errors import BadGateway, BadRequest
 
-__all__ = ["ClientService", "Given", "PageOf", "Progress", "RawQuery"]
+__all__ = ["ClientService", "Given", "PageOf", "Progress", "RawQuery", "ScalarId", "TypedService"]
 
 T = TypeVar("T", bound=Mapping[str, Any])
+ScalarId: TypeAlias = str | int | float
 Progress: TypeAlias = Callable[[int, int | None], Any]
 
 
@@ -121,6 +132,128 @@ class ClientService(ServiceHandle):
                 yield record
             if not records or _is_last(count, sizes, done, total):
                 return
+
+
+class TypedService(ClientService, Generic[T]):
+    """A `ClientService` whose records have a type."""
+
+    if TYPE_CHECKING:
+
+        async def find(
+            self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+        ) -> PageOf[T] | list[T]: ...
+
+        async def get(
+            self,
+            id: ScalarId,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+
+        @overload
+        async def create(
+            self,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+        @overload
+        async def create(
+            self,
+            data: Sequence[Mapping[str, Any]],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> list[T]: ...
+        async def create(
+            self,
+            data: Any,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any: ...
+
+        async def update(
+            self,
+            id: ScalarId,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+
+        @overload
+        async def patch(
+            self,
+            id: None,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> list[T]: ...
+        @overload
+        async def patch(
+            self,
+            id: ScalarId,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+        async def patch(
+            self,
+            id: Any,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any: ...
+
+        @overload
+        async def remove(
+            self,
+            id: None,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> list[T]: ...
+        @overload
+        async def remove(
+            self,
+            id: ScalarId,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+        async def remove(
+            self,
+            id: Any,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any: ...
+
+        def iterate(
+            self,
+            query: Mapping[str, Any] | None = None,
+            params: Given = None,
+            *,
+            page_size: int | None = None,
+            progress: Progress | None = None,
+        ) -> AsyncIterator[T]: ...
 
 
 def _whole_number(name: str, value: Any) -> int | None:

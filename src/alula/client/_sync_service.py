@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Unpack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from alula._context import GivenParams
-from alula.client._client_service import ClientService, Given, Progress, RawQuery
+from alula.client._client_service import ClientService, Given, PageOf, Progress, RawQuery, ScalarId
 from alula.client._transport import finish
 from alula.types import Id
 
-__all__ = ["SyncService"]
+__all__ = ["SyncService", "TypedSyncService"]
+
+T = TypeVar("T", bound=Mapping[str, Any])
 
 
 class SyncService:
@@ -131,3 +133,125 @@ class SyncService:
         method.__name__, method.__qualname__ = name, f"SyncService.{name}"
         method.__doc__ = f"Call the custom method `{name}` with ``(data, params)``."
         return method
+
+
+class TypedSyncService(SyncService, Generic[T]):
+    """A `SyncService` whose records have a type."""
+
+    if TYPE_CHECKING:
+
+        def find(
+            self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
+        ) -> PageOf[T] | list[T]: ...
+
+        def get(
+            self,
+            id: ScalarId,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+
+        @overload
+        def create(
+            self,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+        @overload
+        def create(
+            self,
+            data: Sequence[Mapping[str, Any]],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> list[T]: ...
+        def create(
+            self,
+            data: Any,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any: ...
+
+        def update(
+            self,
+            id: ScalarId,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+
+        @overload
+        def patch(
+            self,
+            id: None,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> list[T]: ...
+        @overload
+        def patch(
+            self,
+            id: ScalarId,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+        def patch(
+            self,
+            id: Any,
+            data: Mapping[str, Any],
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any: ...
+
+        @overload
+        def remove(
+            self,
+            id: None,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> list[T]: ...
+        @overload
+        def remove(
+            self,
+            id: ScalarId,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> T: ...
+        def remove(
+            self,
+            id: Any,
+            params: Given = None,
+            *,
+            query: RawQuery = None,
+            **given: Unpack[GivenParams],
+        ) -> Any: ...
+
+        def iterate(
+            self,
+            query: Mapping[str, Any] | None = None,
+            params: Given = None,
+            *,
+            page_size: int | None = None,
+            progress: Progress | None = None,
+        ) -> Iterator[T]: ...

@@ -9,9 +9,8 @@ from typing import Any, Self, TypeVar, overload
 from alula.client._client import Client
 from alula.client._connection import Connection
 from alula.client._sign_in import AuthenticationClient
-from alula.client._sync_service import SyncService
+from alula.client._sync_service import SyncService, TypedSyncService
 from alula.client._transport import finish
-from alula.client._typed import TypedSyncService
 
 __all__ = ["SyncClient", "create_sync_client"]
 
