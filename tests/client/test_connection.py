@@ -245,7 +245,7 @@ class TestLibraries:
     def test_what_is_missing_is_named(self, library, monkeypatch):
         package = "httpx2" if library == "httpx" else "aiohttp"
         monkeypatch.setitem(sys.modules, package, None)
-        monkeypatch.delitem(sys.modules, f"alula.client.{library}", raising=False)
+        monkeypatch.delitem(sys.modules, f"alula.client._{library}", raising=False)
         with pytest.raises(ImportError, match=rf"needs {package}.*pip install 'alula\[{library}\]"):
             getattr(rest("http://here"), library)()
 

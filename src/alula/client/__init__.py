@@ -7,8 +7,7 @@ from alula.client._abort import AbortController, Aborted, AbortSignal
 from alula.client._client import Client, create_client, forward_request_id
 from alula.client._client_service import ClientService, PageOf, TypedService
 from alula.client._codec import RequestError
-from alula.client._connection import Connection, Options, Rest, rest
-from alula.client._service import RestService
+from alula.client._connection import Connection, Options, Rest, RestService, rest
 from alula.client._sign_in import AuthenticationClient, authentication
 from alula.client._sync_client import SyncClient, create_sync_client
 from alula.client._sync_service import SyncService, TypedSyncService

@@ -12,8 +12,7 @@ from alula._routes import strip_slashes
 from alula._service import ServiceHandle
 from alula._user_code import name_of
 from alula.client._client_service import ClientService, TypedService
-from alula.client._connection import Connection
-from alula.client._service import RestService, Transport
+from alula.client._connection import Connection, RestService
 from alula.client._sign_in import AuthenticationClient
 from alula.events import EventEmitter
 from alula.hooks import Hookable
@@ -223,7 +222,7 @@ class Client(EventEmitter, Hookable):
             for handle in self.services.values():
                 await handle.drain()
             await self.drain()
-        connections: dict[Transport, None] = {} if self.rest is None else {self.rest: None}
+        connections: dict[Connection, None] = {} if self.rest is None else {self.rest: None}
         for handle in self.services.values():
             if isinstance(handle.service, RestService):
                 connections[handle.service.connection] = None

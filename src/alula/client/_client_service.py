@@ -17,7 +17,7 @@ from typing import (
 
 from alula._context import GivenParams, Params
 from alula._service import Given, RawQuery, ServiceHandle, check_service
-from alula.client._service import RestService
+from alula.client._connection import RestService
 from alula.errors import BadGateway, BadRequest
 
 __all__ = ["ClientService", "Given", "PageOf", "Progress", "RawQuery", "ScalarId", "TypedService"]

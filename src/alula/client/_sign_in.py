@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from alula._context import HookContext
 from alula.client._codec import merge_headers
-from alula.client._service import RestService
+from alula.client._connection import RestService
 from alula.errors import BadGateway, FrameworkError, NotAuthenticated
 
 __all__ = ["AuthenticationClient", "authentication"]
