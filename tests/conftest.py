@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 from tests.requirements import require_mongod
 
@@ -60,6 +61,19 @@ _close_what_did_not_connect()
 
 # What runs beside the tests and is none of theirs.
 BESIDE = re.compile(r"TestRunner\.|at \S*[/\\]pymongo[/\\]")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Pause coverage for tests marked `untraced`: tracing costs them up to ten times as much."""
+    coverage = Coverage.current() if item.get_closest_marker("untraced") else None
+    if coverage is None:
+        return (yield)
+    coverage.stop()
+    try:
+        return (yield)
+    finally:
+        coverage.start()
 
 
 def pytest_xdist_auto_num_workers() -> int:

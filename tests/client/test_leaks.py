@@ -28,6 +28,7 @@ BLOCKS_THAT_COME_AND_GO, FILES_THAT_DO = 2_000, 3
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.untraced,
     pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="open files are counted where /proc is"),
 ]
 

@@ -180,7 +180,7 @@ def test_in_a_folder_it_keeps_everything_and_leaves_no_server_behind(tmp_path):
         token = say(chat, "Hello")
         status, errors = failure("--data", str(folder), "--port", "0")
         assert status == 1
-        assert errors[-1].startswith(f"another mongod works in {folder} (process ")
+        assert errors[-1].startswith(f"another mongod uses {folder} (process ")
         assert "Traceback" not in chat.stop(signal.SIGINT)
         assert chat.process.returncode == 0
         with pytest.raises(ConnectionRefusedError):

@@ -36,7 +36,7 @@ CHECKS = (
 SECRET = "made up for the requests that are made up"
 FAILS_ON_PURPOSE = ("/calc", "/nothing", "/custom-http", "/hooked", "/after-mw")
 
-pytestmark = [pytest.mark.slow, pytest.mark.hypothesis]
+pytestmark = [pytest.mark.slow, pytest.mark.hypothesis, pytest.mark.untraced]
 
 
 @contextmanager
