@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -14,6 +16,7 @@ __all__ = [
     "HookListing",
     "MethodListing",
     "ServiceListing",
+    "identifier_of",
     "is_process_local",
     "list_services",
     "process_local_services",
@@ -84,10 +87,15 @@ def list_services(services: Mapping[str, ServiceHandle]) -> list[ServiceListing]
     Args:
         services: As ``app.services``: handles by path.
     """
-    return [
-        ServiceListing(path, [_list_method(handle, name) for name in _method_names(handle)])
-        for path, handle in services.items()
-    ]
+    order = {name: position for position, name in enumerate(STANDARD_METHODS)}
+    listings = []
+    for path, handle in services.items():
+        names = sorted(
+            handle.hook_methods(),
+            key=lambda name: (name not in handle.methods, order.get(name, len(order))),
+        )
+        listings.append(ServiceListing(path, [_list_method(handle, name) for name in names]))
+    return listings
 
 
 def process_local_services(services: Mapping[str, ServiceHandle]) -> list[str]:
@@ -108,13 +116,12 @@ def is_process_local(service: object) -> bool:
     return getattr(service, "process_local", False) is True
 
 
-def _method_names(handle: ServiceHandle) -> list[str]:
-    """Return open methods first, then closed ones, each in the order of the service interface."""
-    order = {name: position for position, name in enumerate(STANDARD_METHODS)}
-    return sorted(
-        handle.hook_methods(),
-        key=lambda name: (name not in handle.methods, order.get(name, len(order))),
-    )
+def identifier_of(path: str) -> str:
+    """Return a Python identifier for a path: ``teams_team_tasks`` for ``teams/:team/tasks``."""
+    name = "_".join(re.findall(r"\w+", path)) or "_"
+    if name[0].isdigit():
+        name = f"_{name}"
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _list_method(handle: ServiceHandle, name: str) -> MethodListing:

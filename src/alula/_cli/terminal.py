@@ -69,7 +69,9 @@ def reporting_errors() -> Iterator[None]:
     except FrameworkError as error:
         print_error(f"{error.name} ({error.code}): {error}")
         for details in filter(None, (error.data, error.errors)):
-            if not _repeats_message(details, str(error)):
+            # Errors of the client have the data {"reason": ...}, and the reason in their message.
+            only_reason = isinstance(details, Mapping) and details.keys() == {"reason"}
+            if not only_reason or str(details["reason"]) not in str(error):
                 typer.echo(json.dumps(details, indent=2, ensure_ascii=False, default=str), err=True)
         raise typer.Exit(EXIT_FAILURE) from None
     except Exception as error:  # noqa: BLE001  # printed for the user who typed the command
@@ -154,12 +156,3 @@ def format_error(error: BaseException, folder: Path | None = None) -> str:
         summary, lambda name: Path(name).is_relative_to(user_folder) and is_user_code(name)
     )
     return "".join(summary.format()).rstrip()
-
-
-def _repeats_message(details: object, message: str) -> bool:
-    """Tell whether error details are only the reason that the message contains already."""
-    return (
-        isinstance(details, Mapping)
-        and details.keys() == {"reason"}
-        and str(details["reason"]) in message
-    )

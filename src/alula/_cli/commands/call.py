@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from alula._cli.application import Application, load_application
+from alula._cli.application import load_application
 from alula._cli.service_listing import is_process_local
 from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
 from alula._context import HookContext
@@ -184,9 +184,13 @@ async def _open_local(
     from alula.client import create_client  # noqa: PLC0415  # the client is slow to import
 
     app = load_application(target)
-    handle, route = _find_service(app, path)
-    if route:
-        params["route"] = route
+    try:
+        handle = app.service(path)
+    except LookupError as error:  # its message suggests similar paths
+        match = app.lookup(path)
+        if match is None or match.id is not None:
+            raise UsageError(error.args[0]) from None
+        handle, params["route"] = match.value, match.route
     if method not in handle.hook_methods() or (
         params.get("provider") is not None and method not in handle.methods
     ):
@@ -257,21 +261,6 @@ async def _run(
             records = service.iterate(None, params, progress=progress)
             return [record async for record in records]
         return await service.call(method, record_id, data, params)
-
-
-def _find_service(app: Application, path: str) -> tuple[ServiceHandle, Mapping[str, str]]:
-    """Return a service and the values of its placeholders.
-
-    Raises:
-        UsageError: There is no such service.
-    """
-    try:
-        return app.service(path), {}
-    except LookupError as error:  # its message suggests similar paths
-        match = app.lookup(path)
-        if match is None or match.id is not None:
-            raise UsageError(error.args[0]) from None
-        return match.value, match.route
 
 
 def _services_to_complete(context: typer.Context) -> Mapping[str, ServiceHandle]:

@@ -15,6 +15,7 @@ import typer
 
 from alula._cli.application import load_application
 from alula._cli.commands.openapi import describe_as_json
+from alula._cli.service_listing import identifier_of
 from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
 from alula.errors import FrameworkError
 
@@ -137,7 +138,7 @@ def _service_function(path: str, description: JsonObject, records: _RecordTypes)
         for operation in item.values()
         if isinstance(operation, Mapping) and path in operation.get("tags", ())
     ]
-    name = records.reserve_name("_".join(re.findall(r"\w+", path)).lower())
+    name = records.reserve_name(path.lower())
     schema_name = next(filter(None, map(_record_schema, operations)), None)
     # A POST lists the custom methods that its header may name.
     methods = tuple(
@@ -186,21 +187,31 @@ class _RecordTypes:
 
     def type_name(self, schema_name: str) -> str:
         """Return the name of the type of a schema; define it at its first use."""
-        if schema_name not in self._type_names:
-            words = re.findall(r"[^\W_]+", schema_name)
-            name = self.reserve_name("".join(word[:1].upper() + word[1:] for word in words))
-            self._type_names[schema_name] = name
-            lines = self._define(name, self._schemas.get(schema_name, {}))
-            self._definitions[name] = "".join(lines)
-        return self._type_names[schema_name]
+        if schema_name in self._type_names:
+            return self._type_names[schema_name]
+        words = re.findall(r"[^\W_]+", schema_name)
+        name = self.reserve_name("".join(word[:1].upper() + word[1:] for word in words))
+        self._type_names[schema_name] = name  # before its properties: they may refer to it
+        schema = self._schemas.get(schema_name, {})
+        properties = {
+            key: self._annotation(value) for key, value in schema.get("properties", {}).items()
+        }
+        if not properties:
+            code = f"\n\n{name} = dict[str, Any]\n"
+        elif all(key.isidentifier() and not keyword.iskeyword(key) for key in properties):
+            fields = "".join(f"    {key}: {value}\n" for key, value in properties.items())
+            code = f"\n\nclass {name}(TypedDict):\n{fields}"
+        else:
+            # A class cannot have fields with names such as "a-b". All of them are written by
+            # `repr`, so that no text of a description ends its quotes and becomes code.
+            fields = "".join(f"        {key!r}: {value!r},\n" for key, value in properties.items())
+            code = f"\n\n{name} = TypedDict(\n    {name!r},\n    {{\n{fields}    }},\n)\n"
+        self._definitions[name] = code
+        return name
 
     def reserve_name(self, wanted: str) -> str:
         """Return an identifier that is not used yet, and reserve it."""
-        name = re.sub(r"\W", "_", wanted) or "_"
-        if name[0].isdigit():
-            name = f"_{name}"
-        if keyword.iskeyword(name):
-            name += "_"
+        name = identifier_of(wanted)
         while name in self.used_names:
             name += "_"
         self.used_names.add(name)
@@ -209,21 +220,6 @@ class _RecordTypes:
     def definitions(self) -> Iterator[str]:
         """Yield the code of each type."""
         return iter(self._definitions.values())
-
-    def _define(self, name: str, schema: JsonObject) -> Iterator[str]:
-        properties = {
-            key: self._annotation(value) for key, value in schema.get("properties", {}).items()
-        }
-        if not properties:
-            yield f"\n\n{name} = dict[str, Any]\n"
-        elif all(key.isidentifier() and not keyword.iskeyword(key) for key in properties):
-            yield f"\n\nclass {name}(TypedDict):\n"
-            yield from (f"    {key}: {annotation}\n" for key, annotation in properties.items())
-        else:
-            # Names such as "a-b" cannot be the attributes of a class.
-            yield f"\n\n{name} = TypedDict(\n    {name!r},\n    {{\n"
-            yield from (f"        {key!r}: {value!r},\n" for key, value in properties.items())
-            yield "    },\n)\n"
 
     def _annotation(self, schema: object) -> str:
         """Return the annotation of a schema, ``Any`` if Python has no type for it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -38,11 +37,20 @@ def routes(application: ApplicationTarget = "app:app", as_json: AsJson = False) 
         print_result(json.dumps(listing, indent=2, ensure_ascii=False))
     elif services:
         rows = [
-            (service.path, method.name, _request(method), _hooks(method))
-            for service in services
-            for method in service.methods
+            _HEAD,
+            *(
+                (service.path, method.name, _request(method), _hooks(method))
+                for service in services
+                for method in service.methods
+            ),
         ]
-        print_result("\n".join(_table([_HEAD, *rows])))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        # The style comes last: its escape codes would count as width.
+        print_result("\n".join([style(lines[0], bold=True), *lines[1:]]))
     else:
         print_result("there are no services")
 
@@ -72,12 +80,3 @@ def _hooks(method: MethodListing) -> str:
     for hook in method.hooks:
         groups.setdefault(hook.kind, []).append(short_hook_name(hook.name))
     return "; ".join(f"{kind} {', '.join(names)}" for kind, names in groups.items())
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the aligned lines of a table whose first row is its head."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for number, row in enumerate(rows):
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        line = "  ".join(cells).rstrip()
-        yield line if number else style(line, bold=True)

@@ -7,8 +7,6 @@ import asyncio
 import code
 import contextlib
 import inspect
-import keyword
-import re
 import signal
 import sys
 import threading
@@ -22,6 +20,7 @@ from typing import Any, Final, Self, TypeVar
 import typer
 
 from alula._cli.application import Application, ApplicationTarget, load_application
+from alula._cli.service_listing import identifier_of
 from alula._cli.terminal import EXIT_FAILURE, reporting_errors
 
 __all__ = ["BackgroundLoop", "Console", "names_of", "open_console", "shell"]
@@ -82,7 +81,7 @@ def names_of(app: Application) -> dict[str, object]:
 
     Characters that an identifier cannot have become underscores. ``app`` is always the application.
     """
-    return {**{_identifier(path): app.service(path) for path in app.services}, "app": app}
+    return {**{identifier_of(path): app.service(path) for path in app.services}, "app": app}
 
 
 class Console(code.InteractiveConsole):
@@ -259,13 +258,6 @@ def _import_ipython() -> Any:
         return import_module("IPython.terminal.embed")
     except ImportError:
         return None
-
-
-def _identifier(path: str) -> str:
-    name = re.sub(r"\W+", "_", path).strip("_")
-    if name[:1].isdigit():
-        name = f"_{name}"
-    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _banner(names: Mapping[str, object]) -> str:

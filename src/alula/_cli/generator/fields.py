@@ -80,12 +80,28 @@ def parse_fields(text: str, *, references: bool) -> tuple[Field, ...]:
     Raises:
         UsageError: A field is not valid.
     """
-    fields = tuple(_parse_field(part.strip(), references) for part in text.split(","))
-    names = [field.name for field in fields]
-    for name in names:
-        if names.count(name) > 1:
+    fields: dict[str, Field] = {}
+    for part in text.split(","):
+        name, _, type_name = part.strip().partition(":")
+        type_name = type_name or "str"
+        optional, type_name = type_name.endswith("?"), type_name.removesuffix("?")
+        if not _NAME.fullmatch(name) or len(name) > MAX_LENGTH:
+            raise UsageError(
+                f"{name!r} cannot be the name of a field: use lower-case letters, digits and single"
+                f" underscores, start with a letter, and use at most {MAX_LENGTH} characters"
+            )
+        if name in _RESERVED_NAMES or name.startswith("model_") or iskeyword(name):
+            raise UsageError(f"{name!r} cannot be the name of a field: the name is reserved")
+        if type_name not in _TYPES:
+            raise UsageError(
+                f"{type_name!r} of the field {name!r} is not a type; use {', '.join(_TYPES)}"
+            )
+        if name in fields:
             raise UsageError(f"there are two fields {name!r}")
-    return fields
+        if type_name == "id":
+            type_name = "Reference" if references else "int"
+        fields[name] = Field(name, type_name, optional)
+    return tuple(fields.values())
 
 
 def example_record(fields: Sequence[Field]) -> str:
@@ -95,23 +111,3 @@ def example_record(fields: Sequence[Field]) -> str:
     if len(f"NEW = {line}") <= _LINE_LENGTH:
         return line
     return "".join(["{\n", *(f"    {item},\n" for item in items), "}"])
-
-
-def _parse_field(text: str, references: bool) -> Field:
-    name, _, type_name = text.partition(":")
-    type_name = type_name or "str"
-    optional, type_name = type_name.endswith("?"), type_name.removesuffix("?")
-    if not _NAME.fullmatch(name) or len(name) > MAX_LENGTH:
-        raise UsageError(
-            f"{name!r} cannot be the name of a field: use lower-case letters, digits and single"
-            f" underscores, start with a letter, and use at most {MAX_LENGTH} characters"
-        )
-    if name in _RESERVED_NAMES or name.startswith("model_") or iskeyword(name):
-        raise UsageError(f"{name!r} cannot be the name of a field: the name is reserved")
-    if type_name not in _TYPES:
-        raise UsageError(
-            f"{type_name!r} of the field {name!r} is not a type; use {', '.join(_TYPES)}"
-        )
-    if type_name == "id":
-        type_name = "Reference" if references else "int"
-    return Field(name, type_name, optional)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-from collections.abc import Callable
 from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,13 @@ from alula._cli.generator.plan import Plan, carry_out
 from alula._cli.generator.project import DATABASES, Choices, Database
 from alula._cli.terminal import UsageError, print_result
 
-__all__ = ["can_ask", "compatible_versions", "create_application"]
+__all__ = [
+    "can_ask",
+    "compatible_versions",
+    "create_application",
+    "install_command",
+    "plan_application",
+]
 
 _DEFAULT_SERVICE: Final = "messages"
 _EXTRAS: Final = ("server", "schema", "cli")
@@ -74,10 +79,10 @@ def create_application(
         authentication = ask and typer.confirm(question, default=False)
     first_service = _choose_service(service, no_service, ask, authentication)
     choices = Choices(chosen_database, authentication, f"{name.replace('-', '_').upper()}_")
-    plan = _plan_application(folder, name, choices, first_service)
+    plan = plan_application(folder, name, choices, first_service)
     carry_out(plan, force=force, dry_run=dry_run)
     if not dry_run:
-        print_result(_NEXT_STEPS.format(name=name, install=_install_command()))
+        print_result(_NEXT_STEPS.format(name=name, install=install_command()))
 
 
 def can_ask() -> bool:
@@ -130,14 +135,10 @@ def _choose_service(
                 f"the service {name!r} is part of --authentication; choose another name"
             )
 
-    if option is None and ask:
-        return _ask_service(check)
-    name = _DEFAULT_SERVICE if option is None else option
-    check(name)
-    return name
-
-
-def _ask_service(check: Callable[[str], None]) -> str | None:
+    if option is not None or not ask:
+        name = _DEFAULT_SERVICE if option is None else option
+        check(name)
+        return name
     while True:
         answer: str = typer.prompt("First service (- for none)", default=_DEFAULT_SERVICE).strip()
         if answer in {"-", ""}:
@@ -150,7 +151,7 @@ def _ask_service(check: Callable[[str], None]) -> str | None:
             return answer
 
 
-def _plan_application(folder: Path, name: str, choices: Choices, service: str | None) -> Plan:
+def plan_application(folder: Path, name: str, choices: Choices, service: str | None) -> Plan:
     plan = Plan(folder)
     extras = [
         *_EXTRAS,
@@ -182,7 +183,7 @@ def _plan_application(folder: Path, name: str, choices: Choices, service: str | 
     return plan
 
 
-def _install_command() -> str:
+def install_command() -> str:
     """Return the command that installs an application with the Alula that has created it.
 
     An Alula that was installed from a folder, a file or a repository may not be on any index.

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from alula._cli.terminal import UsageError
 
@@ -30,6 +30,25 @@ class Choices:
     database: Database
     authentication: bool
     prefix: str
+
+    @classmethod
+    def from_table(cls, path: Path, table: Mapping[str, Any]) -> Self:
+        """Return the choices in the table ``tool.alula`` of a ``pyproject.toml``.
+
+        Raises:
+            UsageError: A value is not valid.
+        """
+        database = table.get("database", "memory")
+        if database not in DATABASES:
+            raise UsageError(
+                f"{path}: tool.alula.database is {database!r}; use {' or '.join(DATABASES)}"
+            )
+        authentication = table.get("authentication", False)
+        if not isinstance(authentication, bool):
+            raise UsageError(
+                f"{path}: tool.alula.authentication is {authentication!r}; use true or false"
+            )
+        return cls(database, authentication, str(table.get("prefix", "")))
 
     @property
     def mongodb(self) -> bool:
@@ -84,22 +103,8 @@ def find_project(start: Path) -> Project:
         table = document.get("tool", {}).get("alula")
         if isinstance(table, Mapping):
             name = document.get("project", {}).get("name", folder.name)
-            return Project(folder, str(name), _read_choices(path, table))
+            return Project(folder, str(name), Choices.from_table(path, table))
     raise UsageError(
         f"there is no application in {start}: neither it nor a folder above has a pyproject.toml"
         " with a table [tool.alula]; change to the folder that `alula new` has created"
     )
-
-
-def _read_choices(path: Path, table: Mapping[str, Any]) -> Choices:
-    database = table.get("database", "memory")
-    if database not in DATABASES:
-        raise UsageError(
-            f"{path}: tool.alula.database is {database!r}; use {' or '.join(DATABASES)}"
-        )
-    authentication = table.get("authentication", False)
-    if not isinstance(authentication, bool):
-        raise UsageError(
-            f"{path}: tool.alula.authentication is {authentication!r}; use true or false"
-        )
-    return Choices(database, authentication, str(table.get("prefix", "")))

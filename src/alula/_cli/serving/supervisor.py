@@ -113,9 +113,25 @@ class Supervisor:
         Returns:
             The exit code.
         """
-        self._spawn(self._start_all())
+
+        async def start_all() -> None:
+            # The first worker starts alone, so that an error of the application is printed once.
+            first = await self._add()
+            if first is not None and await first.started():
+                for _ in range(self._count - 1):
+                    await self._add()
+
+        self._spawn(start_all())
         await self._stopped.wait()
-        await self._stop_all()
+        async with self._adding:
+            ready = {worker for worker in self.workers if worker.is_ready}
+        # Workers that accept requests close the socket last: they take what still waits in it.
+        # Connections that wait when the last process closes the socket are reset.
+        if ready:
+            await self._stop(self.workers - ready)
+        self._on_stop()
+        await self._stop(self.workers)
+        await asyncio.gather(*self._tasks)
         return self._status
 
     def stop(self, status: int = 0) -> None:
@@ -150,13 +166,6 @@ class Supervisor:
         task = asyncio.create_task(work)
         self._tasks.add(task)  # the event loop holds only a weak reference
         task.add_done_callback(self._tasks.discard)
-
-    async def _start_all(self) -> None:
-        # The first worker starts alone, so that an error of the application is printed once.
-        first = await self._add()
-        if first is not None and await first.started():
-            for _ in range(self._count - 1):
-                await self._add()
 
     async def _replace_all(self) -> None:
         while self._pending_restarts:
@@ -194,17 +203,6 @@ class Supervisor:
             self.workers.add(worker)
         self._spawn(self._watch(worker))
         return worker
-
-    async def _stop_all(self) -> None:
-        async with self._adding:
-            ready = {worker for worker in self.workers if worker.is_ready}
-        # Workers that accept requests close the socket last: they take what still waits in it.
-        # Connections that wait when the last process closes the socket are reset.
-        if ready:
-            await self._stop(self.workers - ready)
-        self._on_stop()
-        await self._stop(self.workers)
-        await asyncio.gather(*self._tasks)
 
     async def _stop(self, workers: Collection[WorkerProcess]) -> None:
         workers = tuple(workers)

@@ -38,7 +38,7 @@ from alula.express._server import Server, quickest_loop
 from alula.logs import configure_logging
 from alula.watchdog import LoopWatchdog
 
-__all__ = ["load_web_application", "main", "serve_as_worker"]
+__all__ = ["announce", "load_web_application", "main", "serve_as_worker"]
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ def _error_application(error: Exception) -> WebApplication:
     return app.use(fail, error_handler(logger=False))
 
 
-def _announce(app: WebApplication, server: Server) -> None:
+def announce(app: WebApplication, server: Server) -> None:
     """Print the URL of the application, its services and the URL of its documentation."""
     services = list_services(app.services) if isinstance(app, ExpressApplication) else []
     if not services:  # such as the application that shows why another one does not start
@@ -193,7 +193,7 @@ class _Worker:
             if self._settings.worker_timeout:
                 heartbeat = loop.create_task(self._send_heartbeats())
             if self._settings.announce:
-                _announce(self._app, server)
+                announce(self._app, server)
             # The watchdog starts here: what the setup imports blocks the loop, but no request.
             limit = self._settings.watch_loop
             with LoopWatchdog(limit) if limit else contextlib.nullcontext():
