@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alula import App
-from alula._bundle import ServiceBundle
+from alula._service_object import ServiceBundle
 from alula.adapters.memory import MemoryService
 from alula.express import express, rest
 from alula.hooks import annotate_hook as annotate

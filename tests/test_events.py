@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from alula import App, Params, events
-from alula.events import EventEmitter, HeldEvents, loop_is_running
+from alula import App, Params
+from alula import _events as events
+from alula._events import EventEmitter, HeldEvents, loop_is_running
 
 Params.declare("held_by")
 
@@ -163,7 +164,7 @@ class TestAsynchronousListeners:
             texts.append(text % args)
             warned.set()
 
-        monkeypatch.setattr(events, "_PATIENCE", 0.01)
+        monkeypatch.setattr(events, "_WARNING_SECONDS", 0.01)
         monkeypatch.setattr(events._log, "warning", warning)
 
         async def slow_listener():

@@ -18,12 +18,10 @@ import pytest
 SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {
-    **dict.fromkeys(["errors", "types", "user_code", "routes", "late_start"], 1),
-    **dict.fromkeys(["bundle", "sockets"], 1),
+    **dict.fromkeys(["errors", "types", "user_code", "routes", "sockets"], 1),
     "configuration": 1,
-    "service_object": 2,
     **dict.fromkeys(["outgoing", "context", "logs", "watchdog"], 2),
-    **dict.fromkeys(["http", "hooks", "events", "query"], 3),
+    **dict.fromkeys(["http", "hooks", "events", "query", "service_object"], 3),
     "service": 4,
     **dict.fromkeys(["app", "identity"], 5),
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),

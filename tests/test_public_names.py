@@ -143,4 +143,4 @@ class TestEveryModule:
 
 
 def test_every_module_of_the_core_is_looked_at():
-    assert {"_app", "_context", "_http", "errors", "events", "hooks"} <= set(MODULES)
+    assert {"_app", "_context", "_http", "errors", "_events", "hooks"} <= set(MODULES)

@@ -15,10 +15,10 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
+from alula._events import EventEmitter
 from alula._routes import Match, RouteTable, strip_slashes
 from alula._service import ServiceHandle
 from alula._user_code import name_of
-from alula.events import EventEmitter
 from alula.hooks import Hookable, check_hook, compose
 from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, UNSET
 
@@ -205,7 +205,7 @@ class App(EventEmitter, Hookable):
             if isinstance(handle.service, ServiceHandle):
                 handle.service.attach(handle)
             if self._is_set_up and callable(getattr(handle.service, "setup", None)):
-                handle.start_late(partial(self._set_up, handle))
+                handle.defer_setup(partial(self._set_up, handle))
             elif self._is_set_up:
                 self._up[handle] = None
 
@@ -272,9 +272,9 @@ class App(EventEmitter, Hookable):
         custom = (name for handle in self.services.values() for name in handle.hook_methods())
         return tuple(dict.fromkeys((*STANDARD_METHODS, *custom)))
 
-    def _hooks_changed(self) -> None:
+    def compose_hooks(self) -> None:
         for handle in self.services.values():
-            handle.app_hooks_changed()
+            handle.compose_hooks()
 
     # -- start and stop ------------------------------------------------------------------------
 
@@ -352,7 +352,7 @@ class App(EventEmitter, Hookable):
             if handle not in self._up and self.services.get(path) is handle:
                 await self._set_up(handle)
         for handle in list(self.services.values()):
-            await handle.started()  # those that the set-up of others registered
+            await handle.wait_for_setup()  # those that the set-up of others registered
 
     async def _set_up(self, handle: ServiceHandle) -> None:
         await _call_life("setup", self, handle)
@@ -384,7 +384,7 @@ class App(EventEmitter, Hookable):
     async def _drain_all(self) -> None:
         for handle in list(self.services.values()):
             await handle.drain()
-            handle.forget_start()
+            handle.forget_setup()
         await self.drain()
 
 

@@ -2,74 +2,53 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Mapping,
-)
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias, Unpack
 
-from alula._bundle import ServiceBundle
 from alula._context import GivenParams, HookContext, Params
-from alula._late_start import LateStart
-from alula._service_object import check_object, custom_events_of, read_names
-from alula._user_code import describe_frames, name_of
+from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_running
+from alula._service_object import (
+    Call,
+    DeferredSetup,
+    ServiceBundle,
+    check_object,
+    custom_events_of,
+    method_call,
+    read_names,
+    unset_result,
+)
+from alula._user_code import name_of, unfit_signature
 from alula.errors import MethodNotAllowed
-from alula.events import EventEmitter, emit_when_due, loop_is_running
-from alula.hooks import Hookable, HookTable
-from alula.types import EVENT_OF_METHOD, ID_METHODS, STANDARD_METHODS, UNSET, Id
+from alula.hooks import Hook, Hookable, HookTable
+from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, UNSET, Id
 
-__all__ = ["Given", "RawQuery", "ServiceHandle", "check_service"]
+__all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle"]
 
 Given: TypeAlias = Params | Mapping[str, Any] | None
 RawQuery: TypeAlias = Mapping[str, Any] | None
-Run: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
-
-
-def check_service(path: str, service: object, methods: Collection[str] | None) -> tuple[str, ...]:
-    """Return the standard methods that an object has.
-
-    Raises:
-        TypeError: The object cannot be a service, or a method takes other arguments.
-        ValueError: A listed method does not exist, or its name is taken.
-    """
-    if not isinstance(service, ServiceHandle):
-        return check_object(path, service, methods, dir(ServiceHandle))
-    has = service.hook_methods()
-    for name in methods or ():
-        if name not in has:
-            raise ValueError(
-                f"the service at {path!r} lists the method `{name}`, but {service!r} has none of"
-                " that name"
-            )
-    return tuple(name for name in STANDARD_METHODS if name in has)
 
 
 class ServiceHandle(EventEmitter, Hookable):
     """A registered service, called through its hooks and events.
 
     Every method takes the params last, as `Params`, as a mapping, or as keywords:
-    ``await messages.find(query={"$limit": 2})``. Custom methods stand beside the standard ones.
+    ``await messages.find(query={"$limit": 2})``. Custom methods are methods of the handle as well.
 
     Attributes:
         app: The application.
         path: Where it is registered, without slashes at the ends.
         service: The object that was registered.
-        methods: Names of the methods that are open to the outside.
+        methods: Names of the methods that clients may call.
         events: Names of the events that it emits.
-        record_schema: What its records are, where it was registered with a schema.
-        secret_ids: Whether its ids are secrets, such as tokens, which no log may have. The service
-            says so by an attribute of this name.
+        record_schema: The JSON Schema of its records, None if unknown.
+        secret_ids: Whether its ids are secrets, such as tokens, which must not be in logs. The
+            service sets an attribute of this name.
     """
 
     events: tuple[str, ...]
     _emitted_by_service: frozenset[str]
     _elsewhere: ClassVar[Mapping[str, str]] = {}
-    """How names are spelled that callers take for params, where they belong in another param."""
+    """Names that callers mistake for params, and what to write instead."""
 
     def __init__(
         self,
@@ -83,34 +62,34 @@ class ServiceHandle(EventEmitter, Hookable):
     ) -> None:
         EventEmitter.__init__(self)
         Hookable.__init__(self)
+        is_bundle = isinstance(service, ServiceBundle)
+        bundle = service if is_bundle else ServiceBundle(service, {})
+        service = bundle.service
         self.app = app
         self.path = path
-        bundle = service if isinstance(service, ServiceBundle) else _without_hooks(service)
-        self.service = service = bundle.service
+        self.service = service
         self.record_schema = bundle.schema
         self.secret_ids = getattr(service, "secret_ids", False) is True
         listed = read_names("methods", path, methods)
-        if listed is None and isinstance(service, ServiceHandle):
-            listed = service.methods
-        standard = check_service(path, service, listed)
-        self.methods: tuple[str, ...] = standard if listed is None else listed
+        named = read_names("events", path, events)
         if isinstance(service, ServiceHandle):
-            named = (*service.events, *(read_names("events", path, events) or ()))
+            listed = service.methods if listed is None else listed
+            named = (*service.events, *(named or ()))
             self._emitted_by_service = service._emitted_by_service  # noqa: SLF001
+            self.record_schema = self.record_schema or service.record_schema
         else:
-            own = custom_events_of(service) if events is None else events
-            named = read_names("events", path, own) or ()
+            named = custom_events_of(service) if named is None else named
             self._emitted_by_service = frozenset(EVENT_OF_METHOD.values()) & {*named}
         self.events = tuple(dict.fromkeys((*EVENT_OF_METHOD.values(), *named)))
-        self._outer: tuple[ServiceHandle, ...] = ()  # of applications that this one is part of
-        self._callable = tuple(dict.fromkeys((*standard, *self.methods)))
+        standard = self._check_methods(listed)
+        self.methods: tuple[str, ...] = standard if listed is None else listed
+        self._mounted: tuple[ServiceHandle, ...] = ()
+        self._callable: tuple[str, ...] = ()
         self._app_hooks = app_hooks or HookTable()
-        self._runs: dict[str, Run] = {}  # every method with its hooks and its event
-        self._quick: dict[str, Run] = {}  # methods without hooks, for calls without an event
-        self._late: LateStart | None = None
-        for name in self._callable:
-            if name not in STANDARD_METHODS:
-                setattr(self, name, self._custom_method(name))
+        self._runs: dict[str, Call] = {}  # by method: the call with hooks and event
+        self._quick: dict[str, Call] = {}  # methods without hooks, for calls without an event
+        self._setup: DeferredSetup | None = None
+        self._add_methods((*standard, *self.methods))
         self.hook_table.enclose(bundle.first, bundle.last)
         self._add_hooks(dict(bundle.hooks))
 
@@ -197,148 +176,27 @@ class ServiceHandle(EventEmitter, Hookable):
         """
         return await self._call(method, id, data, params, query, given)
 
-    def run(self, context: HookContext) -> Awaitable[None]:
-        """Run a call whose context is made: hooks, method, event. ``context.result`` is set then.
+    def run(self, context: HookContext) -> Coroutine[Any, Any, None]:
+        """Run a call whose context is made: hooks, method, event. It sets ``context.result``.
 
         Raises:
             MethodNotAllowed: The service has no method ``context.method``.
             RuntimeError: An around hook neither called ``next`` nor set a result.
-            Exception: Whatever hooks and the service raise.
+            Exception: Any that hooks and the service raise.
         """
         method = context.method
-        if self._late is None:
+        if self._setup is None:
+            # A call from a client without hooks and listeners skips two coroutines.
             quick = self._quick.get(method)
             if quick is not None and context.event is None:
                 return quick(context)
         if method not in self._runs:
             raise MethodNotAllowed(f"{self!r} has no method `{method}`")
-        return self._runs[method](context) if self._late is None else self._run_late(context)
+        return self._runs[method](context) if self._setup is None else self._run_late(context)
 
     async def _run_late(self, context: HookContext) -> None:
-        await self.started()
+        await self.wait_for_setup()
         await self._runs[context.method](context)
-
-    def _complete(self, composed: Run) -> Run:
-        """Return a call with what comes behind its hooks: a look at the result, and the event."""
-
-        async def run(context: HookContext) -> None:
-            await composed(context)
-            result, event = context.result, context.event
-            if result is UNSET:
-                raise _unset(context)
-            if event is not None and (event in self._listeners or self._outer):
-                if event in self._emitted_by_service:  # it does so itself, as it has named it
-                    return
-                items = tuple(result) if isinstance(result, list) else (result,)
-                emit_when_due(context, lambda: self._emit_each(event, items, context))
-
-        return run
-
-    def _emit_each(self, event: str, items: tuple[Any, ...], context: HookContext) -> None:
-        for item in items:
-            super().emit(event, item, context)
-            for outer in self._outer:
-                if outer is not context.caller:  # which emits it once its own hooks have passed
-                    outer.emit(event, item, context)
-
-    def emit(self, event: str, *values: Any) -> bool:
-        """Call the listeners of an event, also those of applications that this one is part of.
-
-        Raises:
-            RuntimeError: A listener is asynchronous and no event loop is running.
-        """
-        heard = super().emit(event, *values)
-        for outer in self._outer:
-            heard = outer.emit(event, *values) or heard
-        return heard
-
-    def attach(self, outer: ServiceHandle) -> None:
-        """Let listeners of another application's handle hear what happens here.
-
-        Args:
-            outer: The handle whose service this one is.
-        """
-        self._outer += (outer,)
-
-    def detach(self, outer: ServiceHandle) -> None:
-        """Undo `attach`."""
-        self._outer = tuple(each for each in self._outer if each is not outer)
-
-    def _check_event(self, event: str) -> None:
-        if event not in self.events:
-            from difflib import get_close_matches  # noqa: PLC0415  # only a slip pays its import
-
-            near = get_close_matches(event, self.events, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ";"
-            raise ValueError(
-                f"{self!r} emits no event {event!r}{hint} it emits {', '.join(self.events)};"
-                f" others are listed: use({self.path!r}, service, events=[{event!r}])"
-            )
-
-    def _check_listener(self, event: str, listener: Callable[..., Any]) -> None:
-        if event not in EVENT_OF_METHOD.values():  # with what, those who emit it decide
-            return
-        try:
-            signature = inspect.signature(listener)
-        except (ValueError, TypeError):  # built-in functions may have none to look at
-            return
-        try:
-            signature.bind("data", "context")
-        except TypeError:
-            raise TypeError(
-                f"the listener {name_of(listener)} for {event!r} of {self!r} takes {signature};"
-                " listeners are called with (data, context)"
-            ) from None
-
-    def start_late(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Begin ``start``, the set-up of a service that was registered late; calls wait for it.
-
-        Where no event loop is running, the first call begins it. Where it fails, that is logged,
-        the calls that wait for it fail too, and the next one tries again.
-        """
-
-        async def begin() -> None:
-            await start()
-            self._late = None
-
-        self._late = LateStart(repr(self), begin, self._run_beside)
-        if loop_is_running():
-            self._late.begin()
-
-    async def started(self) -> None:
-        """Wait for the set-up of a service that was registered late.
-
-        Raises:
-            Exception: Whatever the set-up raises.
-        """
-        if self._late is not None:
-            await self._late.wait()
-
-    def forget_start(self) -> None:
-        """Have no call wait for the set-up any longer."""
-        self._late = None
-
-    def hook_methods(self) -> Collection[str]:
-        """Return the methods that hooks may be registered for."""
-        return self._callable
-
-    def add_innermost(self, hook: Callable[..., Any], methods: Collection[str]) -> None:
-        """Register an around hook directly around methods; see `HookTable.add_innermost`."""
-        self.hook_table.add_innermost(hook, methods)
-        self._hooks_changed()
-
-    def app_hooks_changed(self) -> None:
-        """Compose again after the application's hooks changed."""
-        self._hooks_changed()
-
-    def _hooks_changed(self) -> None:
-        self._runs, self._quick = {}, {}
-        for name in self._callable:
-            call = _caller(self.service, name)
-            composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, call))
-            self._runs[name] = self._complete(composed)
-            if composed is call:  # there are no hooks
-                self._quick[name] = call
 
     async def _call(
         self,
@@ -349,7 +207,7 @@ class ServiceHandle(EventEmitter, Hookable):
         query: RawQuery,
         given: Mapping[str, Any],
     ) -> Any:
-        if params is None and not given:  # as in most calls from inside
+        if params is None and not given:  # most internal calls; saves a look at every param
             made = Params()
             if type(query) is dict:
                 made.query = query.copy()
@@ -363,6 +221,55 @@ class ServiceHandle(EventEmitter, Hookable):
         context = HookContext(self.app, self, method, made, id, data)
         await self.run(context)
         return context.result
+
+    # -- methods and hooks ---------------------------------------------------------------------
+
+    def hook_methods(self) -> Collection[str]:
+        """Return the names of the methods that can have hooks."""
+        return self._callable
+
+    def add_innermost(self, hook: Hook, methods: Collection[str]) -> None:
+        """Register an around hook directly around methods; see `HookTable.add_innermost`."""
+        self.hook_table.add_innermost(hook, methods)
+        self.compose_hooks()
+
+    def compose_hooks(self) -> None:
+        """Compose hooks and methods again, after hooks or methods changed."""
+        self._runs, self._quick = {}, {}
+        for name in self._callable:
+            if isinstance(self.service, ServiceHandle):
+                call = _forwarding_call(self.service, name)
+            else:
+                call = method_call(self.service, name)
+            composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, call))
+            self._runs[name] = self._with_event(composed)
+            if composed is call:  # there are no hooks
+                self._quick[name] = call
+
+    def _check_methods(self, methods: Collection[str] | None) -> tuple[str, ...]:
+        """Return the standard methods of the service.
+
+        Raises:
+            TypeError: The object cannot be a service, or a method takes other arguments.
+            ValueError: A listed method does not exist, or its name is reserved.
+        """
+        service = self.service
+        if not isinstance(service, ServiceHandle):
+            return check_object(self.path, service, methods, dir(ServiceHandle))
+        existing = service.hook_methods()
+        for name in methods or ():
+            if name not in existing:
+                raise ValueError(
+                    f"the service at {self.path!r} lists the method `{name}`, but {service!r} has"
+                    " none of that name"
+                )
+        return tuple(name for name in STANDARD_METHODS if name in existing)
+
+    def _add_methods(self, names: Iterable[str]) -> None:
+        self._callable = tuple(dict.fromkeys((*self._callable, *names)))
+        for name in self._callable:
+            if name not in STANDARD_METHODS:
+                setattr(self, name, self._custom_method(name))
 
     def _custom_method(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         async def method(
@@ -378,66 +285,129 @@ class ServiceHandle(EventEmitter, Hookable):
         method.__doc__ = f"Call the custom method `{name}` with ``(data, params)``."
         return method
 
+    # -- events --------------------------------------------------------------------------------
 
-def _without_hooks(service: Any) -> ServiceBundle:
-    schema = service.record_schema if isinstance(service, ServiceHandle) else None
-    return ServiceBundle(service, {}, schema)
+    def _with_event(self, composed: Call) -> Call:
+        """Return a call that then checks for a result, and emits the event."""
 
+        async def run(context: HookContext) -> None:
+            await composed(context)
+            result, event = context.result, context.event
+            if result is UNSET:
+                raise unset_result(context)
+            if event is not None and (event in self._listeners or self._mounted):
+                if event in self._emitted_by_service:  # the service lists it: it emits it itself
+                    return
+                items = tuple(result) if isinstance(result, list) else (result,)
+                emit_unless_held(context, lambda: self._emit_each(event, items, context))
 
-def _caller(service: Any, name: str) -> Run:
-    """Return the core of a call: the method itself, unless a hook has set the result before."""
-    if isinstance(service, ServiceHandle):
-        return _forwarder(service, name)
-    method = getattr(service, name)
-    has_id = name in ID_METHODS
-    has_data = name not in {"find", "get", "remove"}
-    is_coroutine = inspect.iscoroutinefunction(method)
+        return run
 
-    async def call(context: HookContext) -> None:
-        if context.result is not UNSET:
+    def _emit_each(self, event: str, items: tuple[Any, ...], context: HookContext) -> None:
+        for item in items:
+            super().emit(event, item, context)
+            for outer in self._mounted:
+                if outer is not context.caller:  # that handle emits it after its own hooks
+                    outer.emit(event, item, context)
+
+    def emit(self, event: str, *values: Any) -> bool:
+        """Call the listeners of an event, also those of applications that mount this service.
+
+        Raises:
+            RuntimeError: A listener is asynchronous and no event loop is running.
+        """
+        has_listeners = super().emit(event, *values)
+        for outer in self._mounted:
+            has_listeners = outer.emit(event, *values) or has_listeners
+        return has_listeners
+
+    def attach(self, outer: ServiceHandle) -> None:
+        """Emit the events of this service at a handle of another application, too.
+
+        Args:
+            outer: The handle whose service is this handle.
+        """
+        self._mounted += (outer,)
+
+    def detach(self, outer: ServiceHandle) -> None:
+        """Undo `attach`."""
+        self._mounted = tuple(handle for handle in self._mounted if handle is not outer)
+
+    def _check_event(self, event: str) -> None:
+        if event not in self.events:
+            from difflib import get_close_matches  # noqa: PLC0415  # slow to import, only for a slip
+
+            near = get_close_matches(event, self.events, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ";"
+            raise ValueError(
+                f"{self!r} emits no event {event!r}{hint} it emits {', '.join(self.events)};"
+                f" others are listed: use({self.path!r}, service, events=[{event!r}])"
+            )
+
+    def _check_listener(self, event: str, listener: Listener) -> None:
+        if event not in EVENT_OF_METHOD.values():  # the service decides what it emits with these
             return
-        params = context.params
-        if has_data:
-            data = context.data
-            result = method(context.id, data, params) if has_id else method(data, params)
-        else:
-            result = method(context.id, params) if has_id else method(params)
-        if is_coroutine or hasattr(result, "__await__"):
-            result = await result
-        if result is UNSET:
-            raise _unset(context)
-        context.result = result
+        if (signature := unfit_signature(listener, "data", "context")) is not None:
+            raise TypeError(
+                f"the listener {name_of(listener)} for {event!r} of {self!r} takes {signature};"
+                " listeners are called with (data, context)"
+            )
 
-    return describe_frames(call, _described)
+    # -- setup while the application runs ------------------------------------------------------
+
+    def defer_setup(self, setup: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start the setup of a service registered while the application runs; calls wait for it.
+
+        Without a running event loop, the first call starts it. If it fails, that is logged, the
+        calls that wait fail as well, and the next call tries again.
+        """
+
+        async def start() -> None:
+            await setup()
+            self._setup = None
+
+        self._setup = DeferredSetup(repr(self), start, self._run_in_background)
+        if loop_is_running():
+            self._setup.begin()
+
+    async def wait_for_setup(self) -> None:
+        """Wait for a deferred setup, if there is one.
+
+        Raises:
+            Exception: Any that the setup raises.
+        """
+        if self._setup is not None:
+            await self._setup.wait()
+
+    def forget_setup(self) -> None:
+        """Stop waiting for a deferred setup, since the application was torn down."""
+        self._setup = None
 
 
-def _described(names: Mapping[str, Any]) -> str:
-    context = names["context"]
-    return f"`{context.method}` of {context.service!r}"
+def owning_handle(handle: ServiceHandle) -> ServiceHandle:
+    """Return the handle in the application that owns a service.
+
+    That is the innermost one where applications mount services of others, else ``handle`` itself.
+    """
+    while isinstance(handle.service, ServiceHandle):
+        handle = handle.service
+    return handle
 
 
-def _unset(context: HookContext) -> RuntimeError:
-    return RuntimeError(
-        f"{context.service!r}, `{context.method}`: context.result is UNSET after the call; set it"
-        " to None where there is nothing to answer"
-    )
+def _forwarding_call(handle: ServiceHandle, name: str) -> Call:
+    """Return the function that calls the same method of another application's handle.
 
-
-def _forwarder(handle: ServiceHandle, name: str) -> Run:
-    """Return the core of a call to another application's service: a call there.
-
-    What its hooks decide about answer and event counts here too. Without that, a hook there that
-    sets ``dispatch`` to keep a password inside would be passed by.
+    It takes over ``dispatch`` and ``http`` as well: a hook there may hide a password by them.
     """
 
     async def call(context: HookContext) -> None:
         if context.result is not UNSET:
             return
         params = context.params.copy()
-        there = HookContext(handle.app, handle, name, params, context.id, context.data)
-        there.http, there.event, there.caller = context.http, context.event, context.service
-        await handle.run(there)
-        context.http, context.event = there.http, there.event
-        context.result, context.dispatch = there.result, there.dispatch
+        inner = HookContext(handle.app, handle, name, params, context.id, context.data)
+        inner.http, inner.event, inner.caller = context.http, context.event, context.service
+        await handle.run(inner)
+        context.http, context.event = inner.http, inner.event
+        context.result, context.dispatch = inner.result, inner.dispatch
 
     return call

@@ -1,14 +1,36 @@
-"""What an object needs to be a service: methods that fit, and names that are free."""
+"""The object behind a service: what it must have, hooks it may bring, its calls and its setup."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from typing import Any, Final
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from alula.types import STANDARD_METHODS
+from alula._context import HookContext
+from alula._user_code import describe_frames, unfit_signature
+from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
 
-__all__ = ["check_object", "custom_events_of", "read_names"]
+__all__ = [
+    "Call",
+    "DeferredSetup",
+    "ServiceBundle",
+    "check_object",
+    "custom_events_of",
+    "method_call",
+    "read_names",
+    "unset_result",
+]
+
+Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
+ByMethod: TypeAlias = Mapping[str, Sequence[Callable[..., Any]]]
+
+_log: Final = logging.getLogger("alula")
+
+_NO_HOOKS: Final[ByMethod] = MappingProxyType({})
 
 _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "find": ("params",),
@@ -22,28 +44,80 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _ARGUMENTS_OF_CUSTOM: Final = ("data", "params")
 
-# Names that no custom method can have, beside those of the handle's own methods.
-_TAKEN: Final = frozenset(
+# Attributes of handles, which custom methods would hide.
+_RESERVED: Final = frozenset(
     {"all", "app", "events", "hook_table", "methods", "path", "record_schema"}
     | {"secret_ids", "service", "setup", "teardown"}
 )
 
 
+class ServiceBundle:
+    """A service with hooks of its own, for ``use``; `alula.schema.with_schema` returns one.
+
+    Its hooks are registered before all others of the service. ``app.service(path).service`` is
+    the service itself.
+
+    Args:
+        service: The service.
+        hooks: Hooks as one mapping, as `Hookable.hooks` takes it.
+        schema: The JSON Schema of its records, for descriptions of the API.
+        first: Before hooks by method that run before all other before hooks of the service. They
+            may depend on the caller, so ``authenticate`` and the hooks registered before it
+            precede them.
+        last: Before hooks by method that run after all other before hooks.
+
+    Attributes:
+        service: As given.
+        hooks: As given.
+        schema: As given.
+        first: As given.
+        last: As given.
+    """
+
+    def __init__(
+        self,
+        service: Any,
+        hooks: Mapping[str, Any],
+        schema: Any = None,
+        *,
+        first: ByMethod = _NO_HOOKS,
+        last: ByMethod = _NO_HOOKS,
+    ) -> None:
+        self.service = service
+        self.hooks = hooks
+        self.schema = schema
+        self.first = first
+        self.last = last
+
+    def __repr__(self) -> str:
+        return f"with_schema({type(self.service).__name__}(), ...)"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"{self!r} has no {name!r}: it is called where it is registered:"
+                f" app.use(path, service), then app.service(path).{name}",
+                name=name,
+            )
+
+
 def check_object(
-    path: str, service: object, methods: Collection[str] | None, taken: Collection[str]
+    path: str, service: object, methods: Collection[str] | None, reserved: Collection[str]
 ) -> tuple[str, ...]:
     """Return the standard methods that an object has.
 
     Args:
         path: Where it is registered, for messages.
         service: The object.
-        methods: The methods that are listed, None for none.
-        taken: Names that no custom method can have.
+        methods: The methods that are listed, None without a list.
+        reserved: Names that no custom method can have.
 
     Raises:
         TypeError: The object cannot be a service, or a method takes other arguments.
-        ValueError: A listed method does not exist, or its name is taken.
+        ValueError: A listed method does not exist, or its name is reserved.
     """
+    type_name = type(service).__name__
     if isinstance(service, type):
         raise TypeError(
             f"the service at {path!r} is the class {service.__name__}; register an instance:"
@@ -55,90 +129,167 @@ def check_object(
         )
     if _takes_requests(type(service)):
         raise TypeError(
-            f"the object at {path!r} ({type(service).__name__}) takes requests itself, and is no"
-            " service; mount it on the web application: express(app).use(path, it)"
+            f"the object at {path!r} ({type_name}) takes requests itself, so it is not a service;"
+            " mount it on the web application: express(app).use(path, it)"
         )
-    found = tuple(name for name in STANDARD_METHODS if _has(service, name))
+    standard = tuple(name for name in STANDARD_METHODS if callable(getattr(service, name, None)))
     for name in methods or ():
-        check_custom_name(path, name, taken)
-        if not _has(service, name):
+        is_reserved = name.startswith("_") or name in _RESERVED or name in reserved
+        if name not in STANDARD_METHODS and is_reserved:
+            raise ValueError(f"the service at {path!r} lists `{name}`; that name is Alula's own")
+        if not callable(getattr(service, name, None)):
             raise ValueError(
-                f"the service at {path!r} lists the method `{name}`, but {type(service).__name__}"
-                " has none of that name"
+                f"the service at {path!r} lists the method `{name}`, but {type_name} has none of"
+                " that name"
             )
-    if not found and not methods:
+    if not standard and not methods:
         raise TypeError(
-            f"the object at {path!r} ({type(service).__name__}) has no service method;"
+            f"the object at {path!r} ({type_name}) has no service method;"
             f" define one of {', '.join(STANDARD_METHODS)},"
             " or list custom ones: use(path, service, methods=[...])"
         )
-    for name in dict.fromkeys((*found, *(methods or ()), "setup", "teardown")):
-        _check_arguments(path, service, name)
-    return found
+    for name in dict.fromkeys((*standard, *(methods or ()), "setup", "teardown")):
+        method: Any = getattr(service, name, None)
+        if callable(method):
+            _check_arguments(path, name, method)
+    return standard
 
 
-def check_custom_name(path: str, name: str, taken: Collection[str]) -> None:
-    """Refuse a custom method whose name is taken.
-
-    Raises:
-        ValueError: It is.
-    """
-    if name not in STANDARD_METHODS and (name.startswith("_") or name in _TAKEN or name in taken):
-        raise ValueError(f"the service at {path!r} lists `{name}`; that name is Alula's own")
+def _takes_requests(type_: type) -> bool:
+    """Tell whether instances are routers or web applications, which have a ``get`` as well."""
+    if all(callable(getattr(type_, name, None)) for name in ("use", "handle")):
+        return True
+    call: Any = getattr(type_, "__call__", None)  # noqa: B004 - its parameters are wanted
+    return inspect.isfunction(call) and "scope" in inspect.signature(call).parameters
 
 
-def _check_arguments(path: str, service: object, name: str) -> None:
-    """See to it that a method takes what it will be called with."""
-    method: Any = getattr(service, name, None)
-    if not callable(method):
-        return
-    wanted = _ARGUMENTS.get(name, _ARGUMENTS_OF_CUSTOM)
-    define = f"define it as `async def {name}({', '.join(('self', *wanted))})`"
+def _check_arguments(path: str, name: str, method: Callable[..., object]) -> None:
+    """Check that a method takes the arguments that it is called with."""
     if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
         raise TypeError(
             f"`{name}` of the service at {path!r} yields; return a list of the records instead"
         )
-    try:
-        signature = inspect.signature(method)
-    except (ValueError, TypeError):  # built-in functions may have none to look at
-        return
-    try:
-        signature.bind(*wanted)
-    except TypeError:
+    arguments = _ARGUMENTS.get(name, _ARGUMENTS_OF_CUSTOM)
+    if (signature := unfit_signature(method, *arguments)) is not None:
         raise TypeError(
             f"`{name}` of the service at {path!r} takes {signature}, but is called with"
-            f" ({', '.join(wanted)}); {define}"
-        ) from None
+            f" ({', '.join(arguments)}); define it as"
+            f" `async def {name}({', '.join(('self', *arguments))})`"
+        )
 
 
-def _takes_requests(kind: type) -> bool:
-    """Tell whether these are routers or applications of the web, which have a ``get`` as well."""
-    if all(callable(getattr(kind, name, None)) for name in ("use", "handle")):
-        return True
-    call: Any = getattr(kind, "__call__", None)  # noqa: B004 - its parameters are wanted
-    return inspect.isfunction(call) and "scope" in inspect.signature(call).parameters
-
-
-def _has(service: object, name: str) -> bool:
-    return callable(getattr(service, name, None))
-
-
-def read_names(kind: str, path: str, names: Iterable[str] | None) -> tuple[str, ...] | None:
-    """Return names that were listed, None where none were.
+def read_names(what: str, path: str, names: Iterable[str] | None) -> tuple[str, ...] | None:
+    """Return listed names of methods or events, None without a list.
 
     Raises:
-        TypeError: They are one string, or not names.
+        TypeError: They are one string, or not strings.
     """
     if isinstance(names, str):
-        raise TypeError(f"{kind} of the service at {path!r} is a string; give a list: [{names!r}]")
+        raise TypeError(f"{what} of the service at {path!r} is a string; give a list: [{names!r}]")
     listed = None if names is None else tuple(names)
     if not all(isinstance(name, str) for name in listed or ()):
-        raise TypeError(f"{kind} of the service at {path!r} are names, not {listed!r}")
+        raise TypeError(f"{what} of the service at {path!r} are names, not {listed!r}")
     return listed
 
 
 def custom_events_of(service: object) -> tuple[str, ...]:
-    """Return the custom events that a service names itself; ``events`` may be anything else too."""
+    """Return the names in the attribute ``events`` of a service, which may be anything."""
     events = getattr(service, "events", None)
     names = events if isinstance(events, list | tuple) else ()
     return tuple(name for name in names if isinstance(name, str))
+
+
+def method_call(service: object, name: str) -> Call:
+    """Return the function that calls a method, unless a hook has set the result before."""
+    method = getattr(service, name)
+    has_id = name in ID_METHODS
+    has_data = name not in METHODS_WITHOUT_DATA
+    is_coroutine = inspect.iscoroutinefunction(method)
+
+    async def call(context: HookContext) -> None:
+        if context.result is not UNSET:
+            return
+        params = context.params
+        if has_data:
+            data = context.data
+            result = method(context.id, data, params) if has_id else method(data, params)
+        else:
+            result = method(context.id, params) if has_id else method(params)
+        if is_coroutine or hasattr(result, "__await__"):
+            result = await result
+        if result is UNSET:
+            raise unset_result(context)
+        context.result = result
+
+    return describe_frames(call, _description)
+
+
+def _description(names: Mapping[str, Any]) -> str:
+    context = names["context"]
+    return f"`{context.method}` of {context.service!r}"
+
+
+def unset_result(context: HookContext) -> RuntimeError:
+    """Return the error for a call that ended without a result."""
+    return RuntimeError(
+        f"{context.service!r}, `{context.method}`: context.result is UNSET after the call; set it"
+        " to None for an empty result"
+    )
+
+
+# The setups that run in this context: calls of a setup to its own service must not wait for it.
+_inside: Final[ContextVar[tuple[DeferredSetup, ...]]] = ContextVar("inside", default=())
+
+
+class DeferredSetup:
+    """A setup that calls wait for. If it fails, the next call tries again.
+
+    Args:
+        name: Whose setup it is, for the log.
+        setup: The coroutine function.
+        run_in_background: Starts a task with a name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        setup: Callable[[], Coroutine[Any, Any, None]],
+        run_in_background: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
+    ) -> None:
+        self._name = name
+        self._setup = setup
+        self._run_in_background = run_in_background
+        self._task: asyncio.Task[None] | None = None
+        self._succeeded = False
+
+    def begin(self) -> asyncio.Task[None]:
+        """Return the task of the setup; a new one if there is none or it failed."""
+        if self._task is None or (self._task.done() and not self._succeeded):
+            self._task = self._run_in_background(self._run(), f"the set-up of {self._name}")
+            # Retrieves the exception: it is in the log already, and asyncio would report it again.
+            self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._task
+
+    async def wait(self) -> None:
+        """Wait until it succeeded. Cancelling a caller does not stop it.
+
+        Raises:
+            Exception: Any that the setup raises.
+            RuntimeError: It was cancelled; the caller was not.
+        """
+        if self in _inside.get():
+            return
+        task = self.begin()
+        await asyncio.wait([task])
+        if task.cancelled():  # its CancelledError would look as if the caller were cancelled
+            raise RuntimeError(f"the set-up of {self._name} was cancelled; a call tries again")
+        task.result()
+
+    async def _run(self) -> None:
+        _inside.set((*_inside.get(), self))
+        try:
+            await self._setup()
+        except Exception:
+            _log.exception("%s, registered late, failed to set up; a call tries again", self._name)
+            raise
+        self._succeeded = True

@@ -29,7 +29,7 @@ from pydantic import (
 from pymongo import AsyncMongoClient
 
 from alula import App, Params
-from alula._bundle import ServiceBundle
+from alula._service_object import ServiceBundle
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, ObjectIdSchema
 from alula.errors import BadRequest

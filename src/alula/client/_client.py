@@ -8,13 +8,13 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from alula._context import HookContext, Params
+from alula._events import EventEmitter
 from alula._routes import strip_slashes
 from alula._service import ServiceHandle
 from alula._user_code import name_of
 from alula.client._client_service import ClientService, TypedService
 from alula.client._connection import Connection, RestService
 from alula.client._sign_in import AuthenticationClient
-from alula.events import EventEmitter
 from alula.hooks import Hookable
 from alula.logs._request_ids import REQUEST_ID_HEADER, current_request_id
 from alula.types import STANDARD_METHODS
@@ -172,9 +172,9 @@ class Client(EventEmitter, Hookable):
         custom = (name for handle in self.services.values() for name in handle.hook_methods())
         return tuple(dict.fromkeys((*STANDARD_METHODS, *custom)))
 
-    def _hooks_changed(self) -> None:
+    def compose_hooks(self) -> None:
         for handle in self.services.values():
-            handle.app_hooks_changed()
+            handle.compose_hooks()
 
     # -- signing in ----------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import (
 )
 
 from alula._context import GivenParams, Params
-from alula._service import Given, RawQuery, ServiceHandle, check_service
+from alula._service import Given, RawQuery, ServiceHandle
 from alula.client._connection import RestService
 from alula.errors import BadGateway, BadRequest
 
@@ -71,13 +71,11 @@ class ClientService(ServiceHandle):
         new = tuple(name for name in dict.fromkeys(methods) if name not in self._callable)
         if isinstance(self.service, RestService):
             self.service.declare(name for name in new if not name.startswith("_"))
-        check_service(self.path, self.service, new)
-        for name in new:
-            setattr(self, name, self._custom_method(name))
+        self._check_methods(new)
         self.methods += new
-        self._callable += new
         if new:
-            self._hooks_changed()
+            self._add_methods(new)
+            self.compose_hooks()
 
     async def iterate(
         self,

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from alula._events import loop_is_running
 from alula._sockets import ListenError
-from alula.events import loop_is_running
 from alula.express._server import Server, quickest_loop
 
 __all__ = ["run_until_signal"]

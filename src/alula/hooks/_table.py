@@ -32,7 +32,7 @@ EVERY_METHOD: Final = "all"
 class Hookable:
     """Registers hooks by call and by decorator; base of applications and service handles.
 
-    Subclasses list their methods in ``hook_methods`` and compose again in ``_hooks_changed``.
+    Subclasses list their methods in ``hook_methods`` and compose them again in ``compose_hooks``.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,8 @@ class Hookable:
         """Return the names of the methods that can have hooks."""
         raise NotImplementedError
 
-    def _hooks_changed(self) -> None:
+    def compose_hooks(self) -> None:
+        """Compose hooks and methods again, after hooks changed."""
         raise NotImplementedError
 
     def hooks(self, hooks: Any = None, /, **kinds: Any) -> Self:
@@ -75,7 +76,7 @@ class Hookable:
 
     def _add_hooks(self, hooks: dict[str, Any]) -> None:
         self.hook_table.add(hooks, self.hook_methods(), repr(self))
-        self._hooks_changed()
+        self.compose_hooks()
 
     def around(self, *methods: str) -> Callable[[AroundHook], AroundHook]:
         """Register an around hook ``(context, next)``, for every method if none is named."""

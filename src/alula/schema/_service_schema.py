@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
-from alula._bundle import ServiceBundle
 from alula._context import HookContext
+from alula._service_object import ServiceBundle
 from alula.hooks import annotate_hook
 from alula.query import ValidatedQuery
 from alula.schema._call_query import query_of, set_query

@@ -16,11 +16,11 @@ from pymongo.client_session import TransactionOptions  # type: ignore[attr-defin
 from pymongo.errors import OperationFailure, PyMongoError
 
 from alula._context import HookContext, Params
+from alula._events import HeldEvents
 from alula.adapters._records import copied
 from alula.adapters.mongodb._failures import translated
 from alula.adapters.mongodb._service import MongoDBService
 from alula.adapters.mongodb._time_limit import limited
-from alula.events import HeldEvents
 from alula.types import Id
 
 __all__ = ["transaction"]

@@ -4,62 +4,64 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeAlias, TypeVar, overload
 
 from alula._context import HookContext
 from alula._user_code import describe_frames, name_of
 
-__all__ = ["EventEmitter", "HeldEvents", "emit_when_due", "loop_is_running"]
+__all__ = ["EventEmitter", "HeldEvents", "Listener", "emit_unless_held", "loop_is_running"]
 
-Listener = TypeVar("Listener", bound=Callable[..., Any])
+Listener: TypeAlias = Callable[..., Any]
+AnyListener = TypeVar("AnyListener", bound=Listener)
 T = TypeVar("T")
 
-_log = logging.getLogger("alula.events")
-_PATIENCE = 5.0  # seconds between two warnings about listeners that have not ended
+_log: Final = logging.getLogger("alula.events")
+_WARNING_SECONDS: Final = 5.0
+"""Seconds between two warnings about listeners that have not ended."""
 
 
 class EventEmitter:
     """Calls listeners by the name of an event.
 
-    A listener never changes the outcome of the call that caused its event: what it raises is
-    logged. Plain functions run at once; what a coroutine function begins runs beside the call,
-    and `drain` waits for it.
+    A listener never changes the outcome of the call that emitted its event: its exceptions are
+    logged. Plain functions run at once. Coroutine functions run as background tasks, and `drain`
+    waits for them.
     """
 
     def __init__(self) -> None:
-        self._listeners: dict[str, list[Callable[..., Any]]] = {}
+        self._listeners: dict[str, list[Listener]] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
     @overload
-    def on(self, event: str, listener: Listener) -> Listener: ...
+    def on(self, event: str, listener: AnyListener) -> AnyListener: ...
     @overload
-    def on(self, event: str) -> Callable[[Listener], Listener]: ...
-    def on(self, event: str, listener: Any = None) -> Any:
-        """Call ``listener`` whenever ``event`` is emitted; also ``@service.on("created")``.
+    def on(self, event: str) -> Callable[[AnyListener], AnyListener]: ...
+    def on(self, event: str, listener: Listener | None = None) -> Listener:
+        """Call ``listener`` for every ``event``; also ``@service.on("created")``.
 
         Raises:
             TypeError: The event is not a name, or the listener not a function that fits.
-            ValueError: Nothing here emits such an event.
+            ValueError: Nothing emits such an event here.
         """
         return self._listen("on", event, listener)
 
     @overload
-    def once(self, event: str, listener: Listener) -> Listener: ...
+    def once(self, event: str, listener: AnyListener) -> AnyListener: ...
     @overload
-    def once(self, event: str) -> Callable[[Listener], Listener]: ...
-    def once(self, event: str, listener: Any = None) -> Any:
-        """Call ``listener`` the next time that ``event`` is emitted, and not again.
+    def once(self, event: str) -> Callable[[AnyListener], AnyListener]: ...
+    def once(self, event: str, listener: Listener | None = None) -> Listener:
+        """Call ``listener`` for the next ``event`` only.
 
         Raises:
             TypeError: The event is not a name, or the listener not a function that fits.
-            ValueError: Nothing here emits such an event.
+            ValueError: Nothing emits such an event here.
         """
         return self._listen("once", event, listener)
 
-    def _listen(self, how: str, event: str, listener: Any) -> Any:
+    def _listen(self, how: str, event: str, listener: Listener | None) -> Listener:
         if not isinstance(event, str):
             raise TypeError(
                 f"{how}({event!r}): an event is a name, such as @service.{how}('created')"
@@ -75,13 +77,13 @@ class EventEmitter:
         return listener
 
     def _check_event(self, event: str) -> None:
-        """Refuse the name of an event that nothing here emits; subclasses know which these are."""
+        """Refuse the name of an event that nothing emits here; subclasses know the names."""
 
-    def _check_listener(self, event: str, listener: Callable[..., Any]) -> None:
-        """Refuse a listener that cannot take what an event brings."""
+    def _check_listener(self, event: str, listener: Listener) -> None:
+        """Refuse a listener that does not take the values of an event."""
 
-    def off(self, event: str, listener: Callable[..., Any] | None = None) -> None:
-        """Stop calling one listener of an event, or all of them."""
+    def off(self, event: str, listener: Listener | None = None) -> None:
+        """Remove one listener of an event, or all of them."""
         listeners = self._listeners.get(event, ())
         kept = [] if listener is None else [x for x in listeners if x != listener]
         if kept:
@@ -90,11 +92,11 @@ class EventEmitter:
             self._listeners.pop(event, None)
 
     def has_listeners(self, event: str) -> bool:
-        """Tell whether anybody listens."""
+        """Tell whether an event has listeners."""
         return event in self._listeners
 
     def emit(self, event: str, *values: Any) -> bool:
-        """Call the listeners of an event with ``values``; tell whether there were any.
+        """Call the listeners of an event with ``values``; tell whether there are any.
 
         Raises:
             RuntimeError: A listener is asynchronous and no event loop is running.
@@ -110,62 +112,62 @@ class EventEmitter:
                 self._start(result, listener, event)
         return bool(listeners)
 
-    async def drain(self) -> None:
-        """Wait until all that was begun has ended; it may be called by a listener itself.
-
-        What takes long is named in the log, so that a listener that never ends can be found.
-        """
-        while begun := self._running - {asyncio.current_task()}:
-            _, late = await asyncio.wait(begun, timeout=_PATIENCE)
-            for task in late:
-                _log.warning("still waiting for %s", task.get_name())
-
-    def _start(self, awaitable: Any, listener: Callable[..., Any], event: str) -> None:
+    def _start(self, awaitable: Awaitable[object], listener: Listener, event: str) -> None:
         if not loop_is_running():
             if asyncio.iscoroutine(awaitable):
-                awaitable.close()
+                awaitable.close()  # else Python warns that it was never awaited
             raise RuntimeError(
                 f"the listener {name_of(listener)} is asynchronous; emit {event!r} where an event"
                 " loop is running"
             )
         name = f"the listener {name_of(listener)} for {event!r}"
-        self._run_beside(_finish(awaitable, listener, event), name)
+        self._run_in_background(_finish(awaitable, listener, event), name)
 
-    def _run_beside(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Begin a task that `drain` waits for."""
+    def _run_in_background(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Start a task that `drain` waits for."""
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._running.add(task)
+        self._running.add(task)  # the loop itself keeps only weak references to tasks
         task.add_done_callback(self._running.discard)
         return task
 
+    async def drain(self) -> None:
+        """Wait for all background tasks, except the one that calls this.
 
-async def _finish(awaitable: Any, listener: Callable[..., Any], event: str) -> None:
+        Tasks that take long are named in the log, to find a listener that never ends.
+        """
+        while running := self._running - {asyncio.current_task()}:
+            _, late = await asyncio.wait(running, timeout=_WARNING_SECONDS)
+            for task in late:
+                _log.warning("still waiting for %s", task.get_name())
+
+
+async def _finish(awaitable: Awaitable[object], listener: Listener, event: str) -> None:
     try:
         await awaitable
     except Exception:  # noqa: BLE001  # a listener must never fail the call it follows
         _log.exception("the listener %s for %r failed", name_of(listener), event)
 
 
-def _described(names: Mapping[str, Any]) -> str:
+def _description(names: Mapping[str, Any]) -> str:
     return f"listener {name_of(names['listener'])} for {names['event']!r}"
 
 
-describe_frames(EventEmitter.emit, _described)
-describe_frames(_finish, _described)
+describe_frames(EventEmitter.emit, _description)
+describe_frames(_finish, _description)
 
 
 class _Once:
-    """A listener that stops listening before it is called; it equals the one that it calls."""
+    """Removes a listener before its first call; equals that listener, for ``off``."""
 
-    def __init__(self, emitter: EventEmitter, event: str, listener: Callable[..., Any]) -> None:
+    def __init__(self, emitter: EventEmitter, event: str, listener: Listener) -> None:
         self._emitter, self._event, self._listener = emitter, event, listener
         self.__qualname__ = getattr(listener, "__qualname__", type(listener).__qualname__)
         self.__module__ = getattr(listener, "__module__", __name__)
 
     def __call__(self, *values: Any) -> Any:
-        listeners = self._emitter._listeners.get(self._event, [])  # noqa: SLF001  # one room
+        listeners = self._emitter._listeners.get(self._event, [])  # noqa: SLF001  # same module
         kept = [listener for listener in listeners if listener is not self]
-        if len(kept) == len(listeners):  # an event that it was called for emitted it again
+        if len(kept) == len(listeners):  # its event was emitted again by another listener
             return None
         if kept:
             self._emitter._listeners[self._event] = kept  # noqa: SLF001
@@ -180,17 +182,16 @@ class _Once:
 
 
 class HeldEvents:
-    """Holds back the events of calls that may yet be undone: ``with HeldEvents(belongs) as held``.
+    """Holds back events of calls that may be undone: ``with HeldEvents(in_transaction) as held``.
 
-    What is held when the block ends waits for `release`; without that, nobody hears of it.
+    Events that are held when the block ends are emitted by `release`, and otherwise dropped.
 
     Args:
-        belongs: Tells by its context whether a call is one of them; the events of others go out
-            as they come.
+        holds: Tells by its context whether to hold the events of a call.
     """
 
-    def __init__(self, belongs: Callable[[HookContext], bool]) -> None:
-        self._belongs: Callable[[HookContext], bool] | None = belongs
+    def __init__(self, holds: Callable[[HookContext], bool]) -> None:
+        self._holds: Callable[[HookContext], bool] | None = holds
         self._waiting: list[Callable[[], None]] = []
 
     def __enter__(self) -> HeldEvents:
@@ -200,38 +201,38 @@ class HeldEvents:
 
     def __exit__(self, *_: object) -> None:
         _held.reset(self._token)
-        self._belongs = None  # tasks that were begun inside may go on, and hold nothing any more
+        self._holds = None  # tasks started in the block keep its context variables after its end
 
     def drop(self) -> None:
-        """Forget what was held so far."""
+        """Drop the events held so far."""
         self._waiting.clear()
 
     def release(self) -> None:
-        """Emit what was held, in its order."""
+        """Emit the held events in order."""
         waiting, self._waiting = self._waiting, []
         for emit in waiting:
             emit()
 
-    def takes(self, context: HookContext, emit: Callable[[], None]) -> bool:
-        """Hold back what a call emits, here or in a block around this one; tell whether it is."""
-        if self._belongs is not None and self._belongs(context):
+    def hold(self, context: HookContext, emit: Callable[[], None]) -> bool:
+        """Hold the event of a call, here or in an outer block; tell whether it is held."""
+        if self._holds is not None and self._holds(context):
             self._waiting.append(emit)
             return True
-        return self._outer is not None and self._outer.takes(context, emit)
+        return self._outer is not None and self._outer.hold(context, emit)
 
 
-_held: ContextVar[HeldEvents | None] = ContextVar("held_events", default=None)
+_held: Final[ContextVar[HeldEvents | None]] = ContextVar("held_events", default=None)
 
 
-def emit_when_due(context: HookContext, emit: Callable[[], None]) -> None:
-    """Call ``emit``, which emits the events of a call, unless they are held back."""
+def emit_unless_held(context: HookContext, emit: Callable[[], None]) -> None:
+    """Call ``emit``, which emits the event of a call, unless the event is held back."""
     held = _held.get()
-    if held is None or not held.takes(context, emit):
+    if held is None or not held.hold(context, emit):
         emit()
 
 
 def loop_is_running() -> bool:
-    """Tell whether tasks can be begun here."""
+    """Tell whether tasks can be started here."""
     with suppress(RuntimeError):
         return asyncio.get_running_loop().is_running()
     return False

@@ -5,8 +5,8 @@ import gc
 
 import pytest
 
-from alula import _late_start as late_start
-from alula._late_start import LateStart
+from alula import _service_object as late_start
+from alula._service_object import DeferredSetup
 
 
 class Setup:
@@ -24,7 +24,7 @@ class Setup:
             raise ConnectionError(f"attempt {self.begun}")
 
     def late(self):
-        return LateStart("service 'late'", self, lambda work, name: asyncio.create_task(work))
+        return DeferredSetup("service 'late'", self, lambda work, name: asyncio.create_task(work))
 
 
 async def test_is_begun_once_and_waited_for_by_all():
@@ -146,7 +146,7 @@ async def test_what_it_calls_does_not_wait_for_its_end():
         await asyncio.gather(asyncio.create_task(late.wait()), late.wait())
         done.append("inside")
 
-    late = LateStart("late", start, lambda work, name: asyncio.create_task(work))
+    late = DeferredSetup("late", start, lambda work, name: asyncio.create_task(work))
     await asyncio.wait_for(late.wait(), 2)
     assert done == ["inside"]
 
@@ -158,8 +158,8 @@ async def test_two_that_call_each_other_end():
     async def start_second():
         await first.wait()
 
-    first = LateStart("first", start_first, lambda work, name: asyncio.create_task(work))
-    second = LateStart("second", start_second, lambda work, name: asyncio.create_task(work))
+    first = DeferredSetup("first", start_first, lambda work, name: asyncio.create_task(work))
+    second = DeferredSetup("second", start_second, lambda work, name: asyncio.create_task(work))
     await asyncio.wait_for(first.wait(), 2)
 
 
@@ -172,5 +172,5 @@ async def test_its_task_is_named():
 
     setup = Setup()
     setup.go_on.set()
-    await LateStart("service 'late'", setup, run_beside).wait()
+    await DeferredSetup("service 'late'", setup, run_beside).wait()
     assert names == ["the set-up of service 'late'"]
