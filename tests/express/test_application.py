@@ -54,7 +54,9 @@ def test_express_makes_an_application_that_says_what_it_is(app, core):
 
 @pytest.mark.parametrize("wrong", [App, express(), Starlette(), object(), "app"])
 def test_express_takes_an_application(wrong):
-    with pytest.raises(TypeError, match=r"express\(app\): .* is no alula\.App; write express\(App"):
+    with pytest.raises(
+        TypeError, match=r"express\(app\): .* is not an alula\.App; write express\(App"
+    ):
         express(wrong)
 
 
@@ -228,7 +230,7 @@ async def test_drain_waits_for_listeners_and_leaves_readiness_alone():
     app.emit("ready", 2)
     await app.drain()
     assert heard == [1]
-    assert app.phase == "starting"
+    assert app.readiness == "starting"
 
 
 async def test_set_up_and_teardown(app):
@@ -304,11 +306,11 @@ async def test_applications_and_routers_are_recognised_before_services():
         (("things", None), TypeError, r"'things' is None; a service is an object with methods"),
         (("things", {"find": 1}), TypeError, r"options are keywords"),
         (("things", Service(), {"methods": ["find"]}), TypeError, r"options are keywords"),
-        ((Service(),), TypeError, r"found 1 \(.*\) without a path: use\(path, service\)"),
-        (("a", Service(), Service()), TypeError, r"found 2 \(.*\) at one path: use\(path, service"),
-        (("a", Service(), App()), TypeError, r"found 2 \(.*the application .*\) at one path"),
+        ((Service(),), TypeError, r"not 1 \(.*\) without a path: use\(path, service\)"),
+        (("a", Service(), Service()), TypeError, r"not 2 \(.*\) at one path: use\(path, service"),
+        (("a", Service(), App()), TypeError, r"not 2 \(.*the application .*\) at one path"),
         (("a", lambda req: None), TypeError, r"fits nothing that can be used"),
-        ((5, Service()), TypeError, r"found 2 \(5, "),
+        ((5, Service()), TypeError, r"not 2 \(5, "),
         (("a/:/b", Service()), ValueError, r"a/:/b"),
     ],
 )
@@ -316,7 +318,7 @@ def test_what_can_not_be_used_is_refused_at_once(app, items, error, message):
     with pytest.raises(error, match=message):
         app.use(*items)
     assert app.services == {}
-    assert app.service_routes == {}
+    assert app.service_middleware == {}
 
 
 @pytest.mark.parametrize("options", [{"methods": ["find"]}, {"events": ["done"]}])
@@ -343,7 +345,7 @@ def test_two_services_on_one_path_are_refused(app):
     app.use("things", Service())
     with pytest.raises(ValueError, match=r"'things'.*already"):
         app.use("/things/", lambda req, res, go: go(), Service())
-    assert app.service_routes == {}
+    assert app.service_middleware == {}
     app.use("users/:id/posts", Service())
     with pytest.raises(ValueError, match="already"):
         app.use("users/:user/posts", Service())

@@ -14,13 +14,8 @@ from alula import UNSET
 from alula.errors import BadRequest, FrameworkError, PayloadTooLarge, UnsupportedMediaType
 from alula.express import express
 from alula.express import json as json_parser
-from alula.express._body_parsing import (
-    DEFAULT_LIMIT,
-    ContentType,
-    content_type_of,
-    parse_size,
-    read_body,
-)
+from alula.express._body_parsing import ContentType, content_type_of, read_body
+from alula.express._settings import DEFAULT_BODY_LIMIT_BYTES, parse_size
 
 SIZES = {
     0: 0,
@@ -44,7 +39,9 @@ def test_sizes(size, number):
     "size", [-1, True, 1.5, None, "", "kb", "-1", "1tb", "1 000", "1e3", "٣", "0x10", b"10", "1.kb"]
 )
 def test_what_is_no_size(size):
-    with pytest.raises(ValueError, match="is no size; write a number of bytes, or such as '100kb'"):
+    with pytest.raises(
+        ValueError, match="is not a size; write a number of bytes, or such as '100kb'"
+    ):
         parse_size(size)
 
 
@@ -128,7 +125,7 @@ async def test_stops_reading_at_the_limit():
 
 @pytest.mark.parametrize(
     ("setting", "limit"),
-    [({}, DEFAULT_LIMIT), ({"body limit": 10}, 10), ({"body limit": "1kb"}, 1024)],
+    [({}, DEFAULT_BODY_LIMIT_BYTES), ({"body limit": 10}, 10), ({"body limit": "1kb"}, 1024)],
 )
 async def test_the_limit_is_a_setting(setting, limit):
     assert len(await read_body(sent(b"x" * limit, **setting), None)) == limit
@@ -137,7 +134,7 @@ async def test_the_limit_is_a_setting(setting, limit):
 
 
 async def test_a_setting_that_is_no_size_is_an_error_that_says_so():
-    with pytest.raises(ValueError, match="'much' is no size"):
+    with pytest.raises(ValueError, match="'much' is not a size"):
         await read_body(sent(b"a", **{"body limit": "much"}), None)
 
 
@@ -221,14 +218,14 @@ async def test_a_bomb_is_never_unpacked(monkeypatch):
 
 
 BROKEN = {
-    "no gzip": (b"{}", "The body is no valid gzip$"),
+    "no gzip": (b"{}", "The body is not valid gzip$"),
     "cut off": (gzip.compress(b"abc" * 50)[:-9], "it ends too early"),
     "without its checksum": (gzip.compress(b"abc")[:-4], "it ends too early"),
     "a single byte": (b"\x1f", "it ends too early"),
-    "with a wrong checksum": (gzip.compress(b"abc")[:-8] + b"\0" * 8, "no valid gzip$"),
+    "with a wrong checksum": (gzip.compress(b"abc")[:-8] + b"\0" * 8, "not valid gzip$"),
     "with something behind": (gzip.compress(b"abc") + b"x", "something follows its end"),
     "twice": (gzip.compress(b"abc") * 2, "something follows its end"),
-    "deflate": (zlib.compress(b"abc"), "no valid gzip$"),
+    "deflate": (zlib.compress(b"abc"), "not valid gzip$"),
 }
 
 

@@ -419,4 +419,6 @@ def test_next_has_no_room_for_more():
 
 
 def test_a_step_that_never_looks_at_bodies_is_asked_for_none():
-    assert Step(lambda req, res, go_on: go_on(), concerns=never).concerns(object()) is False
+    assert (
+        Step(lambda req, res, go_on: go_on(), may_read_body=never).may_read_body(object()) is False
+    )

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 
 from alula.adapters.memory import MemoryService
 from alula.express import compression, error_handler, express, json, serve_static
-from alula.express._classify import Kind, kind_of
+from alula.express._routing import ItemType, item_type_of
 
 
 async def middleware(req, res, next): ...
@@ -58,35 +58,35 @@ class CallableService(Service):
 @pytest.mark.parametrize(
     ("item", "kind"),
     [
-        (middleware, Kind.MIDDLEWARE),
-        (plain, Kind.MIDDLEWARE),
-        (with_options, Kind.MIDDLEWARE),
-        (anything, Kind.MIDDLEWARE),
-        (Callable(), Kind.MIDDLEWARE),
-        (partial(on_error, None), Kind.MIDDLEWARE),
-        (Mock(), Kind.MIDDLEWARE),
-        (json(), Kind.MIDDLEWARE),
-        (compression(), Kind.MIDDLEWARE),
-        (on_error, Kind.ERROR_MIDDLEWARE),
-        (Callable().method, Kind.ERROR_MIDDLEWARE),
-        (error_handler(), Kind.ERROR_MIDDLEWARE),
-        (handler, Kind.HANDLER),
-        (partial(plain, next=None), Kind.HANDLER),
-        (asgi, Kind.ASGI),
-        (ASGIApplication(), Kind.ASGI),
-        (Starlette(), Kind.ASGI),
-        (FastAPI(), Kind.ASGI),
-        (express(), Kind.ASGI),
-        (Service(), Kind.SERVICE),
-        (CallableService(), Kind.SERVICE),
-        (MemoryService(), Kind.SERVICE),
-        (object(), Kind.SERVICE),
-        (None, Kind.SERVICE),
-        ("text", Kind.SERVICE),
+        (middleware, ItemType.MIDDLEWARE),
+        (plain, ItemType.MIDDLEWARE),
+        (with_options, ItemType.MIDDLEWARE),
+        (anything, ItemType.MIDDLEWARE),
+        (Callable(), ItemType.MIDDLEWARE),
+        (partial(on_error, None), ItemType.MIDDLEWARE),
+        (Mock(), ItemType.MIDDLEWARE),
+        (json(), ItemType.MIDDLEWARE),
+        (compression(), ItemType.MIDDLEWARE),
+        (on_error, ItemType.ERROR_MIDDLEWARE),
+        (Callable().method, ItemType.ERROR_MIDDLEWARE),
+        (error_handler(), ItemType.ERROR_MIDDLEWARE),
+        (handler, ItemType.HANDLER),
+        (partial(plain, next=None), ItemType.HANDLER),
+        (asgi, ItemType.ASGI),
+        (ASGIApplication(), ItemType.ASGI),
+        (Starlette(), ItemType.ASGI),
+        (FastAPI(), ItemType.ASGI),
+        (express(), ItemType.ASGI),
+        (Service(), ItemType.SERVICE),
+        (CallableService(), ItemType.SERVICE),
+        (MemoryService(), ItemType.SERVICE),
+        (object(), ItemType.SERVICE),
+        (None, ItemType.SERVICE),
+        ("text", ItemType.SERVICE),
     ],
 )
 def test_an_item_is_known_by_its_signature(item, kind):
-    assert kind_of(item) is kind
+    assert item_type_of(item) is kind
 
 
 @pytest.mark.parametrize(
@@ -106,18 +106,18 @@ def test_an_item_is_known_by_its_signature(item, kind):
 )
 def test_what_is_none_of_it_is_explained(item, message):
     with pytest.raises(TypeError, match=message):
-        kind_of(item)
+        item_type_of(item)
 
 
 def test_a_keyword_that_nobody_gives_does_not_fit():
     def needs_more(req, res, next, *, database): ...
 
     with pytest.raises(TypeError, match=r"database.* fits nothing"):
-        kind_of(needs_more)
+        item_type_of(needs_more)
 
 
 @pytest.mark.parametrize("item", [lambda: None, lambda req: None, serve_static])
 def test_only_what_takes_options_alone_is_to_be_called(item):
     with pytest.raises(TypeError) as raised:
-        kind_of(item)
+        item_type_of(item)
     assert "call it" not in str(raised.value)

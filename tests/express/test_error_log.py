@@ -8,7 +8,7 @@ import pytest
 from tests.express.asgi_client import request
 
 from alula.errors import BadGateway, GeneralError, NotFound, Unavailable
-from alula.express._error_log import reporter
+from alula.express._middleware.error_handler import reporter
 
 LOG = "alula.express"
 

@@ -9,8 +9,8 @@ import pytest
 from starlette.staticfiles import StaticFiles
 from tests.express.asgi_client import Answer, Receiver, Sender, scope_of
 
-from alula.express import _file_answer as module
-from alula.express._file_answer import file_answer
+from alula.express._middleware import serve_static as module
+from alula.express._middleware.serve_static import file_answer
 
 BIG = 200_000
 

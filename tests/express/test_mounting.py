@@ -364,7 +364,7 @@ async def test_an_extended_application_can_be_mounted():
 
 @pytest.mark.parametrize("existing", [App(), express(), inside, object(), APIRouter(), Starlette])
 def test_only_starlette_applications_are_extended(existing):
-    with pytest.raises(TypeError, match=r"no Starlette or FastAPI application; mount any other"):
+    with pytest.raises(TypeError, match=r"not a Starlette or FastAPI application; mount any other"):
         express(App(), existing)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.express._pattern import Pattern
+from alula.express._routing import Pattern
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_mount_leaves_other_paths_alone(path):
      "/:", "/:1", "/**"],
 )  # fmt: skip
 def test_what_other_frameworks_write_is_refused_and_not_taken_literally(path):
-    with pytest.raises(ValueError, match="is not understood; a segment is text or a placeholder"):
+    with pytest.raises(ValueError, match="is not valid; a segment is text or a placeholder"):
         Pattern(path, whole=True)
 
 

@@ -320,7 +320,7 @@ async def test_a_set_up_that_is_cancelled_inside_does_not_hang():
 
 
 async def test_running_out_of_file_descriptors_is_told_once(app, monkeypatch, caplog):
-    monkeypatch.setattr("alula.express._server._TICK_SECONDS", 0.02)
+    monkeypatch.setattr("alula.express._uvicorn_server._TICK_SECONDS", 0.02)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with await app.listen(0):
         taken = []
@@ -344,7 +344,7 @@ async def test_running_out_of_file_descriptors_is_told_once(app, monkeypatch, ca
 async def test_the_end_of_the_time_leaves_what_is_no_request_alone(app, slow):
     """A WebSocket is a connection, too, and knows nothing of responses."""
     server = await app.listen(0, timeout_graceful_shutdown=0.1)
-    server._running.server_state.connections.add(socket_like := Foreign())
+    server._uvicorn.server_state.connections.add(socket_like := Foreign())
     await asyncio.wait_for(server.close(), 5)
     assert socket_like.log == ["shutdown", "abort"]
 

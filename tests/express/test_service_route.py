@@ -8,7 +8,7 @@ from tests.express.asgi_client import call, post_json
 from alula import App
 from alula.errors import BadRequest, Conflict
 from alula.express import Router, error_handler, express, json, rest
-from alula.express._service_route import ServiceRoute
+from alula.express._routing import step_of
 
 
 class Service:
@@ -264,7 +264,7 @@ async def test_options_go_along():
 async def test_a_service_that_comes_back_without_middleware_has_none(log):
     app = made(noting(log, "a"), Service())
     await app.unuse("service")
-    assert app.service_routes == {}
+    assert app.service_middleware == {}
     app.use("service", Service())
     await call(app, url="/service/5")
     assert log == []
@@ -291,11 +291,11 @@ async def test_middleware_stands_around_every_service_of_an_application_mounted_
 @pytest.mark.parametrize("items", [(Service(), 5), (5, Service()), ("text", Service())])
 def test_what_is_no_middleware_leaves_nothing_registered(items):
     app = express(App())
-    with pytest.raises(TypeError, match=r"use\(\) takes a path and one service, found 2"):
+    with pytest.raises(TypeError, match=r"use\(\) takes a path and one service, not 2"):
         app.use("service", *items)
     assert app.services == {}
 
 
-def test_a_service_route_of_something_else_is_refused():
-    with pytest.raises(TypeError, match="is no middleware"):
-        ServiceRoute([object()], [])
+def test_a_step_of_something_else_is_refused():
+    with pytest.raises(TypeError, match="is not middleware"):
+        step_of(object())

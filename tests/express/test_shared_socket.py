@@ -121,7 +121,7 @@ async def test_early_requests_wait_in_the_socket_and_others_can_take_them(app, s
 
 async def test_with_probes_the_server_comes_first(app, slow, sock):
     slow.set_up.clear()
-    serving = asyncio.create_task(app.serve(sock, early=True))
+    serving = asyncio.create_task(app.serve(sock, accept_during_setup=True))
     stream, probe = await connect(sock), await connect(sock)
     async with closed(stream, probe):
         asked = asyncio.create_task(ask(stream))
@@ -138,7 +138,7 @@ async def test_with_probes_the_server_comes_first(app, slow, sock):
 async def test_a_set_up_that_fails_is_the_end(app, slow, sock, early):
     slow.error = LookupError("no database")
     with pytest.raises(LookupError, match="no database"):
-        await app.serve(sock, early=early)
+        await app.serve(sock, accept_during_setup=early)
     assert slow.log == ["setup"]
     assert (sock.fileno() == -1) == early
 
@@ -175,7 +175,7 @@ async def test_a_path(app, tmp_path):
 
 
 async def test_what_lingers_is_answered_and_closed(app, slow, sock):
-    server = await app.serve(sock, linger=SECONDS)
+    server = await app.serve(sock, late_request_seconds=SECONDS)
     idle, busy, fresh = [await connect(sock) for _ in range(3)]
     async with closed(idle, busy, fresh):
         assert await ask(idle) == (200, None, b'{"id":"5"}')
@@ -193,7 +193,7 @@ async def test_what_lingers_is_answered_and_closed(app, slow, sock):
 
 
 async def test_what_says_nothing_is_closed_after_a_while(app, sock):
-    server = await app.serve(sock, linger=0.1)
+    server = await app.serve(sock, late_request_seconds=0.1)
     stream = await connect(sock)
     async with closed(stream):
         assert (await ask(stream))[0] == 200
@@ -203,7 +203,7 @@ async def test_what_says_nothing_is_closed_after_a_while(app, sock):
 
 async def test_what_waits_in_the_socket_is_taken_before_the_end(app, sock, monkeypatch):
     """The server hears of its end first and of the connections then, as it may happen."""
-    server = await app.serve(sock, linger=SECONDS)
+    server = await app.serve(sock, late_request_seconds=SECONDS)
     streams = []
     with contextlib.ExitStack() as stack:
         for _ in range(20):  # without the loop, so that it has seen none of them
@@ -237,7 +237,7 @@ def tls():
 
 async def test_a_connection_with_tls_that_waits_is_taken_too(app, sock, tls):
     context, theirs = tls
-    server = await app.serve(sock, linger=SECONDS, ssl_context_factory=context)
+    server = await app.serve(sock, late_request_seconds=SECONDS, ssl_context_factory=context)
     client = socket.create_connection(sock.getsockname(), SECONDS)
     broken = socket.create_connection(sock.getsockname(), SECONDS)
     broken.sendall(b"this is no handshake\r\n\r\n")
@@ -251,7 +251,7 @@ async def test_a_connection_with_tls_that_waits_is_taken_too(app, sock, tls):
 
 
 async def test_waiting_connections_that_stay_silent_do_not_hold_up_the_end(app, sock, tls):
-    server = await app.serve(sock, linger=0.2, ssl_context_factory=tls[0])
+    server = await app.serve(sock, late_request_seconds=0.2, ssl_context_factory=tls[0])
     with contextlib.ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(socket.create_connection(sock.getsockname(), SECONDS))
@@ -259,7 +259,7 @@ async def test_waiting_connections_that_stay_silent_do_not_hold_up_the_end(app, 
 
 
 async def test_a_request_that_takes_too_long_is_cancelled(app, slow, sock):
-    server = await app.serve(sock, linger=0.05, timeout_graceful_shutdown=0.1)
+    server = await app.serve(sock, late_request_seconds=0.05, timeout_graceful_shutdown=0.1)
     stream = await connect(sock)
     async with closed(stream):
         under_way = asyncio.create_task(ask(stream, b"slow"))
@@ -282,7 +282,7 @@ async def test_a_client_that_has_gone_does_not_keep_the_others_waiting(app):
 
     with listen_on_port("127.0.0.1", 0) as bound:
         sock = Sometimes(bound.family, bound.type, bound.proto, fileno=bound.detach())
-    server = await app.serve(sock, linger=SECONDS)
+    server = await app.serve(sock, late_request_seconds=SECONDS)
     with socket.create_connection(sock.getsockname(), SECONDS) as client:
         client.sendall(REQUEST % b"5")
         sock.aborted = 0

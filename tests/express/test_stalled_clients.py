@@ -184,7 +184,7 @@ async def test_a_body_that_nobody_wants_has_an_end_too(server):
 async def until_gone(server, path, count=1, **options):
     """Ask for a path on connections that are never read; return when the server has none."""
     clients = []
-    connections = server._running.server_state.connections
+    connections = server._uvicorn.server_state.connections
     with contextlib.ExitStack() as stack:
         for _ in range(count):
             client = stack.enter_context(socket.socket())
@@ -219,7 +219,7 @@ async def test_a_response_over_tls_that_nobody_reads():
     authority.configure_trust(trusting)
     app = application()
     async with await app.listen(0, ssl_context_factory=context, **LIMITS) as server:
-        connections = server._running.server_state.connections
+        connections = server._uvicorn.server_state.connections
         reader, writer = await asyncio.open_connection(
             server.host, server.port, ssl=trusting, limit=1
         )
@@ -261,8 +261,8 @@ async def test_a_connection_that_became_a_websocket_is_left_alone(server):
     async with connected(server) as (_, writer):
         writer.write(GET[:10])
         await asyncio.sleep(0.05)
-        (connection,) = server._running.server_state.connections
-        server._running.server_state.connections.clear()
+        (connection,) = server._uvicorn.server_state.connections
+        server._uvicorn.server_state.connections.clear()
         connection._next_look.cancel()
         connection._look()
         assert connection._next_look.cancelled()

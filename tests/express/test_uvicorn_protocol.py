@@ -23,8 +23,8 @@ from alula.errors import Unavailable
 from alula.express import HTTPProtocol, express
 from alula.express import _uvicorn_protocol as uvicorn_protocol
 from alula.express._connection_limits import ConnectionLimits
-from alula.express._server import check_uvicorn
 from alula.express._uvicorn_protocol import guarded, guards
+from alula.express._uvicorn_server import check_uvicorn
 
 SRC = Path(alula.express.__file__).parent.parent
 
@@ -187,8 +187,8 @@ def test_no_other_file_knows_uvicorn():
                 found.add(str(path.relative_to(SRC)))
     looks_whether_it_is_there = "express/__init__.py"
     assert found == {
-        "express/server.py",
-        "express/uvicorn_protocol.py",
+        "express/_uvicorn_server.py",
+        "express/_uvicorn_protocol.py",
         looks_whether_it_is_there,
     }
 
@@ -272,10 +272,10 @@ async def test_the_command_uvicorn_can_have_the_same_guards():
 async def test_what_is_answered_is_not_cut_short():
     async with await application().listen(0) as server, client_of(server) as client:
         assert (await client.get("/")).status_code == 200
-        (connection,) = server._running.server_state.connections
+        (connection,) = server._uvicorn.server_state.connections
         connection.cut_short(Unavailable("too late"))
         assert (await client.get("/")).status_code == 200
-        assert connection in server._running.server_state.connections
+        assert connection in server._uvicorn.server_state.connections
 
 
 # -- connections that are kept ---------------------------------------------------------------------
@@ -284,7 +284,7 @@ async def test_what_is_answered_is_not_cut_short():
 async def test_idle_connections_outlive_those_of_nginx():
     async with await application().listen(0) as server, client_of(server) as client:
         assert (await client.get("/")).status_code == 200
-        (connection,) = server._running.server_state.connections
+        (connection,) = server._uvicorn.server_state.connections
         timer = connection.timeout_keep_alive_task
         assert timer.when() - asyncio.get_running_loop().time() > 60 + 5
     async with (
@@ -292,5 +292,5 @@ async def test_idle_connections_outlive_those_of_nginx():
         client_of(server) as client,
     ):
         assert (await client.get("/")).status_code == 200
-        (connection,) = server._running.server_state.connections
+        (connection,) = server._uvicorn.server_state.connections
         assert connection.timeout_keep_alive == 1

@@ -474,6 +474,6 @@ def test_a_plain_application_says_what_it_is(web):
 
 def test_a_body_limit_that_is_no_size_is_refused_when_it_is_set():
     app = express()
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         app.set("body limit", "x")
     assert app.set("body limit", "2mb").get("body limit") == "2mb"

@@ -22,8 +22,8 @@ from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
 from alula.express import error_handler, express, rest
 from alula.express import json as json_bodies
+from alula.express._body_parsing import MAX_CONTAINERS
 from alula.express._json_encoding import MOST_OF_ONE_HASH
-from alula.express._middleware.json_body import MAX_CONTAINERS
 from alula.query import ordered
 from alula.query._budget import MAX_STEPS, Budget
 from alula.schema import Validator, get_validator, with_schema

@@ -7,7 +7,7 @@ that what must be refused is refused.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from alula import App, ServiceHandle
 from alula.adapters.memory import MemoryService
@@ -55,7 +55,7 @@ web.use("/hello", middleware)
 assert_type(web.use([trace_requests(), request_id(trusted=True), access_log()]), ExpressApplication)
 assert_type(web.configure(telemetry()), ExpressApplication)
 assert_type(App().configure(telemetry()), App)
-assert_type(web.phase, str)
+assert_type(web.readiness, Literal["starting", "ready", "draining"])
 
 
 async def ping() -> None: ...

@@ -14,17 +14,16 @@ except ImportError as error:
     ) from error
 
 from alula.express._application import ExpressApplication, express
+from alula.express._body_parsing import json, urlencoded
 from alula.express._middleware.access_log import access_log
 from alula.express._middleware.authenticate import authenticate, parse_authentication
 from alula.express._middleware.compression import compression
 from alula.express._middleware.cors import cors
 from alula.express._middleware.error_handler import error_handler
 from alula.express._middleware.health import health
-from alula.express._middleware.json_body import json
 from alula.express._middleware.not_found import not_found
 from alula.express._middleware.request_id import request_id
 from alula.express._middleware.serve_static import serve_static
-from alula.express._middleware.urlencoded_body import urlencoded
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._rest import rest

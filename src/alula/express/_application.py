@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Self, overload
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Self, overload
 
 from alula._app import App
 from alula._routes import Match
 from alula._service import ServiceHandle
-from alula.express._classify import Kind, kind_of
-from alula.express._routing import Router, flatten
-from alula.express._service_route import ServiceRoute
+from alula.express._chain import Step
+from alula.express._routing import ItemType, Router, flatten, item_type_of, step_of
+from alula.express._server import Server
 from alula.express._web_application import WebApplication
 from alula.hooks import HookTable
 
 __all__ = ["ExpressApplication", "express"]
+
+
+class ServiceMiddleware(NamedTuple):
+    """Middleware around one service.
+
+    Attributes:
+        before: Runs before the service; it can set params.
+        after: Sees ``res.data`` and ``res.hook``. If it responds and does not go on, the rest is
+            skipped, the formatter included.
+    """
+
+    before: Sequence[Step]
+    after: Sequence[Step]
 
 
 class ExpressApplication(WebApplication):
@@ -26,7 +40,7 @@ class ExpressApplication(WebApplication):
 
     Attributes:
         app: The application below.
-        service_routes: The middleware around each service that has some.
+        service_middleware: The middleware around each service that has some.
         transports: Names of what carries calls to the services, such as ``"rest"``. Plugins that
             bring a transport add its name.
     """
@@ -37,7 +51,7 @@ class ExpressApplication(WebApplication):
         app.present_as(self)
         self.transports: list[str] = []
         self.settings = app.settings
-        self.service_routes: dict[ServiceHandle, ServiceRoute] = {}
+        self.service_middleware: dict[ServiceHandle, ServiceMiddleware] = {}
 
     def __repr__(self) -> str:
         return f"express({self.app!r})"
@@ -74,24 +88,30 @@ class ExpressApplication(WebApplication):
         """
         path = items[0] if items and isinstance(items[0], str) else None
         rest = flatten(items if path is None else items[1:])
-        services = [at for at, item in enumerate(rest) if _is_service(item)]
+        services = [
+            at
+            for at, item in enumerate(rest)
+            if isinstance(item, App)
+            or (not isinstance(item, Router) and item_type_of(item) is ItemType.SERVICE)
+        ]
         if not services:
             if methods is not None or events is not None:
                 raise TypeError("methods and events belong to a service; there is none here")
             return super().use(*items)
         if path is None or len(services) > 1:
-            found = ", ".join(repr(rest[at]) for at in services)
+            given = ", ".join(repr(rest[at]) for at in services)
             raise TypeError(
-                f"use() takes a path and one service, found {len(services)} ({found})"
+                f"use() takes a path and one service, not {len(services)} ({given})"
                 f" {'without a path' if path is None else 'at one path'}: use(path, service)"
             )
         before, service, after = rest[: services[0]], rest[services[0]], rest[services[0] + 1 :]
-        route = ServiceRoute(before, after)
-        known = set(self.services)
+        middleware = ServiceMiddleware([*map(step_of, before)], [*map(step_of, after)])
+        registered = set(self.services)
         self.app.use(path, service, methods=methods, events=events)
         if before or after:
-            added = [self.services[name] for name in self.services.keys() - known]
-            self.service_routes.update(dict.fromkeys(added, route))
+            # Several, if an `App` was mounted with its services.
+            added = [self.services[name] for name in self.services.keys() - registered]
+            self.service_middleware.update(dict.fromkeys(added, middleware))
         return self
 
     # -- the interface of the application, delegated one by one ---------------------------------
@@ -107,7 +127,7 @@ class ExpressApplication(WebApplication):
 
     async def unuse(self, path: str) -> Any:
         """Take a service away (see `App.unuse`)."""
-        self.service_routes.pop(self.service(path), None)
+        self.service_middleware.pop(self.service(path), None)
         return await self.app.unuse(path)
 
     def lookup(self, path: str) -> Match[ServiceHandle] | None:
@@ -189,10 +209,8 @@ class ExpressApplication(WebApplication):
         await self.app.teardown()
         return self
 
-    async def _tear_down(self) -> None:
-        await self.app.teardown()
-
-    def _check_transport(self) -> None:
+    @asynccontextmanager
+    async def _lifespan(self, server: Server | None) -> AsyncIterator[Mapping[str, Any]]:
         reachable = [path for path, handle in self.services.items() if handle.methods]
         if reachable and not self.transports:
             raise RuntimeError(
@@ -200,6 +218,11 @@ class ExpressApplication(WebApplication):
                 " app.configure(rest()), behind the body parsers. Services that only this program"
                 " calls are closed to the outside: app.use(path, service, methods=[])"
             )
+        async with super()._lifespan(server) as state:
+            try:
+                yield state
+            finally:
+                await self.app.teardown()
 
 
 @overload
@@ -215,7 +238,7 @@ def express(app: App | None = None, existing_app: Any = None) -> WebApplication:
             request and its routes come first; it must not have served requests before.
 
     Raises:
-        TypeError: ``app`` is no `App`, or ``existing_app`` no Starlette application.
+        TypeError: ``app`` is not an `App`, or ``existing_app`` not a Starlette application.
         RuntimeError: ``existing_app`` has served requests already.
     """
     if app is None:
@@ -223,9 +246,5 @@ def express(app: App | None = None, existing_app: Any = None) -> WebApplication:
         web.debug = App().debug  # read from the environment by one rule
         return web
     if not isinstance(app, App):
-        raise TypeError(f"express(app): {app!r} is no alula.App; write express(App())")
+        raise TypeError(f"express(app): {app!r} is not an alula.App; write express(App())")
     return ExpressApplication(app, existing_app)
-
-
-def _is_service(item: Any) -> bool:
-    return isinstance(item, App) or (not isinstance(item, Router) and kind_of(item) is Kind.SERVICE)

@@ -1,79 +1,98 @@
-"""A request's body as bytes, within a limit, whatever way it was sent."""
+"""Body parsers: `json`, `urlencoded`, and the size limits that hold for both.
+
+How slowly a body may arrive is the business of `alula.express._connection_limits`.
+"""
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl
 
 from alula.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
-from alula.express._chain import GO_ON
+from alula.express._chain import GO_ON, Middleware, NextFunction
+from alula.express._json_encoding import loads
 from alula.express._request import Request
 from alula.express._response import Response
+from alula.express._settings import Size, body_limit, parse_size
+from alula.query import parse
 from alula.types import UNSET
 
-__all__ = [
-    "DEFAULT_LIMIT",
-    "BodyParser",
-    "ContentType",
-    "content_type_of",
-    "parse_size",
-    "read_body",
-]
+__all__ = ["BodyParser", "ContentType", "content_type_of", "json", "read_body", "urlencoded"]
 
-DEFAULT_LIMIT: Final = 1024 * 1024
-"""Bytes that a body may have, where neither the parser nor the setting ``body limit`` says."""
+MAX_CONTAINERS: Final = 50_000
+"""How many objects and lists a JSON body may hold. Each costs the process some microseconds in
+checks, copies and the response, so that these take about a quarter of a second."""
 
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?b)?", re.ASCII | re.IGNORECASE)
-_UNITS: Final = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3}
-_LONGEST_LENGTH: Final = 18  # digits; more would be no size of this world
+MAX_FORM_DEPTH: Final = 32
+MAX_FORM_FIELDS: Final = 1000
 
-_USUAL_LENGTH: Final = 100  # of a content type that is kept with what it says
+_UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii"})
+_OTHER_JSON_CHARSETS: Final = frozenset({"utf-16", "utf-16le", "utf-16be", "utf-32"})
+
+# A Content-Length of more digits is over every limit, and `int` refuses more than 4,300 of them.
+_MAX_LENGTH_DIGITS: Final = 18
+
+# Longer content types are not cached: they would let a client fill the memory.
+_MAX_CACHED_CHARACTERS: Final = 100
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)")
 
 # What zlib calls its formats: gzip has a header of its own, "deflate" is a zlib stream.
 _WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
-class ContentType(NamedTuple):
-    """A content type without its parameters, and its charset, both in lower case."""
+def json(
+    *, limit: Size | None = None, strict: bool = True, max_containers: int = MAX_CONTAINERS
+) -> Middleware:
+    """Return middleware that parses ``application/json`` bodies into ``req.body``.
 
-    name: str
-    charset: str
+    An empty body gives ``{}``. Integers stay exact, whatever their size.
 
+    >>> from alula.express import express, json
+    >>> web = express()
+    >>> web = web.use(json(limit="100kb"))
+    >>> web = web.post("/echo", lambda req, res: res.json(req.body))
 
-def parse_size(size: int | str) -> int:
-    """Return a number of bytes: ``102400``, ``"100kb"``, ``"1.5mb"``.
+    Args:
+        limit: Size in bytes, or such as ``"100kb"``; more is a 413. None takes the setting
+            ``body limit``, 1 MiB where that is not set.
+        strict: Take objects and lists only; else any JSON value.
+        max_containers: How many objects and lists a body may hold; more is a 400. A service that
+            takes very many small ones, such as coordinates, needs a higher number.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: ``limit`` is not a size, or ``max_containers`` is not a whole number over 0.
+        PayloadTooLarge: By the middleware, for a body over ``limit``.
+        UnsupportedMediaType: By the middleware, for an unknown charset or content encoding.
+        BadRequest: By the middleware, for a body that is not such JSON.
     """
-    if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
-        return size
-    found = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
-    if found is None:
-        raise ValueError(f"{size!r} is no size; write a number of bytes, or such as '100kb'")
-    return int(float(found[1]) * _UNITS[(found[2] or "b").lower()])
+    if type(max_containers) is not int or max_containers < 1:
+        raise ValueError(f"max_containers is {max_containers!r}; give a whole number over 0")
+    return BodyParser("application/json", limit, partial(_decode_json, strict, max_containers))
 
 
-def content_type_of(req: Request) -> ContentType:
-    """Return the content type of a request, without a name where it says none."""
-    text = req.headers.get("content-type") or ""
-    return _known_type(text) if len(text) < _USUAL_LENGTH else _content_type(text)
+def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middleware:
+    """Return middleware that parses ``application/x-www-form-urlencoded`` into ``req.body``.
 
+    A form may have 1,000 fields, and 32 pairs of brackets in a name; more is a 400.
 
-def _content_type(text: str) -> ContentType:
-    text = text.lower()
-    found = _CHARSET.search(text)
-    return ContentType(text.partition(";")[0].strip(), found[1] if found else "utf-8")
+    Args:
+        limit: Size in bytes, or such as ``"100kb"``; more is a 413. None takes the setting
+            ``body limit``, 1 MiB where that is not set.
+        extended: Read bracket notation into lists and objects; else names are taken as they are.
 
-
-_known_type = lru_cache(maxsize=128)(_content_type)
-
-Size: TypeAlias = int | str | None
-"""A number of bytes, such a text as ``"100kb"``, or None for what is set elsewhere."""
+    Raises:
+        ValueError: ``limit`` is not a size.
+        PayloadTooLarge: By the middleware, for a body over ``limit``.
+        UnsupportedMediaType: By the middleware, for an unknown charset or content encoding.
+        BadRequest: By the middleware, for a body that is not such a form.
+    """
+    decode = partial(_decode_form, _parse_nested_form if extended else _parse_flat_form)
+    return BodyParser("application/x-www-form-urlencoded", limit, decode)
 
 
 class BodyParser:
@@ -85,25 +104,27 @@ class BodyParser:
         decode: Gets the bytes and the charset that the request names; returns the value.
 
     Raises:
-        ValueError: ``limit`` is no size.
+        ValueError: ``limit`` is not a size.
     """
 
-    def __init__(self, media_type: str, limit: Size, decode: Callable[[bytes, str], Any]) -> None:
+    def __init__(
+        self, media_type: str, limit: Size | None, decode: Callable[[bytes, str], Any]
+    ) -> None:
         self._media_type = media_type
         self._limit = None if limit is None else parse_size(limit)
         self._decode = decode
 
-    async def __call__(self, req: Request, res: Response, next: Any) -> None:
+    async def __call__(self, req: Request, res: Response, next: NextFunction) -> None:
         """Parse the body of a request, and go on."""
-        parsing = self.claim(req, res) if req.has_body else None
+        parsing = self.parse(req, res) if req.has_body else None
         if parsing is not None:
             await parsing
         await next()
 
-    def claim(self, req: Request, _: Response) -> Awaitable[object] | None:
-        """Return what parses the body of a request that has one, None where others do that.
+    def parse(self, req: Request, _: Response) -> Awaitable[object] | None:
+        """Return what parses the body of a request that has one, None if other parsers do that.
 
-        As a step that claims it costs a request no further level of the chain.
+        It runs as an endpoint of the chain, which saves a coroutine and a ``next`` per request.
         """
         content_type = content_type_of(req)
         if content_type.name != self._media_type or req.body is not UNSET:
@@ -115,43 +136,63 @@ class BodyParser:
         return GO_ON
 
 
+class ContentType(NamedTuple):
+    """A content type without its parameters, and its charset, both in lower case."""
+
+    name: str
+    charset: str
+
+
+def content_type_of(req: Request) -> ContentType:
+    """Return the content type of a request; its name is empty if the request has none."""
+    text = req.headers.get("content-type") or ""
+    parse = _cached_content_type if len(text) < _MAX_CACHED_CHARACTERS else _parse_content_type
+    return parse(text)
+
+
+def _parse_content_type(text: str) -> ContentType:
+    text = text.lower()
+    charset = _CHARSET.search(text)
+    return ContentType(text.partition(";")[0].strip(), charset[1] if charset else "utf-8")
+
+
+_cached_content_type = lru_cache(maxsize=128)(_parse_content_type)
+
+
 async def read_body(req: Request, limit: int | None) -> bytes:
     """Read the whole body, and keep it readable for an ASGI application behind.
 
     Args:
         req: The request.
-        limit: Most bytes it may have. None takes the setting ``body limit`` of the application,
-            `DEFAULT_LIMIT` where that is not set.
+        limit: The largest size in bytes, packed and unpacked. None takes the setting
+            ``body limit`` of the application.
 
     Raises:
         PayloadTooLarge: It has more bytes, packed or unpacked.
-        UnsupportedMediaType: It is packed in a way that is not known.
-        BadRequest: It ends too early, or can not be unpacked.
-        ValueError: The setting is no size.
+        UnsupportedMediaType: Its content encoding is unknown.
+        BadRequest: It ends too early, or cannot be unpacked.
+        ValueError: The setting is not a size.
     """
     if limit is None:
-        limit = parse_size(req.app.settings.get("body limit", DEFAULT_LIMIT))
-    length = req.headers.get("content-length") or ""
-    if length.isdecimal() and (len(length) > _LONGEST_LENGTH or int(length) > limit):
+        limit = body_limit(req.app.settings)
+    headers = req.headers
+    length = headers.get("content-length") or ""
+    if length.isdecimal() and (len(length) > _MAX_LENGTH_DIGITS or int(length) > limit):
         raise _too_large(limit)
     raw, more = await req.receive_part()
     if len(raw) > limit:
         raise _too_large(limit)
-    if more:
-        raw = await _read_on(req, bytearray(raw), limit)
+    if more:  # a small body comes in one part: it is not copied
+        body = bytearray(raw)
+        while more:
+            part, more = await req.receive_part()
+            body += part
+            if len(body) > limit:
+                raise _too_large(limit)
+        raw = bytes(body)
     req.replay(raw)
-    encoding = (req.headers.get("content-encoding") or "identity").strip().lower()
+    encoding = (headers.get("content-encoding") or "identity").strip().lower()
     return raw if encoding == "identity" or not raw else _unpack(raw, encoding, limit)
-
-
-async def _read_on(req: Request, body: bytearray, limit: int) -> bytes:
-    more = True
-    while more:
-        part, more = await req.receive_part()
-        body += part
-        if len(body) > limit:
-            raise _too_large(limit)
-    return bytes(body)
 
 
 def _unpack(raw: bytes, encoding: str, limit: int) -> bytes:
@@ -162,18 +203,73 @@ def _unpack(raw: bytes, encoding: str, limit: int) -> bytes:
         raise error
     unpacker = zlib.decompressobj(bits)
     try:
-        # One byte over the limit tells that there is more, and never unpacks a bomb.
+        # One byte over the limit shows that there is more, without unpacking a zip bomb.
         body = unpacker.decompress(raw, limit + 1)
     except zlib.error:
-        raise BadRequest(f"The body is no valid {encoding}") from None
+        raise BadRequest(f"The body is not valid {encoding}") from None
     if len(body) > limit:
         raise _too_large(limit)
     if not unpacker.eof:
-        raise BadRequest(f"The body is no valid {encoding}: it ends too early")
+        raise BadRequest(f"The body is not valid {encoding}: it ends too early")
     if unpacker.unused_data:
-        raise BadRequest(f"The body is no valid {encoding}: something follows its end")
+        raise BadRequest(f"The body is not valid {encoding}: something follows its end")
     return body
 
 
 def _too_large(limit: int) -> PayloadTooLarge:
     return PayloadTooLarge(f"The body is too large; the limit is {limit} bytes")
+
+
+def _decode_json(strict: bool, max_containers: int, raw: bytes, charset: str) -> Any:
+    try:
+        if charset in _OTHER_JSON_CHARSETS:
+            raw = raw.decode(charset).encode()
+        elif charset not in _UTF_8:
+            raise UnsupportedMediaType(
+                f"JSON in the charset {charset} is not supported; send utf-8"
+            )
+        raw = raw.removeprefix(codecs.BOM_UTF8)
+        if not raw:
+            return {}
+        value = loads(raw, max_containers)
+    except ValueError as error:
+        raise BadRequest(f"The body is not valid JSON: {error}") from None
+    if strict and not isinstance(value, dict | list):
+        raise BadRequest("The body must be a JSON object or array")
+    return value
+
+
+def _decode_form(
+    parse_form: Callable[[str], dict[str, Any]], raw: bytes, charset: str
+) -> dict[str, Any]:
+    if charset not in _UTF_8:
+        raise UnsupportedMediaType(f"Forms in the charset {charset} are not supported; send utf-8")
+    if raw.count(b"&") >= MAX_FORM_FIELDS:
+        raise BadRequest(f"The form has more than {MAX_FORM_FIELDS} fields")
+    try:
+        return parse_form(raw.decode())
+    except UnicodeDecodeError:
+        raise BadRequest("The form is not valid UTF-8") from None
+
+
+def _parse_nested_form(text: str) -> dict[str, Any]:
+    try:
+        return parse(
+            text,
+            array_limit=MAX_FORM_FIELDS,
+            depth=MAX_FORM_DEPTH,
+            parameter_limit=MAX_FORM_FIELDS,
+        )
+    except BadRequest:  # its message is about a query string
+        raise BadRequest(f"A name in the form has more than {MAX_FORM_DEPTH} levels") from None
+
+
+def _parse_flat_form(text: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True, errors="strict"):
+        old = values.get(name)
+        if isinstance(old, list):
+            old.append(value)
+        else:
+            values[name] = value if old is None else [old, value]
+    return values

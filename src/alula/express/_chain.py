@@ -6,26 +6,53 @@ registered after the one where it came up. Rules held here:
 - ``await next()`` itself never raises, so what a middleware does after it (a duration, a header)
   is done for failed requests too;
 - a step that calls ``next()`` and does not wait for it, or calls it twice, is an error that names
-  the step; one that neither answers nor goes on is noted, for the message that names it later;
+  the step; one that neither responds nor goes on is noted, for the message that names it later;
 - a plain function that ends with ``return next()`` costs a call and no coroutine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from alula._user_code import describe_frames, name_of
 from alula.errors import GeneralError
+from alula.express._request import Request
+from alula.express._response import Response
 
-__all__ = ["GO_ON", "Next", "Out", "Step", "ignores_body", "never", "run_steps"]
+__all__ = [
+    "GO_ON",
+    "ErrorMiddleware",
+    "Middleware",
+    "Next",
+    "NextFunction",
+    "Step",
+    "ignores_body",
+    "never",
+    "run_steps",
+]
 
-Out: TypeAlias = Callable[..., Awaitable[None]]
-"""Where a chain goes on behind its last step: ``out()``, or ``out(error)``."""
 
+class NextFunction(Protocol):
+    """What middleware calls to go on: ``next()``, or ``next(error)`` to the error middleware."""
+
+    def __call__(self, error: Exception | None = None, /) -> Awaitable[None]:
+        """Return what has to be awaited, or returned by a plain function."""
+        ...
+
+
+Middleware: TypeAlias = Callable[[Request, Response, NextFunction], Awaitable[None] | None]
+"""``async def middleware(req, res, next)``, or a plain function that ends with ``return next()``"""
+
+ErrorMiddleware: TypeAlias = Callable[
+    [Exception, Request, Response, NextFunction], Awaitable[None] | None
+]
+"""As `Middleware`, for errors: ``async def handler(error, req, res, next)``"""
+
+M = TypeVar("M", bound=Callable[..., object])
 
 GO_ON: Final = object()
-"""What a claim that was awaited returns where the following steps are to answer after all."""
+"""What an endpoint's awaitable returns if the following steps are to respond after all."""
 
 
 class Step(NamedTuple):
@@ -35,27 +62,27 @@ class Step(NamedTuple):
         function: ``(req, res, next)``, or ``(error, req, res, next)`` where it takes errors.
         takes_errors: Which of both it is.
         needs_body: Whether it has nothing to do for a request without a body.
-        claims: Whether it is ``(req, res)`` instead, without a ``next``: it returns what has to be
-            awaited for the answer, or None for a request that it leaves to the following steps.
-        concerns: Tells of a request whether the step may look at its body; None for always. Where
-            no step may, the body is not read.
+        is_endpoint: Whether it is ``(req, res)`` instead, without a ``next``. It returns what has
+            to be awaited for the response, or None if it leaves the request to the following steps.
+        may_read_body: Tells whether the step may read the body of a request; None if it always
+            may. If no step may, the body is not read.
     """
 
     function: Callable[..., Any]
     takes_errors: bool = False
     needs_body: bool = False
-    claims: bool = False
-    concerns: Callable[[Any], bool] | None = None
+    is_endpoint: bool = False
+    may_read_body: Callable[[Request], bool] | None = None
 
 
-def ignores_body(middleware: Any) -> Any:
-    """Say of a middleware that it never looks at the body of a request."""
-    middleware.ignores_body = True
+def ignores_body(middleware: M) -> M:
+    """Mark middleware that never reads the body of a request."""
+    middleware.ignores_body = True  # type: ignore[attr-defined]  # a mark on the user's function
     return middleware
 
 
 def never(_: object) -> bool:
-    """Be what `Step.concerns` is for a step that never looks at a body."""
+    """Return False: the `Step.may_read_body` of a step that never reads a body."""
     return False
 
 
@@ -64,28 +91,30 @@ class Next:
 
     Attributes:
         error: What it was called with.
-        called: Whether it was called.
-        went_on: Whether somebody waited for it; what is further in ran then.
+        was_called: Whether it was called.
+        was_awaited: Whether it was awaited; the following steps ran then.
     """
 
-    __slots__ = ("_at", "_chain", "called", "error", "went_on")
+    __slots__ = ("_at", "_chain", "error", "was_awaited", "was_called")
 
-    def __init__(self, chain: tuple[Sequence[Step], Any, Any, Out], at: int) -> None:
+    def __init__(
+        self, chain: tuple[Sequence[Step], Request, Response, NextFunction], at: int
+    ) -> None:
         self._chain = chain
         self._at = at
-        self.called = self.went_on = False
+        self.was_called = self.was_awaited = False
         self.error: Exception | None = None
 
     def __call__(self, error: object = None) -> Self:
-        """Say where to go on; what it returns has to be awaited, or returned.
+        """Choose where to go on; the result has to be awaited, or returned.
 
         Raises:
             RuntimeError: It was called before.
             TypeError: ``error`` is neither an exception nor a text.
         """
-        if self.called:
+        if self.was_called:
             raise RuntimeError(f"{self._owner()} called next() twice; what follows has run already")
-        self.called = True
+        self.was_called = True
         if error is not None:
             if not isinstance(error, Exception | str):  # such as the request, as elsewhere
                 raise TypeError(
@@ -96,9 +125,9 @@ class Next:
         return self
 
     def __await__(self) -> Generator[Any, None, None]:
-        if self.went_on:
+        if self.was_awaited:
             raise RuntimeError(f"{self._owner()} awaited one next() twice, or after it had ended")
-        self.went_on = True
+        self.was_awaited = True
         return run_steps(*self._chain, self.error, self._at).__await__()
 
     def _owner(self) -> str:
@@ -106,35 +135,40 @@ class Next:
 
 
 async def run_steps(
-    steps: Sequence[Step], req: Any, res: Any, out: Out, error: Exception | None = None, at: int = 0
+    steps: Sequence[Step],
+    req: Request,
+    res: Response,
+    after_last: NextFunction,
+    error: Exception | None = None,
+    at: int = 0,
 ) -> None:
-    """Run a request through the steps, and on to ``out`` where none of them ends it.
+    """Run a request through the steps, and on to ``after_last`` if none of them ends it.
 
     Args:
         steps: In the order of their registration.
         req: The request.
         res: The response.
-        out: Gets the error that no step took, or nothing where every step went on.
+        after_last: Gets the error that no step took, or nothing if every step went on.
         error: The error that is under way; only error steps run then.
         at: The first step to look at.
 
     Raises:
-        Exception: Whatever ``out`` raises.
+        Exception: What ``after_last`` raises.
     """
     while at < len(steps):
-        function, takes_errors, needs_body, claims, _ = steps[at]
+        function, takes_errors, needs_body, is_endpoint, _ = steps[at]
         at += 1
         if takes_errors is (error is None) or (needs_body and not req.has_body):
             continue
         try:
-            if claims:
-                answer = function(req, res)
-                if answer is None:
+            if is_endpoint:
+                response = function(req, res)
+                if response is None:
                     continue
-                if await answer is GO_ON:
+                if await response is GO_ON:
                     continue
                 return
-            following = Next((steps, req, res, out), at)
+            following = Next((steps, req, res, after_last), at)
             if error is None:
                 result = function(req, res, following)
             else:
@@ -144,13 +178,13 @@ async def run_steps(
         except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
             error = raised
             continue
-        if following.went_on:
+        if following.was_awaited:
             return
-        if not following.called:
+        if not following.was_called:
             _note_end(function, req, res)
             return
         error = following.error if result is following else _not_awaited(function, following)
-    await out(error)
+    await after_last(error)
 
 
 describe_frames(
@@ -159,13 +193,13 @@ describe_frames(
 )
 
 
-def _note_end(function: Callable[..., Any], req: Any, res: Any) -> None:
+def _note_end(function: Callable[..., Any], req: Request, res: Response) -> None:
     if req.ended_by is None and not res.headers_sent:
         req.ended_by = function
 
 
 def _not_awaited(function: Callable[..., Any], following: Next) -> RuntimeError:
-    following.went_on = True  # a task that awaits it later finds it closed
+    following.was_awaited = True  # a task that awaits it later finds it closed
     return RuntimeError(
         f"{name_of(function)} called next() without waiting for it; write `await next()`"
         " (or `return next()` in a plain function)"

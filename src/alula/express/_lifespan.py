@@ -1,95 +1,194 @@
-"""Start and stop: what surrounds all requests, and the gate before which early ones wait."""
+"""A lifespan shared by several servers, and a gate that holds requests until setup is done."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
-__all__ = ["Gate", "Life"]
+from starlette.types import Receive, Scope, Send
 
-Lived: TypeAlias = Callable[[Any], AbstractAsyncContextManager[Any]]
+from alula.express._server import Server
+
+__all__ = ["Lifespan", "ServerGroup", "SharedLifespan", "StartupGate", "run_asgi_lifespan"]
+
+Lifespan: TypeAlias = Callable[[Server | None], AbstractAsyncContextManager[Mapping[str, Any]]]
+"""Makes a context around all requests. It gets the first server, and yields their state."""
 
 
-class Gate:
-    """Keeps requests waiting while an application is set up."""
+class StartupGate:
+    """Holds requests while an application is set up."""
 
     def __init__(self) -> None:
         self._opened = asyncio.Event()
         self._admits = False
 
     def open(self, *, admits: bool) -> None:
-        """Let those that wait, and all that follow, pass or be refused; the first call decides."""
+        """Admit or refuse the requests that wait, and all that follow; the first call decides."""
         if not self._opened.is_set():
             self._admits = admits
             self._opened.set()
 
     async def admits(self) -> bool:
-        """Wait until it is open; tell whether requests may pass."""
+        """Wait until the gate is open, and tell whether requests may pass."""
         await self._opened.wait()
         return self._admits
 
 
-class Life:
+class SharedLifespan:
     """A context that several servers share: entered for the first, left after the last.
 
-    It is entered and left in one task of its own, as the cancel scopes and task groups want that
-    people have in their lifespans.
+    It is entered and left in a task of its own, because cancel scopes and task groups, which
+    people have in their lifespans, must be left in the task that entered them.
 
     Args:
-        lived: Makes the context, given the server.
+        lifespan: Makes the context.
     """
 
-    def __init__(self, lived: Lived) -> None:
-        self._lived = lived
+    def __init__(self, lifespan: Lifespan) -> None:
+        self._lifespan = lifespan
         self._servers = 0
         self._task: asyncio.Task[None] | None = None
 
-    async def begin(self, server: Any) -> None:
+    async def enter(self, server: Server) -> None:
         """Enter the context if this is the first server; return once it is entered.
 
-        Every server that begins has to `end`, also where this raises.
+        Every `enter` needs a `leave`, also if it raises.
 
         Raises:
-            Exception: Whatever entering it raises.
+            Exception: What entering the context raises.
         """
         self._servers += 1
         if self._task is None:
-            self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._over = asyncio.Event()
-            self._task = asyncio.create_task(self._live(server, self._begun, self._over))
-        task, begun = self._task, self._begun
+            self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._leaving = asyncio.Event()
+            self._task = asyncio.create_task(self._run(server, self._entered, self._leaving))
+        task, entered = self._task, self._entered
         try:
-            await asyncio.shield(begun)
+            await asyncio.shield(entered)
         except asyncio.CancelledError:
-            if self._servers == 1 and not begun.done():
-                task.cancel()  # nobody else waits for it
+            if self._servers == 1 and not entered.done():
+                task.cancel()  # no other server waits for it
             raise
 
-    async def end(self) -> None:
+    async def leave(self) -> None:
         """Leave the context if this was the last server; return once it is left.
 
         Raises:
-            Exception: Whatever leaving it raises.
+            Exception: What leaving the context raises.
         """
         self._servers -= 1
         task = self._task
         if self._servers or task is None:
             return
         self._task = None
-        self._over.set()
+        self._leaving.set()
         await asyncio.wait({task})
         if not task.cancelled():
             task.result()
 
-    async def _live(self, server: Any, begun: asyncio.Future[None], over: asyncio.Event) -> None:
+    # The future and the event are arguments: a next lifespan may replace those of the object.
+    async def _run(
+        self, server: Server, entered: asyncio.Future[None], leaving: asyncio.Event
+    ) -> None:
         try:
-            async with self._lived(server):
-                begun.set_result(None)
-                await over.wait()
+            async with self._lifespan(server):
+                entered.set_result(None)
+                await leaving.wait()
         except BaseException as error:
-            if begun.done() or not isinstance(error, Exception):
-                begun.cancel()
+            if entered.done() or not isinstance(error, Exception):
+                entered.cancel()
                 raise
-            begun.set_exception(error)
+            entered.set_exception(error)
+
+
+class ServerGroup:
+    """The running servers of one application, and the lifespan that they share.
+
+    Args:
+        lifespan: The lifespan of the application.
+
+    Attributes:
+        gate: Holds requests while the application is set up; None when they may pass.
+    """
+
+    def __init__(self, lifespan: Lifespan) -> None:
+        self.gate: StartupGate | None = None
+        self._lifespan = SharedLifespan(lifespan)
+        self._servers: list[Server] = []
+
+    async def start_before_setup(self, start: Callable[[], Coroutine[Any, Any, Server]]) -> Server:
+        """Start a server, then enter the lifespan; requests that arrive in between wait.
+
+        Raises:
+            Exception: What ``start`` or the lifespan raises; the server is closed then.
+        """
+        gate = self.gate = StartupGate()
+        try:
+            server = await start()
+            server.on_end(self._lifespan.leave)
+            try:
+                await self._lifespan.enter(server)
+            except BaseException:
+                gate.open(admits=self._is_serving())
+                await server.close()
+                raise
+            self._servers.append(server)
+            return server
+        finally:
+            gate.open(admits=self._is_serving())
+            if self.gate is gate:
+                self.gate = None
+
+    async def start_after_setup(self, server: Server) -> Server:
+        """Enter the lifespan, then start a server.
+
+        Raises:
+            Exception: What the lifespan or the start raises; the lifespan is left then.
+        """
+        server.on_end(self._lifespan.leave)
+        try:
+            await self._lifespan.enter(server)
+            await server.start()
+        except BaseException:
+            await self._lifespan.leave()
+            raise
+        self._servers.append(server)
+        return server
+
+    async def close(self) -> None:
+        """Close all servers, one after the other.
+
+        Raises:
+            Exception: What leaving the lifespan raises.
+        """
+        for server in tuple(self._servers):
+            await server.close()
+
+    def _is_serving(self) -> bool:
+        self._servers = [server for server in self._servers if not server.is_closed()]
+        return bool(self._servers)
+
+
+async def run_asgi_lifespan(lifespan: Lifespan, scope: Scope, receive: Receive, send: Send) -> None:
+    """Run a lifespan for a server that speaks ASGI's lifespan protocol.
+
+    Raises:
+        Exception: What the lifespan raises; the server gets its stack before.
+    """
+    stage = "startup"
+    await receive()
+    try:
+        async with lifespan(None) as state:
+            if state and "state" in scope:
+                scope["state"].update(state)
+            await send({"type": "lifespan.startup.complete"})
+            stage = "shutdown"
+            await receive()
+    except Exception:
+        message = traceback.format_exc()
+        await send({"type": f"lifespan.{stage}.failed", "message": message})
+        raise
+    await send({"type": "lifespan.shutdown.complete"})

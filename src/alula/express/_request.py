@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
+
+from starlette.types import Receive, Scope
 
 from alula._context import Params
 from alula.errors import BadRequest
-from alula.express._headers import Headers
-from alula.express._negotiation import best_match
 from alula.types import UNSET
 
-__all__ = ["Request", "without_id"]
+__all__ = ["Headers", "Request", "best_match", "media_type", "quality_of", "without_id"]
 
 _NO_PARAMS: dict[str, str] = {}
 _TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
@@ -55,7 +55,7 @@ class Request:
     _hides_id: bool = False
     _root: str = ""  # where the whole application is mounted in another
 
-    def __init__(self, app: Any, scope: dict[str, Any], receive: Callable[[], Any]) -> None:
+    def __init__(self, app: Any, scope: Scope, receive: Receive) -> None:
         self.app = app
         self.scope = scope
         self.receive = receive
@@ -236,3 +236,188 @@ class Request:
 def without_id(path: str) -> str:
     """Return the path of a record with dots in the place of its id."""
     return f"{path.rstrip('/').rpartition('/')[0]}/..."
+
+
+# Of these the first counts, as in Node's HTTP parser; all others are joined.
+_FIRST_ONLY = frozenset(
+    {
+        "age",
+        "authorization",
+        "content-length",
+        "content-type",
+        "etag",
+        "expires",
+        "from",
+        "host",
+        "if-modified-since",
+        "if-unmodified-since",
+        "last-modified",
+        "location",
+        "max-forwards",
+        "proxy-authorization",
+        "referer",
+        "retry-after",
+        "server",
+        "user-agent",
+        "x-service-method",
+    }
+)
+
+
+class Headers(MutableMapping[str, str]):
+    """Names in lower case to values; look-ups take any case.
+
+    A header that is sent several times is joined by ``", "``, except for those that can only
+    stand once: of these the first counts.
+
+    Middleware may set and delete them: what runs behind it (body parsers, services) reads that. An
+    ASGI application that is mounted gets them as they were sent.
+
+    Args:
+        raw: The headers of an ASGI scope, whose names are in lower case.
+    """
+
+    __slots__ = ("_raw", "_values")
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+        self._values: dict[str, str] | None = None
+
+    def _all(self) -> dict[str, str]:
+        values = self._values
+        if values is None:
+            values = self._values = {}
+            for raw_name, raw_value in self._raw:
+                name = raw_name.decode("latin-1")
+                # Space around a value is no part of it; httptools leaves that at its end.
+                value = raw_value.strip(b" \t").decode("latin-1")
+                if name not in values:
+                    values[name] = value
+                elif name not in _FIRST_ONLY:
+                    values[name] += ("; " if name == "cookie" else ", ") + value
+        return values
+
+    def __getitem__(self, name: str) -> str:
+        return self._all()[name.lower()]
+
+    def __setitem__(self, name: str, value: str) -> None:
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"a header is text: req.headers[{str(name)!r}] = ..., not {value!r}")
+        self._all()[name.lower()] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._all()[name.lower()]
+
+    # Names in any case, and values are text alone.
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        """Return a header's value, or ``default``."""
+        return self._all().get(name.lower(), default)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._all()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __repr__(self) -> str:
+        # Header values may be secrets; a repr ends up in logs.
+        return f"<Headers {', '.join(self._all())}>"
+
+
+_SHORT: Final = {
+    "json": "application/json",
+    "html": "text/html",
+    "text": "text/plain",
+    "xml": "application/xml",
+    "csv": "text/csv",
+}
+
+
+_MOST_RANGES: Final = 100
+"""What a header names beyond these is not read; nobody has so many wishes."""
+
+
+class _Range(NamedTuple):
+    """One part of an Accept header."""
+
+    name: str
+    quality: float
+
+
+def media_type(name: str) -> str:
+    """Return a media type in full: ``json`` is ``application/json``.
+
+    Raises:
+        ValueError: It is a short name that is not known.
+    """
+    if "/" in name:
+        return name
+    if name not in _SHORT:
+        raise ValueError(
+            f"{name!r} is no media type; write it in full, such as 'image/png', or one of"
+            f" {', '.join(_SHORT)}"
+        )
+    return _SHORT[name]
+
+
+def best_match(accept: str | None, types: Iterable[str]) -> str | None:
+    """Return the type that an Accept header prefers, None where it takes none of them.
+
+    Quality comes first, then how precisely the header names the type, then its place in the
+    header, then the order of ``types``. No header, or an empty one, takes the first.
+
+    Raises:
+        ValueError: One of ``types`` is a short name that is not known.
+    """
+    offered = {name: media_type(name).partition(";")[0].strip().lower() for name in types}
+    if not accept or not accept.strip():
+        return next(iter(offered), None)
+    ranges = _read(accept)
+    best, best_rank = None, (0.0, 0, 0)
+    for name, full in offered.items():
+        rank = _rank(full, ranges)
+        if rank[0] > 0 and rank > best_rank:
+            best, best_rank = name, rank
+    return best
+
+
+def quality_of(accept: str, names: Iterable[str]) -> float:
+    """Return how much a header such as Accept-Encoding likes something, 0 for not at all.
+
+    Args:
+        accept: The header.
+        names: The names that the thing goes by.
+    """
+    wanted = frozenset(names)
+    return max((found.quality for found in _read(accept) if found.name in wanted), default=0.0)
+
+
+def _read(header: str) -> list[_Range]:
+    return [_read_range(part) for part in header.split(",", _MOST_RANGES)[:_MOST_RANGES]]
+
+
+def _read_range(text: str) -> _Range:
+    name, *parameters = (part.strip() for part in text.lower().split(";"))
+    quality = 1.0
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip() == "q":
+            try:
+                quality = min(max(float(value), 0.0), 1.0)
+            except ValueError:
+                quality = 0.0
+    return _Range(name, quality)
+
+
+def _rank(name: str, ranges: list[_Range]) -> tuple[float, int, int]:
+    """Return quality, precision and place by the most precise range that covers a type."""
+    family = name.partition("/")[0] + "/*"
+    rank, precision = (0.0, 0, 0), 0
+    for at, (covered, quality) in enumerate(ranges):
+        found = 3 if covered == name else 2 if covered == family else 1 if covered == "*/*" else 0
+        if found > precision:
+            rank, precision = (quality, found, -at), found
+    return rank

@@ -22,8 +22,7 @@ from starlette.responses import StreamingResponse
 from alula._context import HookContext
 from alula.errors import NotAcceptable
 from alula.express._json_encoding import dumps
-from alula.express._negotiation import media_type
-from alula.express._request import Request
+from alula.express._request import Request, media_type
 
 __all__ = ["ASGIApp", "Response"]
 

@@ -1,22 +1,38 @@
-"""The REST transport: requests whose path names a service call it."""
+"""The REST transport: which service method a request calls, and how its result is sent.
+
+A request whose path leads to a service is answered here or by an error that is raised here: 405 if
+the service does not offer the method, 415 if no parser took the body.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
+from starlette.types import Receive
+
+from alula._context import HookContext, Params, RequestParams
+from alula._http import METHOD_HEADER, method_for, not_allowed, response_for
 from alula._routes import Found
 from alula._service import ServiceHandle
 from alula._user_code import name_of
-from alula.express._application import ExpressApplication
-from alula.express._chain import Out, Step, never
-from alula.express._middleware.authenticate import proof_reader
+from alula.errors import BadRequest, UnsupportedMediaType
+from alula.express._application import ExpressApplication, ServiceMiddleware
+from alula.express._chain import NextFunction, Step, never, run_steps
+from alula.express._middleware.authenticate import credentials_step
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.express._service_route import Formatter, call_service, is_offered, send_result
+from alula.outgoing import public_part
+from alula.types import ID_METHODS, STANDARD_METHODS, UNSET
 
-__all__ = ["rest"]
+__all__ = ["Formatter", "rest"]
+
+Formatter: TypeAlias = Callable[[Request, Response], object]
+"""``(req, res)``, plain or asynchronous: sends ``res.data``."""
+
+_WITHOUT_DATA = frozenset({"find", "get", "remove"})
 
 
 def rest(
@@ -27,90 +43,234 @@ def rest(
     Services are reached from where it is configured, also those that are registered later. Body
     parsers, and middleware that sets params, come before it.
 
+    >>> from alula import App
+    >>> from alula.adapters.memory import MemoryService
+    >>> from alula.express import express, json, rest
+    >>> web = express(App()).use(json()).configure(rest()).use("messages", MemoryService())
+
     Args:
-        formatter: ``(req, res)``, plain or asynchronous; answers ``res.data``, for example by
-            ``res.format``. None answers JSON.
+        formatter: ``(req, res)``, plain or asynchronous; sends ``res.data``, for example by
+            ``res.format``. None sends JSON.
         cancel_on_disconnect: Whether a call is cancelled when its client goes away. Its hooks and
             its method get an ``asyncio.CancelledError`` then, wherever they wait: what they have
-            written so far stays. Otherwise a call runs to its end, though nobody gets the result.
+            written so far stays. Otherwise a call runs to its end, and its result is dropped.
 
     Raises:
         TypeError: ``formatter`` is not such a function; or, by the plugin, the application is not
             made by ``express(App())``.
         RuntimeError: By the plugin: the application has one already.
     """
+    if isinstance(formatter, ExpressApplication):
+        raise TypeError("write app.configure(rest()), with brackets")
     if formatter is not None:
-        _check_formatter(formatter)
+        if not callable(formatter):
+            raise TypeError(f"rest({formatter!r}): a formatter is a function of (req, res)")
+        signature = inspect.signature(formatter)
+        try:
+            signature.bind("req", "res")
+        except TypeError:
+            raise TypeError(
+                f"the formatter {name_of(formatter)} takes {signature}; expected (req, res)"
+            ) from None
 
     def configure(app: ExpressApplication) -> None:
         if not isinstance(app, ExpressApplication):
             raise TypeError(f"rest() configures what express(App()) returns, not {app!r}")
-        if "rest" in app.transports:  # a second one is never asked, nor is its formatter
+        if "rest" in app.transports:  # a second one would never be reached, nor its formatter
             raise RuntimeError("rest() is configured already; one carries all services")
         app.transports.append("rest")
         if cancel_on_disconnect:
-            app.add(Step(_cancel_calls, claims=True, concerns=never))
-        app.add(Step(proof_reader(app.app), claims=True, concerns=never))
-        for step in _transport(app, formatter):
+
+            def cancel_calls(req: Request, _: Response) -> None:
+                req.cancels_calls = True
+
+            app.add(Step(cancel_calls, is_endpoint=True, may_read_body=never))
+        app.add(credentials_step(app.app))
+        for step in _service_steps(app, formatter):
             app.add(step)
 
     return configure
 
 
-def _cancel_calls(req: Request, _: Response) -> None:
-    req.cancels_calls = True
+def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tuple[Step, Step]:
+    """Return the step for services without middleware of their own, and that for the others."""
+    lookup, surrounded = app.app.routes.find, app.service_middleware
 
+    async def call_and_format(match: Found[ServiceHandle], req: Request, res: Response) -> None:
+        await call_service(match, req, res)
+        await send_result(formatter, req, res)
 
-def _check_formatter(formatter: Any) -> None:
-    if isinstance(formatter, ExpressApplication):
-        raise TypeError("write app.configure(rest()), with brackets")
-    if not callable(formatter):
-        raise TypeError(f"rest({formatter!r}): a formatter is a function of (req, res)")
-    signature = inspect.signature(formatter)
-    try:
-        signature.bind("req", "res")
-    except TypeError:
-        raise TypeError(
-            f"the formatter {name_of(formatter)} takes {signature}; expected (req, res)"
-        ) from None
-
-
-def _transport(app: ExpressApplication, formatter: Formatter | None) -> tuple[Step, Step]:
-    """Return the step of services without middleware of their own, and that of the others."""
-    lookup, routes = app.app.routes.find, app.service_routes
-
-    def services(req: Request, res: Response) -> Awaitable[None] | None:
+    def plain_services(req: Request, res: Response) -> Awaitable[None] | None:
         match = lookup(req.path)
-        if match is None or (routes and match[0] in routes):
+        if match is None or (surrounded and match[0] in surrounded):
             return None
         if formatter is None:
-            return call_service(match, req, res, answers=True)
-        return _serve(match, formatter, req, res)
+            return call_service(match, req, res, sends=True)
+        return call_and_format(match, req, res)
 
-    def surrounded_services(req: Request, res: Response, next: Out) -> Awaitable[None]:
-        match = lookup(req.path) if routes else None
+    def surrounded_services(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
+        match = lookup(req.path) if surrounded else None
         if match is None:
             return next()
-        return routes[match[0]].handle(match, formatter, req, res, next)
+        return _call_surrounded(match, formatter, surrounded[match[0]], req, res, next)
 
-    def is_served(req: Request) -> bool:
+    def is_offered(req: Request) -> bool:
+        """Tell whether a plain service offers the method: not a 404 or a 405."""
         match = lookup(req.path)
-        if match is None or (routes and match[0] in routes):
+        if match is None or (surrounded and match[0] in surrounded):
             return False
-        return is_offered(match, req)
+        custom = req.headers.get(METHOD_HEADER) if req.method == "POST" else None
+        method = method_for(req.method, match[1] is not None, custom)
+        return method in match[0].methods and not (custom and method in STANDARD_METHODS)
 
     def is_surrounded(req: Request) -> bool:
-        match = lookup(req.path) if routes else None
-        return match is not None and match[0] in routes
+        match = lookup(req.path) if surrounded else None
+        return match is not None and match[0] in surrounded
 
     return (
-        Step(services, claims=True, concerns=is_served),
-        Step(surrounded_services, concerns=is_surrounded),
+        Step(plain_services, is_endpoint=True, may_read_body=is_offered),
+        Step(surrounded_services, may_read_body=is_surrounded),
     )
 
 
-async def _serve(
-    match: Found[ServiceHandle], formatter: Formatter, req: Request, res: Response
+async def _call_surrounded(
+    match: Found[ServiceHandle],
+    formatter: Formatter | None,
+    surroundings: ServiceMiddleware,
+    req: Request,
+    res: Response,
+    next: NextFunction,
 ) -> None:
-    await call_service(match, req, res)
-    await send_result(formatter, req, res)
+    """Run before..., the service, after..., the formatter; errors go on to ``next``."""
+
+    async def call(error: Exception | None = None) -> None:
+        if error is None:
+            try:
+                await call_service(match, req, res)
+            except Exception as raised:  # noqa: BLE001  # next() of a middleware never raises
+                error = raised
+        await run_steps(surroundings.after, req, res, finish, error)
+
+    async def finish(error: Exception | None = None) -> None:
+        if error is None and not res.headers_sent:
+            try:
+                await send_result(formatter, req, res)
+            except Exception as raised:  # noqa: BLE001  # as above
+                error = raised
+        if error is not None:
+            await next(error)
+
+    req.match = match
+    await run_steps(surroundings.before, req, res, call)
+
+
+async def call_service(
+    match: Found[ServiceHandle], req: Request, res: Response, *, sends: bool = False
+) -> None:
+    """Call the method that a request asks for, and set status, headers and ``res.data``.
+
+    Args:
+        match: Where the path leads.
+        req: The request.
+        res: The response.
+        sends: Whether to send ``res.data`` as JSON at once, if nothing behind needs to see it.
+
+    Raises:
+        MethodNotAllowed: The service does not offer the method to clients.
+        UnsupportedMediaType: There is a body that no registered parser took.
+        Exception: What the call raises.
+    """
+    handle, record_id, route = match
+    verb = req.method
+    custom = req.headers.get(METHOD_HEADER) if verb == "POST" else None
+    method = method_for(verb, record_id is not None, custom)
+    if method not in handle.methods or (custom and method in STANDARD_METHODS):
+        raise not_allowed(method, verb, handle.methods, record_id is not None)
+    data = None if method in _WITHOUT_DATA else req.body
+    if data is UNSET:
+        data = await _data_without_parser(req)
+    target = record_id if method in ID_METHODS else None
+    query = req.query
+    params: Params = RequestParams({**query} if query else {}, "rest", req.headers, route, req.ip)
+    by_middleware = req._framework  # noqa: SLF001  # the property would make one for every call
+    if by_middleware is not None:
+        params = Params(Params.adopt({**params.__dict__, **by_middleware.__dict__}))
+    context = HookContext(handle.app, handle, method, params, target, data)
+    res.hook = context
+    if req.cancels_calls:
+        await _run_while_connected(handle.run(context), req)
+    else:
+        await handle.run(context)
+    res.status_code, headers, res.data = response_for(context)
+    if headers:
+        for name, value in headers.items():
+            res.set(name, value)
+    if sends:
+        res.send_result(res.data)
+    else:
+        # Middleware and formatters may write it in a form of their own, so hide hidden fields now.
+        res.data = public_part(res.data)
+
+
+async def _data_without_parser(req: Request) -> dict[str, Any]:
+    """Return the data of a request whose body no parser took."""
+    if req.has_body and await req.has_content():
+        content_type = req.get("content-type") or "none"
+        is_json = content_type.startswith("application/json")
+        raise UnsupportedMediaType(
+            f"No parser takes a body of the content type {content_type};"
+            f" {'register json() before rest()' if is_json else 'send application/json'}"
+        )
+    return {}
+
+
+async def _run_while_connected(call: Awaitable[None], req: Request) -> None:
+    """Run a call, and cancel it when the client goes away.
+
+    Raises:
+        BadRequest: It did, and the call has ended by that.
+    """
+    task: Any = asyncio.current_task()
+    is_running = True
+
+    async def wait_for_disconnect(receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    def cancel(disconnect: asyncio.Task[None]) -> None:
+        if is_running and not disconnect.cancelled():
+            task.cancel()
+
+    disconnect = asyncio.create_task(wait_for_disconnect(req.receive))
+    disconnect.add_done_callback(cancel)
+    try:
+        await call
+    except asyncio.CancelledError:
+        # `uncancel` counts down to 0 if only the disconnect has cancelled the request.
+        if not disconnect.done() or task.uncancel():
+            raise
+        raise BadRequest("The client closed the connection; its call was cancelled") from None
+    finally:
+        is_running = False
+        disconnect.cancel()
+
+
+async def send_result(formatter: Formatter | None, req: Request, res: Response) -> None:
+    """Have the formatter send ``res.data``; it is sent as JSON if there is none.
+
+    Raises:
+        RuntimeError: The formatter sent nothing.
+        Exception: What it raises.
+    """
+    if formatter is None:
+        res.send_result(res.data)
+        return
+    res.vary("Accept")
+    result = formatter(req, res)
+    if hasattr(result, "__await__"):
+        await result
+    if not res.headers_sent:
+        raise RuntimeError(
+            f"the formatter {name_of(formatter)} answered nothing for {req!r}; call res.json,"
+            " res.send or res.end in it"
+        )

@@ -1,32 +1,56 @@
-"""The `Router`: middleware and routes in the order of their registration."""
+"""The `Router`: middleware and routes in the order of their registration.
+
+Below it: path patterns, and how ``use`` tells middleware, ASGI applications and services apart.
+"""
 
 from __future__ import annotations
 
+import enum
 import functools
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Self, TypeVar
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Self, TypeVar
+from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from alula._routes import decode_segment
+from alula._user_code import name_of
 from alula.express._body_parsing import BodyParser
-from alula.express._chain import Out, Step, never, run_steps
-from alula.express._classify import Kind, kind_of
-from alula.express._mounting import asgi_step
-from alula.express._pattern import Pattern
+from alula.express._chain import NextFunction, Step, never, run_steps
 from alula.express._request import Request
 from alula.express._response import Response
+from alula.types import STANDARD_METHODS
 
-__all__ = ["Router", "flatten", "singleton", "step_of"]
+__all__ = [
+    "ItemType",
+    "Pattern",
+    "Router",
+    "asgi_step",
+    "flatten",
+    "item_type_of",
+    "singleton",
+    "step_of",
+]
 
 M = TypeVar("M", bound=Callable[..., Any])
 
 
 class Router:
-    """Middleware and routes to mount as one: ``app.use("/v1", router)``."""
+    """Middleware and routes to mount as one.
+
+    >>> from alula.express import Router, express
+    >>> router = Router().get("/hello", lambda req, res: res.json("hello"))
+    >>> web = express().use("/v1", router)  # GET /v1/hello
+    """
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
-        self._bodyless: list[Step] = []  # the same, but for those that only read bodies
-        self._behind_parsers: list[Step] = []  # those that may look at a body that was read
+        self._bodyless: list[Step] = []  # the same without the body parsers
+        self._behind_parsers: list[Step] = []  # those that may read a parsed body
+        self._has_parsers = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._steps)} steps>"
@@ -36,7 +60,7 @@ class Router:
 
         Raises:
             TypeError: Something is none of these, or there is nothing at all.
-            ValueError: The path is not understood.
+            ValueError: The path has a segment that is not valid.
         """
         path, rest = (items[0], items[1:]) if items and isinstance(items[0], str) else ("/", items)
         steps = [step_of(item) for item in flatten(rest)]
@@ -49,70 +73,39 @@ class Router:
         return self
 
     def get(self, path: str, *handlers: Any) -> Any:
-        """Answer GET (and HEAD) at a path: ``router.get("/users/:id", handler)``.
+        """Register a route for GET (and HEAD): ``router.get("/users/:id", handler)``.
 
         Raises:
-            TypeError: A handler is missing, or is no function that fits.
-            ValueError: The path is not understood.
+            TypeError: A handler is missing, or does not take ``(req, res)``.
+            ValueError: The path does not start with a slash, or has a segment that is not valid.
         """
         return self._route({"GET", "HEAD"}, path, handlers)
 
     def post(self, path: str, *handlers: Any) -> Self:
-        """Answer POST at a path (errors as in `get`)."""
+        """Register a route for POST (errors as in `get`)."""
         return self._route({"POST"}, path, handlers)
 
     def put(self, path: str, *handlers: Any) -> Self:
-        """Answer PUT at a path (errors as in `get`)."""
+        """Register a route for PUT (errors as in `get`)."""
         return self._route({"PUT"}, path, handlers)
 
     def patch(self, path: str, *handlers: Any) -> Self:
-        """Answer PATCH at a path (errors as in `get`)."""
+        """Register a route for PATCH (errors as in `get`)."""
         return self._route({"PATCH"}, path, handlers)
 
     def delete(self, path: str, *handlers: Any) -> Self:
-        """Answer DELETE at a path (errors as in `get`)."""
+        """Register a route for DELETE (errors as in `get`)."""
         return self._route({"DELETE"}, path, handlers)
 
     def all(self, path: str, *handlers: Any) -> Self:
-        """Answer every HTTP method at a path (errors as in `get`)."""
+        """Register a route for every HTTP method (errors as in `get`)."""
         return self._route(None, path, handlers)
 
-    def add(self, step: Step, path: str = "/") -> None:
-        """Add one step, below a path where that is not the root."""
-        if path.strip("/"):
-            step = _Place([step], Pattern(path, whole=False), strip=True).step(
-                step.takes_errors, ignores_body=step.concerns is never
-            )
-        self._steps.append(step)
-        if not step.needs_body:
-            self._bodyless.append(step)
-            if not step.takes_errors and step.concerns is not never and self._reads_bodies():
-                self._behind_parsers.append(step)
+    def prepend_middleware(self, *middleware: Any) -> Self:
+        """Run middleware before all that is registered, in the given order.
 
-    def _reads_bodies(self) -> bool:
-        return len(self._bodyless) < len(self._steps)
-
-    def steps_for(self, req: Request) -> Sequence[Step]:
-        """Return the steps for a request: without those that read its body where nobody wants it.
-
-        That is where it comes without one, and where no step behind the parsers is concerned: it is
-        answered with a 404 or a 405 then, and how much it would send does not matter.
-        """
-        if not req.has_body or not self._reads_bodies():
-            return self._bodyless
-        try:
-            for step in self._behind_parsers:
-                if step.concerns is None or step.concerns(req):
-                    return self._steps
-        except Exception:  # noqa: BLE001  # the step itself raises it, where errors are answered
-            return self._steps
-        return self._bodyless
-
-    def begin_with(self, *middleware: Any) -> Self:
-        """Have middleware run before all that is registered, in the order that is given.
-
-        Middleware of which an application needs one only says so by a name (`singleton`). One
-        that is there already stays where it is; those that follow here come behind it then.
+        Middleware that an application needs once only says so by a name (`singleton`). If it is
+        there already, it stays where it is, and what follows here comes behind it.
 
         Raises:
             TypeError: Something is not middleware.
@@ -121,38 +114,65 @@ class Router:
             at = 0
             for step in map(step_of, middleware):
                 name = singleton_name(step.function)
-                same = [
-                    i
-                    for i, each in enumerate(steps)
-                    if name is not None and singleton_name(each.function) == name
-                ]
-                if not same:
+                names = [name and singleton_name(other.function) for other in steps]
+                if name is None or name not in names:
                     steps.insert(at, step)
-                at = (same or [at])[0] + 1
+                    at += 1
+                else:
+                    at = names.index(name) + 1
         return self
 
-    def handle(self, req: Request, res: Response, next: Out) -> Awaitable[None]:
-        """Run as middleware: through the own steps, and on to ``next`` where none answers."""
+    def add(self, step: Step, path: str = "/") -> None:
+        """Add one step, below a path unless that is the root."""
+        if path.strip("/"):
+            mount = _Mount([step], Pattern(path, whole=False), strip=True)
+            step = mount.step(step.takes_errors, ignores_body=step.may_read_body is never)
+        self._steps.append(step)
+        if step.needs_body:
+            self._has_parsers = True
+            return
+        self._bodyless.append(step)
+        if self._has_parsers and not step.takes_errors and step.may_read_body is not never:
+            self._behind_parsers.append(step)
+
+    def steps_for(self, req: Request) -> Sequence[Step]:
+        """Return the steps for a request, without the body parsers if nothing needs its body.
+
+        That is so if it has no body, and if no step behind the parsers may read it: the response
+        is a 404 or a 405 then, and a large body must not cost the server anything.
+        """
+        if not self._has_parsers or not req.has_body:
+            return self._bodyless
+        try:
+            for step in self._behind_parsers:
+                if step.may_read_body is None or step.may_read_body(req):
+                    return self._steps
+        except Exception:  # noqa: BLE001  # the step raises it again, where error middleware sees it
+            return self._steps
+        return self._bodyless
+
+    def handle(self, req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
+        """Run as middleware: through all steps, and on to ``next`` if none of them responds."""
         return run_steps(self._steps, req, res, next)
 
     def _route(self, verbs: set[str] | None, path: str, handlers: tuple[Any, ...]) -> Self:
         if not isinstance(path, str) or not (path.startswith("/") or path == "*"):
-            raise ValueError(f"{path!r} is no path of a route; it starts with a slash")
+            raise ValueError(f"{path!r} is not the path of a route: it must start with a slash")
         steps = [step_of(handler) for handler in flatten(handlers)]
         if not steps:
             raise TypeError(
                 f"the route {path!r} has no handler; give a function of (req, res), not as a"
                 f" decorator: app.get({path!r}, handler)"
             )
-        self.add(_Place(steps, Pattern(path, whole=True), verbs).step())
+        self.add(_Mount(steps, Pattern(path, whole=True), verbs).step())
         return self
 
 
-class _Place:
-    """Steps that run where path and verb of a request fit.
+class _Mount:
+    """Steps that run if the path and the HTTP method of a request match.
 
-    What is different for them (path, base_url, params) is undone whenever the steps around them
-    run: when they go on to the next, and when they are done.
+    They see another path, base_url and params. That is undone whenever the steps around them run:
+    when they go on to the next one, and when they are done.
 
     Args:
         steps: What runs there.
@@ -176,34 +196,31 @@ class _Place:
 
     def step(self, takes_errors: bool = False, *, ignores_body: bool = False) -> Step:
         """Return all of it as one step."""
-        function = self._enter_with if takes_errors else self._enter
-        return Step(function, takes_errors, concerns=never if ignores_body else self._fits)
+        function = self._enter if takes_errors else functools.partial(self._enter, None)
+        return Step(function, takes_errors, may_read_body=never if ignores_body else self._matches)
 
-    def _fits(self, req: Request) -> bool:
+    def _matches(self, req: Request) -> bool:
         is_verb = self._verbs is None or req.method in self._verbs
         return is_verb and self._pattern.match(req.path) is not None
 
-    def _enter(self, req: Request, res: Response, next: Out) -> Awaitable[None]:
-        return self._enter_with(None, req, res, next)
-
-    def _enter_with(
-        self, error: Exception | None, req: Request, res: Response, next: Out
+    def _enter(
+        self, error: Exception | None, req: Request, res: Response, next: NextFunction
     ) -> Awaitable[None]:
         if self._verbs is None or req.method in self._verbs:
-            found = self._pattern.match(req.path)
-            if found is not None:
-                return self._run(error, found, req, res, next)
+            match = self._pattern.match(req.path)
+            if match is not None:
+                return self._run(error, match, req, res, next)
         return next(error)
 
     async def _run(
         self,
         error: Exception | None,
-        found: tuple[dict[str, str], str],
+        match: tuple[dict[str, str], str],
         req: Request,
         res: Response,
-        next: Out,
+        next: NextFunction,
     ) -> None:
-        values, prefix = found
+        values, prefix = match
         outer = req.path, req.base_url, req.params
         path, base_url, params = req.path, req.base_url, {**req.params, **values}
         if self._strip:
@@ -227,10 +244,10 @@ _SINGLETONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def singleton(name: str, middleware: M) -> M:
-    """Note that an application needs one of this middleware only; return it.
+    """Mark middleware that an application needs once only, and return it.
 
     Args:
-        name: What all of its kind are called.
+        name: The same for all middleware that does this job.
         middleware: A function.
     """
     _SINGLETONS[middleware] = name
@@ -241,12 +258,93 @@ def singleton_name(middleware: Any) -> str | None:
     """Return the name that `singleton` noted, None for other middleware."""
     try:
         return _SINGLETONS.get(middleware)
-    except TypeError:  # nothing can be noted about it
+    except TypeError:  # it has slots and no weak references, so it was never marked
         return None
 
 
+_SEGMENT: Final = re.compile(r":[A-Za-z_]\w*|[^:*?(){}]+")
+
+
+class Pattern:
+    """A path with placeholders: ``/users/:id``, ``/files/*``.
+
+    Case matters, slashes at its ends do not.
+
+    Args:
+        path: Segments; ``:name`` takes one, ``*`` at the end takes all that follow.
+        whole: Whether it has to match the whole path (a route), or a prefix of it (a mount).
+
+    Raises:
+        ValueError: A segment is neither plain text nor one of these.
+    """
+
+    def __init__(self, path: str, *, whole: bool) -> None:
+        segments = [segment for segment in path.split("/") if segment]
+        self._rest = segments[-1:] == ["*"]
+        self._segments = segments[:-1] if self._rest else segments
+        self._whole = whole and not self._rest
+        for segment in self._segments:
+            if not _SEGMENT.fullmatch(segment):
+                raise ValueError(
+                    f"{segment!r} in the path {path!r} is not valid; a segment is text or a"
+                    " placeholder such as :id, and the last one may be *"
+                )
+        plain = "/".join(self._segments)
+        # Most requests lead elsewhere: this prefix rules them out before anything is split.
+        self._start = "" if ":" in plain else plain
+
+    def match(self, path: str) -> tuple[dict[str, str], str] | None:
+        """Return the placeholders' values and the prefix that was matched, None for no match.
+
+        Args:
+            path: As it was sent, percent-encoded; values and comparisons are decoded.
+        """
+        # Slashes at the start do not count, as in the look-up of services: a guard that is mounted
+        # at /admin must see //admin, too.
+        inner = path.lstrip("/")
+        if not inner.startswith(self._start) and "%" not in path:
+            return None
+        parts = inner.split("/")
+        while parts and not parts[-1]:
+            parts.pop()
+        wanted = self._segments
+        if len(parts) < len(wanted) or (self._whole and len(parts) != len(wanted)):
+            return None
+        params: dict[str, str] = {}
+        for segment, part in zip(wanted, parts, strict=False):
+            if segment[0] == ":" and part:
+                params[segment[1:]] = decode_segment(part)
+            elif segment != decode_segment(part):
+                return None
+        if self._rest:
+            params["*"] = "/".join(decode_segment(part) for part in parts[len(wanted) :])
+        slashes = path[: len(path) - len(inner)] if wanted else ""
+        return params, slashes + "/".join(parts[: len(wanted)])
+
+
+# -- what `use` takes ------------------------------------------------------------------------------
+
+
+class ItemType(enum.Enum):
+    """What an argument of ``use`` is."""
+
+    MIDDLEWARE = "middleware"
+    ERROR_MIDDLEWARE = "error middleware"
+    HANDLER = "handler"
+    ASGI = "ASGI application"
+    SERVICE = "service"
+
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_TYPE_BY_COUNT: Final = {
+    2: ItemType.HANDLER,
+    3: ItemType.MIDDLEWARE,
+    4: ItemType.ERROR_MIDDLEWARE,
+}
+
+
 def flatten(items: Iterable[Any]) -> list[Any]:
-    """Return items with lists of them laid open."""
+    """Return items with the items of lists and tuples in their place."""
     flat: list[Any] = []
     for item in items:
         flat.extend(flatten(item) if isinstance(item, list | tuple) else [item])
@@ -261,21 +359,79 @@ def step_of(item: Any) -> Step:
     """
     if isinstance(item, Router):
         return Step(item.handle)
-    kind = kind_of(item)
-    if kind is Kind.SERVICE:
+    item_type = item_type_of(item)
+    if item_type is ItemType.SERVICE:
         raise TypeError(
-            f"{item!r} is no middleware; a service is registered with its path on an application"
+            f"{item!r} is not middleware; a service is registered with its path on an application"
             ' made by express(App()): app.use("name", service)'
         )
-    if kind is Kind.ASGI:
+    if item_type is ItemType.ASGI:
         return asgi_step(item)
-    if kind is Kind.HANDLER:
-        return Step(_without_next(item))
+    if item_type is ItemType.HANDLER:
+        return Step(functools.update_wrapper(lambda req, res, _: item(req, res), item))
     if isinstance(item, BodyParser):
-        return Step(item.claim, needs_body=True, claims=True)
-    concerns = never if getattr(item, "ignores_body", False) else None
-    return Step(item, kind is Kind.ERROR_MIDDLEWARE, concerns=concerns)
+        return Step(item.parse, needs_body=True, is_endpoint=True)
+    may_read_body = never if getattr(item, "ignores_body", False) else None
+    return Step(item, item_type is ItemType.ERROR_MIDDLEWARE, may_read_body=may_read_body)
 
 
-def _without_next(handler: Callable[..., Any]) -> Callable[[Request, Response, Any], Any]:
-    return functools.update_wrapper(lambda req, res, _: handler(req, res), handler)
+def asgi_step(app: ASGIApp) -> Step:
+    """Return a step that hands requests to an ASGI application, which always responds."""
+
+    def delegate(req: Request, res: Response, _: NextFunction) -> None:
+        if not req.base_url:
+            res.delegate(app)
+            return
+        # ASGI's paths are decoded; base_url is as it was sent.
+        root_path = req.scope.get("root_path", "") + unquote(req.base_url)
+
+        async def mounted(scope: Scope, receive: Receive, send: Send) -> None:
+            await app({**scope, "root_path": root_path}, receive, send)
+
+        res.delegate(mounted)
+
+    return Step(delegate)
+
+
+def item_type_of(item: Any) -> ItemType:
+    """Return what an argument of ``use`` is, by its signature.
+
+    ``(scope, receive, send)`` is an ASGI application, ``(req, res)`` a handler, ``(req, res,
+    next)`` middleware, ``(error, req, res, next)`` error middleware. An object is a service if it
+    cannot be called, or has other arguments and the methods of a service.
+
+    Raises:
+        TypeError: It is none of these; a class, or options that should be keywords.
+    """
+    if isinstance(item, type):
+        raise TypeError(f"{name_of(item)} is a class; use an instance: {item.__name__}()")
+    if isinstance(item, Mapping):
+        raise TypeError(
+            f"{item!r} is not a service; options are keywords: use(path, service, methods=[...])"
+        )
+    if not callable(item):
+        return ItemType.SERVICE
+    try:
+        signature = inspect.signature(item)
+    except ValueError:  # some built-in functions have none
+        raise TypeError(f"{name_of(item)} has no signature; wrap it in a function") from None
+    parameters = signature.parameters.values()
+    required = [p for p in parameters if p.default is p.empty]
+    positional = [p for p in required if p.kind in _POSITIONAL]
+    if positional and positional[0].name == "scope":
+        return ItemType.ASGI
+    if not any(p.kind is p.KEYWORD_ONLY for p in required):
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            return ItemType.MIDDLEWARE
+        if len(positional) in _TYPE_BY_COUNT:
+            return _TYPE_BY_COUNT[len(positional)]
+    if any(callable(getattr(item, name, None)) for name in STANDARD_METHODS):
+        return ItemType.SERVICE
+    # The functions that make middleware take options alone.
+    is_factory = bool(parameters) and all(p.default is not p.empty for p in parameters)
+    raise TypeError(
+        f"{name_of(item)}{signature} fits nothing that can be used: middleware takes (req, res,"
+        " next), error middleware (error, req, res, next), a handler (req, res); a plugin takes"
+        " (app), and goes to app.configure(plugin)"
+        + (f"; call it to get middleware: {name_of(item)}()" if is_factory else "")
+    )

@@ -1,36 +1,40 @@
-"""The web application: a router that is an ASGI application, with a server below it."""
+"""`WebApplication`: a router that is an ASGI application. It only wires the other modules.
+
+It may extend an application that exists, see `ExistingApplication` below.
+"""
 
 from __future__ import annotations
 
 import socket
-import traceback
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Self, overload
+from typing import Any, Final, Literal, Self, overload
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware as StarletteMiddleware
+from starlette.routing import Match
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._app import App
 from alula._user_code import name_of
 from alula.errors import Unavailable
-from alula.express._body_parsing import parse_size
-from alula.express._chain import Out, run_steps
+from alula.express._chain import NextFunction, Step, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
-from alula.express._lifespan import Gate, Life
+from alula.express._lifespan import ServerGroup, StartupGate, run_asgi_lifespan
 from alula.express._middleware.error_handler import error_handler
 from alula.express._middleware.not_found import nothing_here
-from alula.express._mounting import Existing, asgi_step
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.express._routing import Router
-from alula.express._running import run_until_signal
-from alula.express._server import Server, prepare_server, start_server
-from alula.query import parse
+from alula.express._routing import Router, asgi_step
+from alula.express._server import Server, prepare_server, run_until_signal, start_server
+from alula.express._settings import QueryParser, check_setting, query_parser
 
 __all__ = ["WebApplication"]
 
-_answer_error = error_handler()
+_send_error: Final = error_handler()
 
-_PASSED = "alula.passed"
+_PASSED: Final = "alula.passed"
 """In a scope: the existing application whose middleware has passed it on to ours."""
 
 
@@ -42,21 +46,21 @@ class WebApplication(Router):
 
     Attributes:
         settings: Settings by name. ``query parser`` is the function that reads query strings,
-            ``body limit`` the bytes that a body may have where its parser says nothing else.
+            ``body limit`` the size limit of bodies whose parser has none of its own.
         early_paths: Paths whose requests do not wait while the application is set up.
+        debug: Whether clients see the messages of unexpected errors.
     """
 
-    def __init__(self, existing: Any = None) -> None:
+    debug: bool = False  # `ExpressApplication` has a property of this name
+
+    def __init__(self, existing: Starlette | None = None) -> None:
         super().__init__()
         self.settings: dict[str, Any] = {}
-        self._debug = False
-        self._servers: list[Server] = []
-        self._gate: Gate | None = None
-        self._is_draining = False
         self.early_paths: set[str] = set()
-        self._life = Life(self._lived)
-        self._state: dict[str, Any] = {}
-        self._existing = None if existing is None else Existing(existing, self)
+        self._servers = ServerGroup(self._lifespan)
+        self._is_draining = False
+        self._state: Mapping[str, Any] = {}
+        self._existing = None if existing is None else ExistingApplication(existing, self)
         if self._existing is not None:
             self.add(self._existing.step())
 
@@ -66,16 +70,10 @@ class WebApplication(Router):
         """Set a setting.
 
         Raises:
-            TypeError: A ``query parser`` that is no function of the query string.
-            ValueError: A ``body limit`` that is no size.
+            TypeError: ``query parser`` is not a function of the query string.
+            ValueError: ``body limit`` is not a size.
         """
-        if name == "body limit":
-            parse_size(value)  # else the first request with a body would be told
-        if name == "query parser" and not callable(value):
-            raise TypeError(
-                f"the setting 'query parser' is {value!r}; give a function that takes the query"
-                " string and returns a dict, such as functools.partial(parse, depth=10)"
-            )
+        check_setting(name, value)
         self.settings[name] = value
         return self
 
@@ -88,7 +86,7 @@ class WebApplication(Router):
 
         Raises:
             TypeError: A route without a handler.
-            ValueError: A handler for something that is no route.
+            ValueError: A handler for something that is not a route.
         """
         if path.startswith("/") or path == "*":
             return super().get(path, *handlers)
@@ -100,34 +98,25 @@ class WebApplication(Router):
         return self.settings.get(path)
 
     @property
-    def debug(self) -> bool:
-        """Whether clients see the messages of unexpected errors."""
-        return self._debug
-
-    @debug.setter
-    def debug(self, value: bool) -> None:
-        self._debug = value
-
-    @property
-    def query_parser(self) -> Callable[[str], dict[str, Any]]:
+    def query_parser(self) -> QueryParser:
         """The function that reads query strings: the setting ``query parser``, or Alula's own."""
-        parser: Callable[[str], dict[str, Any]] = self.settings.get("query parser", parse)
-        return parser
+        return query_parser(self.settings)
 
     def configure(self, function: Callable[[Self], Any]) -> Self:
         """Call a plugin with this application (see `App.configure`).
 
         Raises:
-            TypeError: It is no plugin, or none for such an application.
+            TypeError: It is not a plugin, or not one for such an application.
         """
         App.configure(self, function)  # type: ignore[type-var]  # it only calls the plugin
         return self
 
     # -- requests ------------------------------------------------------------------------------
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
-        if self._gate is not None and not await self._admits(scope, self._gate):
+        gate = self._servers.gate
+        if gate is not None and not await self._admits(scope, gate):
             await self._refuse(scope, receive, send)
         elif self._existing is not None and scope.get(_PASSED) is not self._existing.app:
             scope = {**scope, _PASSED: self._existing.app}
@@ -137,18 +126,24 @@ class WebApplication(Router):
         elif scope["type"] == "http":
             req = Request(self, scope, receive)
             res = Response(req)
-            end = partial(self._end, req, res)
+            after_last = partial(self._after_last, req, res)
             if len(scope["headers"]) > MAX_HEADERS:
-                await end(head_too_large(f"The request has over {MAX_HEADERS} headers"))
+                await after_last(head_too_large(f"The request has over {MAX_HEADERS} headers"))
             else:
-                await run_steps(self.steps_for(req), req, res, end)
+                await run_steps(self.steps_for(req), req, res, after_last)
                 if not res.headers_sent:
-                    await self._report_silence(req, res, end)
+                    await self._report_silence(req, res, after_last)
             await res.finish(scope, req.receive, send)
+        elif scope["type"] == "lifespan":
+            await run_asgi_lifespan(self._lifespan, scope, receive, send)
+        elif self._existing is not None:
+            await self._existing.routing(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
         else:
-            await self._serve_other(scope, receive, send)
+            raise ValueError(f"{self!r} serves no ASGI connection of the type {scope['type']!r}")
 
-    async def handle(self, req: Request, res: Response, next: Out) -> None:
+    async def handle(self, req: Request, res: Response, next: NextFunction) -> None:
         """Run as a sub-application mounted in another: ``req.app`` is this one meanwhile."""
         if self._existing is not None:
             asgi_step(self).function(req, res, next)
@@ -168,18 +163,10 @@ class WebApplication(Router):
         finally:
             req.app = outer
 
-    async def _serve_other(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            await self._lifespan(scope, receive, send)
-        elif self._existing is not None:
-            await self._existing.routing(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1000})
-        else:
-            raise ValueError(f"{self!r} serves no ASGI connection of the type {scope['type']!r}")
-
-    async def _end(self, req: Request, res: Response, error: Exception | None = None) -> None:
-        """Stand behind the last step: for errors that none took, and where none answered."""
+    async def _after_last(
+        self, req: Request, res: Response, error: Exception | None = None
+    ) -> None:
+        """Respond to errors that no step took, and to requests that no step responded to."""
         if error is None:
             if res.headers_sent:
                 return
@@ -189,29 +176,29 @@ class WebApplication(Router):
             error = nothing_here(req, res)
             if error is None:
                 return
-        await _answer_error(error, req, res, None)
+        await _send_error(error, req, res, None)
 
-    async def _report_silence(self, req: Request, res: Response, end: Out) -> None:
-        """Give the error middleware what is to be said where somebody forgot to answer."""
+    async def _report_silence(self, req: Request, res: Response, after_last: NextFunction) -> None:
+        """Give the error middleware an error that names the step that forgot to respond."""
         silent = RuntimeError(
             f"nothing answered {req!r}: {name_of(req.ended_by)} neither sent a response (res.json,"
             " res.send, res.end) nor called `await next()`"
         )
-        await run_steps(self._steps, req, res, end, silent)
+        await run_steps(self._steps, req, res, after_last, silent)
         if not res.headers_sent:
-            await end(silent)
+            await after_last(silent)
 
-    async def _admits(self, scope: Any, gate: Gate) -> bool:
-        kind = scope["type"]
-        if kind == "lifespan" or (kind == "http" and scope["path"] in self.early_paths):
+    async def _admits(self, scope: Scope, gate: StartupGate) -> bool:
+        scope_type = scope["type"]
+        if scope_type == "lifespan" or (scope_type == "http" and scope["path"] in self.early_paths):
             return True
         return await gate.admits()
 
-    async def _refuse(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             req = Request(self, scope, receive)
             res = Response(req)
-            await self._end(req, res, Unavailable("The server could not start"))
+            await self._after_last(req, res, Unavailable("The server could not start"))
             await res.finish(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1013})
@@ -220,15 +207,12 @@ class WebApplication(Router):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the set-up has finished."""
-        return self._gate is None
+        """Whether the setup has finished."""
+        return self._servers.gate is None
 
     @property
-    def phase(self) -> str:
-        """What readiness tells: ``"starting"``, ``"ready"``, or ``"draining"``.
-
-        It is draining since `announce_shutdown`.
-        """
+    def readiness(self) -> Literal["starting", "ready", "draining"]:
+        """What a readiness probe gets; it is draining after `announce_shutdown`."""
         if self._is_draining:
             return "draining"
         return "ready" if self.is_ready else "starting"
@@ -237,7 +221,7 @@ class WebApplication(Router):
         """Tell load balancers to send nothing more: readiness is a 503 until the next start.
 
         Requests are served as before. To stop a server without losing a request, call this, wait
-        until the balancers have asked, and close the server then.
+        until the load balancers have probed, and close the server then.
         """
         self._is_draining = True
 
@@ -249,14 +233,13 @@ class WebApplication(Router):
         """Close the servers that `listen` has started, and clean up after their last requests.
 
         Raises:
-            Exception: Whatever the cleaning up raises.
+            Exception: What the cleanup raises.
         """
-        for server in tuple(self._servers):
-            await server.close()
+        await self._servers.close()
         return self
 
     async def listen(self, port: int, host: str = "127.0.0.1", **options: Any) -> Server:
-        """Start a server, then set the application up; requests that come in between wait.
+        """Start a server, then set the application up; requests that arrive in between wait.
 
         Args:
             port: TCP port, 0 for any that is free.
@@ -264,60 +247,42 @@ class WebApplication(Router):
             options: Further options of ``uvicorn.Config``, such as ``ssl_certfile``.
 
         Raises:
-            OSError: The port can not be had.
-            Exception: Whatever ``setup`` raises; the server is closed then.
+            OSError: The server cannot listen on the port.
+            Exception: What ``setup`` raises; the server is closed then.
         """
-        return await self._listen(partial(start_server, self, port, host, **options))
+        return await self._servers.start_before_setup(
+            partial(start_server, self, port, host, **options)
+        )
 
     async def serve(
-        self, sock: socket.socket, *, early: bool = False, linger: float = 0, **options: Any
+        self,
+        sock: socket.socket,
+        *,
+        accept_during_setup: bool = False,
+        late_request_seconds: float = 0,
+        **options: Any,
     ) -> Server:
-        """Set the application up, then start a server on a socket that listens already.
+        """Set the application up, then start a server on a listening socket.
 
-        Several processes can share a socket; `alula serve` has them do so. What the system accepts
-        waits in the socket until one of them is ready.
+        Several processes can share a socket; `alula serve` has them do so. Connections wait in the
+        socket until one of the processes is ready.
 
         Args:
             sock: The socket.
-            early: Whether to start the server first, as `listen` does, so that probes get an
-                answer while the application is set up.
-            linger: For how many seconds, once the server closes, requests are still answered that
-                arrive on connections which are open.
+            accept_during_setup: Whether to start the server first, as `listen` does, so that
+                health probes get a response while the application is set up.
+            late_request_seconds: How long after ``close()`` requests are still served that arrive
+                on open connections.
             options: As in `listen`.
 
         Raises:
-            Exception: Whatever ``setup`` raises; the socket is closed then where ``early`` is set.
+            Exception: What ``setup`` raises; with ``accept_during_setup`` the socket is closed
+                then.
         """
-        server = prepare_server(self, sock, linger=linger, **options)
-        if early:
-            return await self._listen(server.start)
-        server.on_end(self._life.end)
-        try:
-            await self._life.begin(server)
-            await server.start()
-        except BaseException:
-            await self._life.end()
-            raise
-        self._servers.append(server)
-        return server
-
-    async def _listen(self, start: Callable[[], Coroutine[Any, Any, Server]]) -> Server:
-        gate = self._gate = Gate()
-        try:
-            server = await start()
-            server.on_end(self._life.end)
-            try:
-                await self._life.begin(server)
-            except BaseException:
-                gate.open(admits=self._is_served())
-                await server.close()
-                raise
-            self._servers.append(server)
-            return server
-        finally:
-            gate.open(admits=self._is_served())
-            if self._gate is gate:
-                self._gate = None
+        server = prepare_server(self, sock, late_request_seconds=late_request_seconds, **options)
+        if accept_during_setup:
+            return await self._servers.start_before_setup(server.start)
+        return await self._servers.start_after_setup(server)
 
     def run(self, port: int = 3030, host: str = "127.0.0.1", **options: Any) -> None:
         """Listen until SIGINT (Ctrl+C) or SIGTERM, for scripts: ``app.run(3030)``.
@@ -333,39 +298,68 @@ class WebApplication(Router):
         run_until_signal(partial(self.listen, port, host, **options))
 
     @asynccontextmanager
-    async def _lived(self, server: Any) -> AsyncIterator[None]:
-        """Be set up; with the lifespan of the existing application around that."""
+    async def _lifespan(self, server: Server | None) -> AsyncIterator[Mapping[str, Any]]:
+        """Set the application up, within the lifespan of the existing application."""
         self._is_draining = False
-        self._check_transport()
         async with AsyncExitStack() as stack:
             if self._existing is not None:
                 self._state = await stack.enter_async_context(self._existing.lifespan())
             await self.setup(server)
-            stack.push_async_callback(self._tear_down)
-            yield
+            yield self._state
 
-    async def _tear_down(self) -> None:
-        """Undo what `setup` has done."""
 
-    def _check_transport(self) -> None:
-        """Refuse to start where services cannot be reached; there are none here."""
+class ExistingApplication:
+    """A Starlette or FastAPI application that ours extends.
 
-    def _is_served(self) -> bool:
-        self._servers = [server for server in self._servers if not server.is_closed()]
-        return bool(self._servers)
+    Ours becomes its innermost middleware. So its own middleware sees every request, its routes
+    come first, and its own 404, 405 or redirect is sent if nothing of ours responds either.
 
-    async def _lifespan(self, scope: Any, receive: Any, send: Any) -> None:
-        stage = "startup"
-        await receive()
-        try:
-            async with self._lived(None):
-                if self._state and "state" in scope:
-                    scope["state"].update(self._state)
-                await send({"type": "lifespan.startup.complete"})
-                stage = "shutdown"
-                await receive()
-        except Exception:
-            message = traceback.format_exc()
-            await send({"type": f"lifespan.{stage}.failed", "message": message})
-            raise
-        await send({"type": "lifespan.shutdown.complete"})
+    Args:
+        app: The application that exists.
+        inside: Ours: gets every connection that has passed the middleware.
+
+    Raises:
+        TypeError: It is not a Starlette application.
+        RuntimeError: It has served requests already, so nothing can be added.
+
+    Attributes:
+        app: The application that exists, with all of its middleware.
+        routing: What lies behind ours: its routes, its 404, its exception handlers.
+    """
+
+    def __init__(self, app: Starlette, inside: ASGIApp) -> None:
+        if not isinstance(app, Starlette):
+            raise TypeError(
+                f"express(app, existing_app): {app!r} is not a Starlette or FastAPI application;"
+                ' mount any other ASGI application: app.use("/path", other)'
+            )
+        if app.middleware_stack is not None:
+            raise RuntimeError(
+                f"express(app, existing_app): {app!r} has served requests already; extend it"
+                " before it starts"
+            )
+        self.app = app
+        self.routing: ASGIApp = app.router
+
+        def insert(routing: ASGIApp) -> ASGIApp:
+            self.routing = routing
+            return inside
+
+        app.user_middleware.append(StarletteMiddleware(insert))
+
+    def step(self) -> Step:
+        """Return a step by which the existing application responds if one of its routes matches."""
+
+        def run(req: Request, res: Response, next: NextFunction) -> Any:
+            if not any(route.matches(req.scope)[0] is Match.FULL for route in self.app.routes):
+                return next()
+            res.delegate(self.routing)
+            return None
+
+        return Step(run)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[Mapping[str, Any]]:
+        """Run its lifespan; yields the state that its requests get."""
+        async with self.app.router.lifespan_context(self.app) as state:
+            yield dict(state or {})

@@ -115,9 +115,9 @@ async def test_one_that_drains_is_not_ready_and_serves_on():
     ran = []
     app = app_with(checks={"database": lambda: ran.append(1)})
     app.get("/", lambda req, res: res.json("served"))
-    assert app.phase == "ready"
+    assert app.readiness == "ready"
     app.announce_shutdown()
-    assert app.phase == "draining"
+    assert app.readiness == "draining"
     assert await ready(app) == (503, {"status": "draining"})
     assert ran == []
     assert (await call(app, "GET", "/health/live")).status == 200
@@ -168,7 +168,7 @@ async def test_a_plain_application_is_ready_once_the_gate_is_open():
     app = express()
     assert app.is_ready
     async with await app.listen(0):
-        assert app.phase == "ready"
+        assert app.readiness == "ready"
 
 
 async def test_an_application_that_extends_another_answers_probes_too():

@@ -88,7 +88,7 @@ BAD = {
 async def test_what_is_no_json_is_a_bad_request(app, raw):
     answer = await post_json(app, raw)
     assert (answer.status, answer.json["className"]) == (400, "bad-request")
-    assert answer.json["message"].startswith("The body is no valid JSON: ")
+    assert answer.json["message"].startswith("The body is not valid JSON: ")
 
 
 SCALARS = [b'"text"', b"42", b"null", b"true", b"1.5"]
@@ -227,7 +227,7 @@ async def test_a_limit_of_0_takes_no_body_at_all():
 
 @pytest.mark.parametrize("limit", ["much", -1, "1 parsec"])
 def test_a_limit_that_is_no_size_is_refused_when_it_is_registered(limit):
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         json(limit=limit)
 
 

@@ -117,7 +117,7 @@ async def test_a_limit_of_0():
 
 
 def test_a_limit_that_is_no_size_is_refused_when_it_is_registered():
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         urlencoded(limit="much")
 
 
@@ -141,12 +141,12 @@ async def test_other_charsets_are_not_supported(charset):
 @pytest.mark.parametrize("extended", [True, False])
 async def test_bytes_that_are_no_utf_8_are_a_bad_request(extended):
     answer = await post(app_with(urlencoded(extended=extended)), b"a=\xff")
-    assert (answer.status, answer.json["message"]) == (400, "The form is no valid UTF-8")
+    assert (answer.status, answer.json["message"]) == (400, "The form is not valid UTF-8")
 
 
 async def test_escapes_that_are_no_utf_8_are_not_changed_without_a_word():
     answer = await post(app_with(urlencoded(extended=False)), "a=%FF")
-    assert (answer.status, answer.json["message"]) == (400, "The form is no valid UTF-8")
+    assert (answer.status, answer.json["message"]) == (400, "The form is not valid UTF-8")
     assert (await post(app_with(urlencoded()), "a=%FF")).json == {"body": {"a": "%FF"}}
 
 

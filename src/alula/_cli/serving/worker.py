@@ -28,13 +28,14 @@ from alula._sockets import socket_from_descriptor
 from alula.errors import GeneralError
 from alula.express import (
     ExpressApplication,
+    Server,
     WebApplication,
     access_log,
     error_handler,
     express,
     request_id,
 )
-from alula.express._server import Server, quickest_loop
+from alula.express._uvicorn_server import quickest_loop
 from alula.logs import configure_logging
 from alula.watchdog import LoopWatchdog
 
@@ -94,7 +95,7 @@ def load_web_application(settings: WorkerSettings) -> WebApplication:
             " express(): web = express(app)"
         )
     if settings.access_log:
-        app.begin_with(request_id(), access_log())
+        app.prepend_middleware(request_id(), access_log())
     # Only the first of several workers, which starts early, prints the warning.
     if settings.workers > 1 and settings.early and isinstance(app, ExpressApplication):
         names = process_local_services(app.services)
@@ -217,8 +218,8 @@ class _Worker:
         # Again, although the parent has checked it: SIGHUP may bring a new certificate.
         check_certificate(settings.ssl_certfile, settings.ssl_keyfile)
         options: dict[str, Any] = {
-            "early": settings.early,
-            "linger": settings.linger,
+            "accept_during_setup": settings.early,
+            "late_request_seconds": settings.linger,
             "timeout_graceful_shutdown": settings.graceful_timeout,
             "timeout_keep_alive": settings.keep_alive,
             "read_timeout": settings.read_timeout,

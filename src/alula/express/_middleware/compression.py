@@ -9,8 +9,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
 
 from alula.express._chain import ignores_body
-from alula.express._negotiation import quality_of
-from alula.express._request import Request
+from alula.express._request import Request, quality_of
 from alula.express._response import ASGIApp, Response
 
 __all__ = ["compression"]

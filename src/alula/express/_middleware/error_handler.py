@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import html as html_text
-from collections.abc import Callable, Iterable, Mapping
+import http
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import anyio.to_thread
+from starlette.exceptions import HTTPException
 
-from alula.errors import FrameworkError
-from alula.express._error_log import log, reporter
-from alula.express._public_error import public_error, read_error_headers, status_of
+from alula._routes import decode_segment
+from alula.errors import FrameworkError, GeneralError, error_for_status
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.logs._formatters import short_line
 
-__all__ = ["HtmlOption", "error_handler"]
+__all__ = [
+    "ERROR_HEADERS",
+    "HtmlOption",
+    "Report",
+    "error_handler",
+    "log",
+    "public_error",
+    "read_error_headers",
+    "reporter",
+    "status_of",
+]
 
 HtmlOption: TypeAlias = Callable[..., Any] | Mapping[Any, Any] | Literal[False] | None
 """What ``error_handler(html=...)`` takes."""
@@ -155,7 +167,7 @@ def _send_json(error: FrameworkError, res: Response) -> None:
     body = error.to_dict()
     try:
         res.json(body)
-    except Exception:  # noqa: BLE001  # values may fail in any way while they are turned into JSON
+    except Exception:  # values may fail in any way while they are turned into JSON
         log.exception("the data of an error has no JSON form; it was left out")
         res.json({name: body[name] for name in ("name", "message", "code", "className")})
 
@@ -174,3 +186,161 @@ async def _page_text(page: Path | None, error: FrameworkError) -> bytes:
         message=f"<pre>{message}</pre>" if has_lines else f"<p>{message}</p>",
     )
     return text.encode("utf-8", "replace")
+
+
+ERROR_HEADERS: Final = frozenset({
+    "accept-encoding", "allow", "content-range", "retry-after", "www-authenticate",
+})  # fmt: skip
+"""The headers that an error may set, in lower case; `error_handler` can allow more.
+
+An error may come from anywhere, also from another server's response, so a header is sent only where
+somebody has said that it may be.
+"""
+
+_NEVER: Final = frozenset({
+    "connection", "content-encoding", "content-length", "content-type", "date", "keep-alive",
+    "proxy-authenticate", "proxy-authorization", "proxy-connection", "server", "te", "trailer",
+    "transfer-encoding", "upgrade",
+})  # fmt: skip
+"""The headers of one connection or one body, which an error knows nothing of."""
+
+_KNOWN_STATUSES: Final = frozenset(http.HTTPStatus)
+
+
+def public_error(error: Exception, *, debug: bool) -> FrameworkError:
+    """Return what a client may see of an error; of unexpected ones that is next to nothing.
+
+    Args:
+        error: Errors of the interface stay as they are, Starlette's `HTTPException` turns into
+            one of them, and all others into a `GeneralError` with the exception as its cause.
+        debug: Whether clients see the message of an unexpected one.
+    """
+    if isinstance(error, FrameworkError):
+        return error
+    if isinstance(error, HTTPException):
+        shown = _from_starlette(error)
+    elif debug:
+        shown = GeneralError(str(error) or type(error).__name__)
+    else:
+        shown = GeneralError("The server failed; its log says why")
+    shown.__cause__ = error
+    return shown
+
+
+def read_error_headers(names: Iterable[str]) -> frozenset[str]:
+    """Return the names of all headers that errors may set, in lower case.
+
+    Args:
+        names: Those to allow beside `ERROR_HEADERS`.
+
+    Raises:
+        TypeError: It is one string, or has something other than strings.
+        ValueError: A header belongs to the connection or describes the body.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"error_handler(headers={names!r}): give a list: [{names!r}]")
+    given = [*names]
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"error_handler(headers=...): {name!r} is not the name of a header")
+        if name.lower() in _NEVER:
+            raise ValueError(
+                f"error_handler(headers=...): errors cannot set {name!r}, since it belongs to the"
+                " connection or describes the body"
+            )
+    return ERROR_HEADERS.union(name.lower() for name in given)
+
+
+def _from_starlette(error: HTTPException) -> FrameworkError:
+    status, detail = error.status_code, error.detail
+    phrase = http.HTTPStatus(status).phrase if status in _KNOWN_STATUSES else f"Status {status}"
+    # FastAPI's errors may have any JSON for a detail.
+    text, data = (detail, None) if isinstance(detail, str) else (phrase, detail)
+    kind = error_for_status(status)
+    if kind is FrameworkError:
+        words = phrase.replace("'", "").replace("-", " ").split()
+        shown = FrameworkError(
+            text,
+            data,
+            name="".join(word[0].upper() + word[1:] for word in words),
+            code=status,
+            class_name="-".join(words).lower(),
+        )
+    else:
+        shown = kind(text, data)
+    shown.headers = error.headers
+    return shown
+
+
+def status_of(error: FrameworkError) -> int:
+    """Return the status to answer an error with; what can be none becomes 500."""
+    return error.code if isinstance(error.code, int) and 300 <= error.code < 600 else 500
+
+
+Report: TypeAlias = Callable[[Exception, int, Request], Awaitable[None]]
+"""Gets an error, the status it is answered with, and the request."""
+
+log: Final = logging.getLogger("alula.express")
+
+
+def reporter(logger: Any) -> Report:
+    """Return the function that reports errors to a logger.
+
+    Args:
+        logger: As in `error_handler`.
+
+    Raises:
+        TypeError: It is nothing that errors could be reported to.
+    """
+    if logger is None:
+        return _log_error
+    if logger is False:
+        return _silence
+    tell = getattr(logger, "error", logger)
+    if not callable(tell):
+        raise TypeError(f"error_handler(logger={logger!r}): it has no method error(error)")
+    with_stack = isinstance(logger, logging.Logger | logging.LoggerAdapter)
+
+    async def report(error: Exception, status: int, _: Request) -> None:
+        try:
+            more = {"exc_info": error} if with_stack and _needs_stack(error, status) else {}
+            result: Any = tell(error, **more)
+            if hasattr(result, "__await__"):
+                await result
+        except Exception:  # whatever a logger does, the client gets its answer
+            log.exception("the logger of error_handler failed")
+
+    return report
+
+
+async def _silence(error: Exception, status: int, req: Request) -> None:
+    """Report nothing."""
+
+
+async def _log_error(error: Exception, status: int, req: Request) -> None:
+    # The path alone: a query string may hold a token.
+    where = short_line(f"{req.method} {req.shown_path}")
+    if _needs_stack(error, status):
+        log.error("%s failed", where, exc_info=error)
+        return
+    text = str(error)
+    for url in (req.url, req.shown_url):
+        text = text.replace(url, req.path)
+    if req.hides_id:
+        segment = req.path.rstrip("/").rpartition("/")[2]
+        for secret in filter(None, (segment, decode_segment(segment))):
+            text = text.replace(secret, "...")
+    kind, level = type(error).__name__, logging.INFO
+    if status >= 500:
+        level = logging.ERROR
+        if error.__cause__ is not None:  # its class alone: texts of drivers may hold secrets
+            kind += f" from {type(error.__cause__).__name__}"
+    log.log(level, "%s: %s: %s", where, kind, short_line(text))
+
+
+def _needs_stack(error: Exception, status: int) -> bool:
+    """Tell whether the log gets the stack: of what nobody expected, not of every 503 of a storm."""
+    if status < 500:
+        return False
+    is_expected = isinstance(error, FrameworkError) and error.code == status > 500
+    return not is_expected or log.isEnabledFor(logging.DEBUG)

@@ -69,14 +69,14 @@ def health(
                 return _readiness(app, known, res)
             return None
 
-        app.add(Step(probe, claims=True, concerns=never))
+        app.add(Step(probe, is_endpoint=True, may_read_body=never))
 
     return configure
 
 
 async def _readiness(app: WebApplication, checks: Checks, res: Response) -> None:
-    if app.phase != "ready":
-        await _answer(res, {"status": app.phase})
+    if app.readiness != "ready":
+        await _answer(res, {"status": app.readiness})
         return
     states = await checks.run()
     status = "ok" if all(state == "ok" for state in states.values()) else "failed"

@@ -1,34 +1,51 @@
-"""404 for what nobody answered."""
+"""404 for requests that nothing responded to, with a page and hints in debug mode."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Iterator, Sequence
+from html import escape
+from importlib.metadata import version
+from typing import Any, Final
+from urllib.parse import quote
 
+from alula._service import ServiceHandle
 from alula.errors import NotFound
-from alula.express._chain import ignores_body
+from alula.express._chain import Middleware, NextFunction, ignores_body
 from alula.express._request import Request
 from alula.express._response import Response
 
 __all__ = ["not_found", "nothing_here"]
 
+_DOCS_SETTING: Final = "openapi docs"
+"""The setting with the path of the API documentation, which `alula.openapi` sets."""
+
+_OPENAPI_SETTING: Final = "openapi"
+"""The setting with the OpenAPI information, such as the title, which `alula.openapi` sets."""
+
+# Comparing paths takes time that grows with the square of their length.
+_MAX_COMPARED_CHARACTERS: Final = 200
+
+_SIMILAR_RATIO: Final = 0.7
+
 # The page of debug mode has no scripts, and loads nothing.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+_POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+)
 
 
-def not_found(*, verbose: bool = False, hints: bool = True) -> Any:
+def not_found(*, verbose: bool = False, hints: bool = True) -> Middleware:
     """Return middleware that raises `NotFound`; it goes last, before the error handler.
 
     An ``access_token`` in the URL is left out of the error, which loggers get as it is. In debug
-    mode, the message says what the address may have meant, and ``/`` is a page that lists what
-    there is.
+    mode, the message suggests a similar path, and ``/`` is a page that lists the services.
 
     Args:
         verbose: Name the URL in the message.
-        hints: Show the page and what the address may have meant, where debug mode is on.
+        hints: Show the page and the suggestions in debug mode.
     """
 
     @ignores_body
-    def middleware(req: Request, res: Response, next: Any) -> Any:
+    def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None] | None:
         error = nothing_here(req, res, verbose=verbose, hints=hints)
         return None if error is None else next(error)
 
@@ -38,7 +55,7 @@ def not_found(*, verbose: bool = False, hints: bool = True) -> Any:
 def nothing_here(
     req: Request, res: Response, *, verbose: bool = False, hints: bool = True
 ) -> NotFound | None:
-    """Return the error for a request that nothing has answered.
+    """Return the error for a request that nothing has responded to.
 
     Args:
         req: The request.
@@ -47,17 +64,156 @@ def nothing_here(
         hints: As in `not_found`.
 
     Returns:
-        None where it is answered by that page.
+        None if that page is the response.
     """
     url, hint = req.shown_url, ""
     if hints and req.app.debug:
-        # Only debug mode pays what it loads.
-        from alula.express._debug_page import hint_for, overview_page, wants_overview  # noqa: PLC0415
-
-        if wants_overview(req):
+        is_root = req.path in {"", "/"} and not req.base_url and req.method in {"GET", "HEAD"}
+        # Programs ask for JSON, and get the error.
+        if is_root and "json" not in (req.headers.get("accept") or ""):
             res.set("Content-Security-Policy", _POLICY).set("Cache-Control", "no-store")
-            res.type("html").send(overview_page(req))
+            res.type("html").send(_overview_page(req))
             return None
-        hint = hint_for(req)
+        hint = _hint_for(req)
     message = f"Page not found: {url}" if verbose else "Page not found"
     return NotFound(f"{message}{hint}", {"url": url})
+
+
+def _hint_for(req: Request) -> str:
+    """Return what to add to the message of a 404: a similar path, or all at the root."""
+    if len(req.path) > _MAX_COMPARED_CHARACTERS:
+        return ""
+    places = [*(handle.path for handle in _open_services(req.app)), *_pages(req.app)]
+    if req.path in {"", "/"}:
+        paths = ", ".join(f"/{place.strip('/')}" for place in places)
+        return f"; there are {paths}" if paths and not req.base_url else ""
+    segments = req.path.strip("/").split("/")
+    guesses = [guess for place in places for guess in _guesses(segments, place.strip("/"))]
+    ratio, path = max(guesses, default=(0.0, ""))
+    return "" if ratio < _SIMILAR_RATIO or path == req.path else f"; did you mean {path}?"
+
+
+def _guesses(segments: Sequence[str], place: str) -> Iterator[tuple[float, str]]:
+    """Yield the paths that a client may have meant with a place, and how similar they are."""
+    from difflib import SequenceMatcher  # noqa: PLC0415  # production never loads it
+
+    parts = place.split("/")
+    for begin in range(len(segments)):
+        end = begin + len(parts)
+        given = segments[begin:end]
+        if len(given) < len(parts):
+            return
+        meant = [
+            segment if part.startswith(":") else part
+            for part, segment in zip(parts, given, strict=True)
+        ]
+        path = f"/{'/'.join([*meant, *segments[end:]])}"
+        if begin == 0:
+            texts = "/".join(given).lower(), "/".join(meant).lower()
+            yield SequenceMatcher(None, *texts).ratio(), path
+        elif given == meant:  # behind a prefix that does not exist, such as /api
+            yield _SIMILAR_RATIO, path
+
+
+def _overview_page(req: Request) -> str:
+    app = req.app
+    info, docs = app.settings.get(_OPENAPI_SETTING), app.settings.get(_DOCS_SETTING)
+    services = _open_services(app)
+    return _PAGE.format(
+        version=version("alula"),
+        title=escape(str(info["title"] if isinstance(info, dict) else "Alula")),
+        docs=f'<a class="button" href="{escape(docs)}">Open the documentation</a>' if docs else "",
+        body="\n".join(_sections(req, services)) if services else _NO_SERVICES,
+    )
+
+
+def _sections(req: Request, services: Sequence[ServiceHandle]) -> Iterator[str]:
+    yield "<h2>Services</h2>"
+    yield '<ul class="services">'
+    for handle in services:
+        path = f"/{escape(handle.path)}"
+        is_link = "find" in handle.methods and ":" not in handle.path
+        name = f'<a href="{path}"><code>{path}</code></a>' if is_link else f"<code>{path}</code>"
+        methods = escape(", ".join(handle.methods))
+        yield f'<li><span>{name}</span><span class="soft">{methods}</span></li>'
+    yield "</ul>"
+    example = next((one.path for one in services if "find" in one.methods), services[0].path)
+    host = escape(req.headers.get("host") or "localhost:3030")
+    yield f"<h2>From a terminal</h2>\n<pre>curl {req.protocol}://{host}/{escape(quote(example))}</pre>"
+    if pages := _pages(req.app):
+        yield '<h2>Also here</h2>\n<ul class="pages">'
+        yield from (f'<li><a href="{escape(page)}">{escape(page)}</a></li>' for page in pages)
+        yield "</ul>"
+
+
+def _open_services(app: Any) -> list[ServiceHandle]:
+    """Return the handles of the services that clients can call."""
+    return [handle for handle in getattr(app, "services", {}).values() if handle.methods]
+
+
+def _pages(app: Any) -> list[str]:
+    docs = app.settings.get(_DOCS_SETTING)
+    return [*([docs] if docs else []), *sorted(app.early_paths)]
+
+
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>
+:root {{
+  color-scheme: light dark;
+  --text: #1c2126; --soft: #545d66; --ground: #fff; --raised: #f4f6f8; --line: #d3d9df;
+  --accent: #0b5cad;
+}}
+@media (prefers-color-scheme: dark) {{
+  :root {{
+    --text: #e6eaee; --soft: #aab4bd; --ground: #14181c; --raised: #1e2429; --line: #3a444d;
+    --accent: #7db8f5;
+  }}
+}}
+* {{ box-sizing: border-box }}
+body {{
+  margin: 0 auto; max-width: 46rem; padding: 8vh 1.25rem 2rem; color: var(--text);
+  background: var(--ground); font: 1rem/1.5 system-ui, sans-serif;
+}}
+header {{ display: flex; flex-wrap: wrap; gap: 1rem; align-items: end; margin-bottom: 2rem }}
+header > div {{ flex: 1 1 16rem }}
+h1 {{ margin: 0; font-size: 2.2rem; line-height: 1.2 }}
+h2 {{ margin: 2rem 0 .5rem; font-size: 1rem; color: var(--soft); font-weight: 600 }}
+p {{ margin: .25rem 0 }}
+.soft, footer {{ color: var(--soft) }}
+code, pre {{ font: .95rem/1.5 ui-monospace, monospace }}
+a {{ color: var(--accent) }}
+.button {{
+  padding: .5rem 1.1rem; border-radius: .4rem; color: var(--ground); background: var(--accent);
+  text-decoration: none;
+}}
+ul {{ margin: 0; padding: 0; list-style: none }}
+.services {{ border: 1px solid var(--line); border-radius: .5rem; background: var(--raised) }}
+.services li {{ display: flex; flex-wrap: wrap; gap: .25rem 1rem; padding: .6rem 1rem }}
+.services li + li {{ border-top: 1px solid var(--line) }}
+.services li > :first-child {{ flex: 1 1 12rem; overflow-wrap: anywhere }}
+.pages {{ display: flex; flex-wrap: wrap; gap: .25rem 1.25rem }}
+pre {{
+  margin: 0; padding: .75rem 1rem; overflow: auto; border: 1px solid var(--line);
+  border-radius: .5rem; background: var(--raised);
+}}
+footer {{ margin-top: 3rem; font-size: .875rem }}
+</style>
+<header>
+  <div><p class="soft">Alula {version}, debug mode</p><h1>{title}</h1></div>
+  {docs}
+</header>
+<main>
+{body}
+</main>
+<footer>Only debug mode shows this page, and only where nothing else answers <code>GET /</code>.
+Otherwise it is a 404.</footer>
+</html>
+"""
+
+_NO_SERVICES: Final = """<p>It runs. There are no services yet; this line adds the first:</p>
+<pre>app.use("messages", MemoryService())</pre>"""
