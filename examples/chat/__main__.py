@@ -35,7 +35,7 @@ IN_MEMORY = "It forgets everything when it ends"
 
 
 async def serve(given: argparse.Namespace) -> None:
-    """Listen until a signal comes."""
+    """Serve until a signal arrives."""
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         database, kept = await storage(given, stack)
@@ -49,9 +49,9 @@ async def serve(given: argparse.Namespace) -> None:
 
 
 def secret_of(data: Path) -> str:
-    """Return the secret that lies beside a folder of data; make one where there is none.
+    """Return the secret beside a data folder; create it if it does not exist.
 
-    With the same secret as before, those who are signed in stay so.
+    With the same secret, users stay signed in after a restart.
     """
     path = data.with_name(f"{data.name}.secret")
     if not path.exists():
@@ -62,15 +62,14 @@ def secret_of(data: Path) -> str:
 
 
 async def storage(given: argparse.Namespace, stack: AsyncExitStack) -> tuple[Any, str]:
-    """Return the database, None for the memory of the process, and a line that tells where it is.
+    """Return the database, or None for memory, and a line for the user about where the data is.
 
     Raises:
-        RuntimeError: There is a MongoDB, but it did not start.
+        RuntimeError: A MongoDB is installed, but it did not start.
     """
     if given.memory:
         return None, f"{IN_MEMORY}."
-    try:  # the chat in memory needs no driver
-        # Only where it is asked for, since the extra may be missing.
+    try:  # the chat in memory works without the extra `mongodb`, so import it late
         from alula.local_mongodb import LocalServer, MongodMissing  # noqa: PLC0415
     except ImportError as error:
         return None, f"{IN_MEMORY}: {error}."

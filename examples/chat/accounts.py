@@ -1,4 +1,4 @@
-"""Who is who: registration, sign-in, and what only those may do who are signed in."""
+"""Registration, sign-in, and the permissions of signed-in users."""
 
 import os
 import secrets
@@ -18,35 +18,35 @@ from alula.authentication import (
 from alula.errors import BadRequest, Conflict, Forbidden
 from alula.express import ExpressApplication
 
-MAX_NAME = 30
-LEAST_PASSWORD = 8
-NAME_KEY = "nameKey"  # the name without case and Unicode form; the store lets one user have it
+MAX_NAME_LENGTH = 30
+MIN_PASSWORD_LENGTH = 8
+NAME_KEY = "nameKey"  # the name without case and Unicode form; unique in the store
 
 
 def add_accounts(app: ExpressApplication, users: Any, secret: str | None) -> None:
-    """Register the services of the users and of their sign-ins.
+    """Register the services `users` and `authentication`.
 
     Args:
         app: The chat.
-        users: The service that keeps the users.
-        secret: The key of the access tokens. None takes that of the environment, or a new one,
-            with which all tokens end with the process.
+        users: The service that stores the users.
+        secret: The key of the access tokens. None takes `ALULA_SECRET`, or else a random key:
+            then all tokens are invalid after a restart.
     """
     secret = secret or os.environ.get("ALULA_SECRET") or secrets.token_urlsafe(48)
     authentication = AuthenticationService(app, secret=secret)
-    # People sign in however they write their name; it is shown as they have chosen it.
+    # Users may sign in with any case of their name; it is shown as they registered it.
     local = LocalStrategy(username_field="name", entity_username_field=NAME_KEY, fold_username=True)
     authentication.register("local", local)
     app.use("authentication", authentication)
     app.use("users", users, methods=["find", "get", "create"])
     app.service("users").hooks(
-        around={"all": [protect("password", NAME_KEY)], "create": [tell_of_taken_name]},
+        around={"all": [protect("password", NAME_KEY)], "create": [name_taken_property]},
         before={"create": [check_user, add_name_key, hash_password("password")]},
     )
 
 
 def guard(messages: Any) -> None:
-    """Let only those write messages who are signed in, and everybody their own alone."""
+    """Let only signed-in users write messages, and change only their own."""
     signed_in = authenticate("jwt")
     messages.hooks(
         before={
@@ -59,35 +59,35 @@ def guard(messages: Any) -> None:
 
 
 def check_user(context: HookContext) -> None:
-    """Keep name and password of a new user, and nothing else that was sent."""
+    """Validate name and password of a new user, and drop everything else."""
     if context.params.provider is None:
         return
-    name = text_of(context.data, "name", MAX_NAME)
+    name = text_of(context.data, "name", MAX_NAME_LENGTH)
     password = context.data.get("password")
-    if not isinstance(password, str) or len(password) < LEAST_PASSWORD:
-        rule = f"must be a text of {LEAST_PASSWORD} characters or more"
+    if not isinstance(password, str) or len(password) < MIN_PASSWORD_LENGTH:
+        rule = f"must be a text of {MIN_PASSWORD_LENGTH} characters or more"
         raise BadRequest(f"password {rule}", errors={"password": rule})
     context.data = {"name": name, "password": password}
 
 
 def add_name_key(context: HookContext) -> None:
-    """Add what names are compared by."""
+    """Add the normalized name, by which names are compared."""
     context.data = {**context.data, NAME_KEY: fold_username(context.data["name"])}
 
 
-async def tell_of_taken_name(_: HookContext, next) -> None:
-    """Say which property it is that somebody else has."""
+async def name_taken_property(_: HookContext, next) -> None:
+    """Name the property in the error if the name is taken."""
     try:
         await next()
     except Conflict:
         taken = {"name": "is taken"}
-        raise Conflict("There is somebody of that name already", errors=taken) from None
+        raise Conflict("This name is taken", errors=taken) from None
 
 
 async def only_own(context: HookContext) -> None:
-    """Refuse to change what somebody else has said."""
+    """Reject changes of other users' messages."""
     if context.params.provider is None or context.id is None:
-        return  # the server itself; and many at a time are refused anyway
+        return  # internal calls; and external calls without an id are rejected anyway
     message = await context.service.get(context.id)
     if message["userId"] != context.params.user["_id"]:
-        raise Forbidden("You can change your own messages alone")
+        raise Forbidden("You can change only your own messages")

@@ -27,8 +27,8 @@ def make_app(database: Any = None, secret: str | None = None) -> ExpressApplicat
     """Return a chat.
 
     Args:
-        database: The database of PyMongo's asynchronous client to keep it in, None for a chat that
-            begins empty and forgets everything in the end.
+        database: A database of PyMongo's asynchronous client. None keeps the chat in memory, so it
+            starts empty and loses everything at the end.
         secret: The key of the access tokens; None as in `add_accounts`.
     """
     users, messages = services_of(database)

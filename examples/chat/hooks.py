@@ -1,4 +1,4 @@
-"""What happens around the calls: a log line for each, and checks of what comes in."""
+"""Hooks around the calls: log lines, checks of data, and the author of each message."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ MAX_TEXT = 500
 
 async def log_call(context: HookContext, next) -> None:
     """Log each call with its outcome and duration."""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     outcome = "ok"
     try:
         await next()
@@ -23,13 +23,15 @@ async def log_call(context: HookContext, next) -> None:
         outcome = type(error).__name__
         raise
     finally:
-        took = (time.perf_counter() - begun) * 1000
-        log.info("%-8s %-6s %-10s %6.2f ms", context.path, context.method, outcome, took)
+        milliseconds = (time.perf_counter() - started) * 1000
+        log.info("%-8s %-6s %-10s %6.2f ms", context.path, context.method, outcome, milliseconds)
 
 
 def check_message(context: HookContext) -> None:
-    """Keep the text of a new message; author and time are the server's."""
-    user = context.params.user or {"_id": context.data["userId"]}  # the server itself says hello
+    """Keep the text of a new message; the server sets author and time."""
+    user = context.params.user or {
+        "_id": context.data["userId"]
+    }  # an internal call: the welcome message
     context.data = {
         "text": text_of(context.data, "text", MAX_TEXT),
         "userId": user["_id"],
@@ -39,16 +41,16 @@ def check_message(context: HookContext) -> None:
 
 
 def check_edit(context: HookContext) -> None:
-    """Let clients change the text of a message, and nothing else."""
+    """Let clients change only the text of a message."""
     if context.params.provider is not None:
         context.data = {"text": text_of(context.data, "text", MAX_TEXT), "editedAt": now()}
 
 
 async def add_users(context: HookContext) -> None:
-    """Put its author into each message that goes out."""
-    found = context.result
-    found = found if isinstance(found, list) else found.get("data", [found])  # a page or a record
-    messages = [each for each in found if "userId" in each]  # $select may have left it out
+    """Add the author to each message of the result."""
+    result = context.result
+    records = result if isinstance(result, list) else result.get("data", [result])  # page or record
+    messages = [record for record in records if "userId" in record]  # $select may have omitted it
     ids = {message["userId"] for message in messages}
     users = await context.app.service("users").find(
         query={"_id": {"$in": [*ids]}, "$select": ["name"]}, paginate=False
@@ -59,5 +61,5 @@ async def add_users(context: HookContext) -> None:
 
 
 def now() -> int:
-    """Return the time as JavaScript counts it: milliseconds since 1970, in UTC."""
+    """Return the time as in JavaScript: milliseconds since 1970, in UTC."""
     return int(datetime.now(UTC).timestamp() * 1000)

@@ -13,12 +13,12 @@ PAGES = {"default": 50, "max": 200}
 
 
 class Messages:
-    """What messages do beside the standard methods, wherever they are kept."""
+    """The custom method and the welcome message, for any store."""
 
     app: App
 
     async def setup(self, app: App, path: str) -> None:
-        """Remember the application, and say hello in an empty room."""
+        """Keep the application, and write a welcome message into an empty chat."""
         self.app = app
         if (await app.service("users").find(query={"$limit": 0}))["total"]:
             return
@@ -41,10 +41,10 @@ class Messages:
 
 
 class MessagesInMemory(Messages, MemoryService):
-    """Messages that are gone when the process ends."""
+    """Messages in memory, lost when the process ends."""
 
     async def count(self, id: Any, emoji: str) -> Any:
-        # Nothing comes in between: reading memory waits for nothing.
+        # Atomic: reading memory never gives control back to the event loop.
         message = await self.get(id)
         reactions = {**message["reactions"], emoji: message["reactions"].get(emoji, 0) + 1}
         return await self.app.service("messages").patch(id, {"reactions": reactions})
@@ -66,11 +66,13 @@ def services_of(database: Any) -> tuple[Any, Any]:
         """Messages in a collection."""
 
         async def count(self, id: Any, emoji: str) -> Any:
-            one_more = {"$inc": {f"reactions.{emoji}": 1}}  # by the database, so none is lost
+            one_more = {
+                "$inc": {f"reactions.{emoji}": 1}
+            }  # the database counts, so concurrent reactions all count
             return await self.app.service("messages").patch(id, one_more)
 
     async def users() -> Any:
-        # Two may take one name at the same time; the database lets one of them have it.
+        # Two users may register the same name at once; the unique index accepts only one.
         await database.users.create_index(
             NAME_KEY, unique=True, partialFilterExpression={NAME_KEY: {"$exists": True}}
         )

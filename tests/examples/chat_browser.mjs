@@ -232,7 +232,7 @@ const checks = {
   'a name that is taken is told': async () => {
     await enter(ben, 'Register', NAME)
     await eventually(async () =>
-      assert.equal(await problem(ben), 'There is somebody of that name already'))
+      assert.equal(await problem(ben), 'This name is taken'))
   },
 
   'a wrong password is told': async () => {

@@ -1,8 +1,8 @@
-// The whole REST API of the chat, spoken with nothing but fetch.
+// Uses the whole REST API of the chat with plain fetch.
 const EMOJI = ['👍', '❤️', '😂', '🎉']
 const $ = (selector, parent = document) => parent.querySelector(selector)
 const shown = new Map() // id -> { element, state: what it shows, as JSON }
-let me = null // who is signed in
+let me = null // the signed-in user
 let token = sessionStorage.getItem('token') // survives a reload, not the tab
 let away = true // until the server has answered
 let asked = 0
@@ -27,7 +27,7 @@ async function call (method, path, data, more = {}) {
   return result
 }
 
-// Texts that stay the same are not read out again.
+// Screen readers repeat a text only if it changes.
 function show (selector, text) {
   if ($(selector).textContent !== text) $(selector).textContent = text
 }
@@ -40,7 +40,7 @@ function report (error) {
   $('#status').classList.add('bad')
 }
 
-// What somebody does: the list shows it at once, a refusal is told.
+// Runs an action of the user; then updates the list, or shows the error.
 const action = (work) => async (event) => {
   event.preventDefault()
   try {
@@ -69,7 +69,7 @@ function build (message) {
   return element
 }
 
-// Everything is set as text: what somebody wrote never becomes a part of the page.
+// Sets everything as text, so that no message becomes HTML of the page.
 function fill (element, message) {
   const time = new Date(message.createdAt)
   element.classList.toggle('own', message.userId === me?._id)
@@ -87,7 +87,7 @@ function fill (element, message) {
 async function refresh () {
   const turn = ++asked
   const page = await call('GET', 'messages?$limit=100&$sort[createdAt]=-1&$sort[_id]=-1')
-  if (turn !== asked) return // a later answer is on its way
+  if (turn !== asked) return // a newer response will follow
   const list = $('#messages')
   const atEnd = list.scrollTop + list.clientHeight >= list.scrollHeight - 40
   const present = new Set()
@@ -126,7 +126,7 @@ function leave () {
   $('#say').hidden = $('#leave').hidden = true
 }
 
-// The token of before a reload, or of before the server went away, may be good still.
+// A token from before a reload or a server restart may still be valid.
 async function enterAgain () {
   try {
     enter(await call('POST', 'authentication', { strategy: 'jwt', accessToken: token }))
@@ -139,7 +139,7 @@ async function enterAgain () {
 $('#join').onsubmit = action(async (event) => {
   const account = { name: $('#name').value, password: $('#password').value }
   if (event.submitter?.id === 'register') await call('POST', 'users', account)
-  // The server has taken the blanks off the ends of a new name.
+  // The server has trimmed a new name.
   account.name = account.name.trim()
   enter(await call('POST', 'authentication', { strategy: 'local', ...account }))
   $('#password').value = ''
@@ -158,7 +158,7 @@ $('#say').onsubmit = action(async () => {
   $('#messages').scrollTop = $('#messages').scrollHeight
 })
 
-// The demo asks again and again; a real-time transport is not part of it.
+// The demo polls; Alula 0.1 has no real-time transport.
 async function poll () {
   try {
     if (away && token) await enterAgain()
