@@ -403,7 +403,7 @@ class TestSetupAndTeardown:
 
         setattr(service, outer, call)
         app.use("messages", service)
-        with pytest.raises(RuntimeError, match="can not call each other"):
+        with pytest.raises(RuntimeError, match="cannot call each other"):
             await asyncio.wait_for(life_of(app), 2)
         delattr(service, outer)
         await asyncio.wait_for(life_of(app), 2)

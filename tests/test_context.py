@@ -105,16 +105,6 @@ class TestNothingIsShared:
         assert getattr(params, name) == {"leak": "x"}
         assert getattr(Params(), name) == {}
 
-    def test_adopted_values_are_not_copied(self):
-        values = {"query": {"a": 1}, "provider": "rest"}
-        params = Params.adopt(values)
-        assert params.query is values["query"]
-        assert params.provider == "rest"
-        params.user = "ann"
-        assert values["user"] == "ann"
-        assert isinstance(params, Params)
-        assert params == Params(query={"a": 1}, provider="rest", user="ann")
-
 
 class TestAttributesAndItems:
     def test_unknown_attributes_can_be_set(self):

@@ -26,7 +26,7 @@ INTERFACE = {
         *("find", "get", "create", "update", "patch", "remove", "call", "run"),
         *("hooks", "around", "before", "after", "error", "on", "off", "emit"),
     ],
-    Params: ["get", "copy", "keys", "adopt"],
+    Params: ["get", "copy", "keys"],
     FrameworkError: ["to_dict", "from_dict"],
 }
 

@@ -174,19 +174,6 @@ class Params:
         if self._undeclared:
             raise TypeError(_explain(self._undeclared, call, elsewhere or {}))
 
-    @classmethod
-    def adopt(cls, values: dict[str, Any]) -> Params:
-        """Return params that live in ``values`` itself; the quick way for transports.
-
-        Args:
-            values: Attributes by name. The dict and its ``query``, which it must have, were made
-                for this call, and nobody else keeps them.
-        """
-        params = cls.__new__(cls)
-        params.__dict__ = values
-        params._undeclared = ()  # noqa: SLF001  # its own kind
-        return params
-
     def __getattr__(self, name: str) -> Any:
         if name == "_undeclared":  # those that a transport made; nobody gave them by hand
             return ()

@@ -1,35 +1,35 @@
-"""Service paths to services: a table for plain paths, a tree for paths with placeholders.
+"""Service paths to services: a dict for plain paths, a tree for paths with placeholders.
 
-A plain path costs one or two look-ups in a dict, however many services there are.
+A plain path costs one or two lookups in a dict, however many services there are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
-__all__ = ["Found", "Match", "RouteTable", "decode_segment", "strip_slashes"]
+__all__ = ["Match", "RouteTable", "decode_segment", "strip_slashes"]
 
 T = TypeVar("T")
 
 
-Found: TypeAlias = tuple[T, str | None, dict[str, str]]
-"""The parts of a `Match` as a plain tuple, since one is made for every request."""
-
-
 class Match(NamedTuple, Generic[T]):
-    """Where a request path leads.
+    """Where the path of a request leads.
 
     Attributes:
         value: What was registered there.
-        id: The last segment, decoded, where it is a record's; None for the collection.
-        route: The placeholders' values, decoded; a dict of this match alone.
+        id: The last segment, decoded, if it is the id of a record; None for the collection.
+        route: The values of placeholders, decoded; a dict of this match alone.
     """
 
     value: T
     id: str | None
     route: dict[str, str]
+
+
+# Called for each request: NamedTuple's own constructor is a Python function that calls this one.
+_match: Final = tuple.__new__
 
 
 @dataclass
@@ -46,7 +46,7 @@ def strip_slashes(path: str) -> str:
 
 
 def decode_segment(segment: str) -> str:
-    """Percent-decode one path segment; one that is not UTF-8 stays as it was sent."""
+    """Percent-decode one segment of a path; a segment that is not UTF-8 stays encoded."""
     if "%" not in segment:
         return segment
     try:
@@ -55,19 +55,8 @@ def decode_segment(segment: str) -> str:
         return segment
 
 
-def _placeholders(path: str) -> tuple[str, ...]:
-    names = tuple(segment[1:] for segment in path.split("/") if segment.startswith(":"))
-    if "" in names:
-        raise ValueError(f"the path {path!r} has a placeholder without a name")
-    if "{" in path:
-        raise ValueError(f"the path {path!r} has braces; a placeholder is written :name here")
-    if len(set(names)) < len(names):
-        raise ValueError(f"the path {path!r} has two placeholders of one name")
-    return names
-
-
 class RouteTable(Generic[T]):
-    """Registered paths and what stands there. Case matters; slashes at the ends do not."""
+    """Registered paths and their values. Case matters; slashes at the ends do not."""
 
     def __init__(self) -> None:
         self._plain: dict[str, T] = {}
@@ -75,57 +64,44 @@ class RouteTable(Generic[T]):
         self._has_placeholders = False
 
     def add(self, path: str, value: T) -> None:
-        """Register a path; a segment ``:name`` stands for any value.
+        """Register a path; a segment ``:name`` matches any value.
 
         Raises:
-            ValueError: A path with the same shape is there already, or a placeholder has no name
-                or that of another one.
+            ValueError: There is a path of the same shape, or a placeholder has no name or that of
+                another one.
         """
-        node, names = self._node(strip_slashes(path))
+        plain = strip_slashes(path)
+        segments = plain.split("/") if plain else []
+        names = tuple(segment[1:] for segment in segments if segment.startswith(":"))
+        if "" in names:
+            raise ValueError(f"the path {plain!r} has a placeholder without a name")
+        if "{" in plain:
+            raise ValueError(f"the path {plain!r} has braces; a placeholder is written :name here")
+        if len(set(names)) < len(names):
+            raise ValueError(f"the path {plain!r} has two placeholders of one name")
+        node = self._tree
+        for segment in segments:
+            if segment.startswith(":"):
+                node.placeholder = node.placeholder or _Node()
+                node = node.placeholder
+            else:
+                node = node.children.setdefault(segment, _Node())
         if node.value is not None:
             raise ValueError(f"there is something at the path {path!r} already")
         node.value, node.names = value, names
         if names:
             self._has_placeholders = True
         else:
-            self._plain[strip_slashes(path)] = value
+            self._plain[plain] = value
 
     def remove(self, path: str) -> None:
-        """Forget a path that was registered."""
+        """Remove a path that was registered."""
         path = strip_slashes(path)
         self._plain.pop(path, None)
         self._prune(self._tree, path.split("/") if path else [], 0)
 
-    def find(self, path: str) -> Found[T] | None:
-        """Return where a request path leads, None for nowhere.
-
-        Args:
-            path: As it was sent, percent-encoded, so that ``%2F`` stays within its segment.
-        """
-        path = path.strip("/")
-        value = self._plain.get(path)
-        if value is not None:
-            return value, None, {}
-        head, _, last = path.rpartition("/")
-        value = self._plain.get(head)
-        if value is not None:
-            return value, last if "%" not in last else decode_segment(last), {}
-        if self._has_placeholders or "%" in path:
-            return self._search([decode_segment(segment) for segment in path.split("/")])
-        return None
-
-    def _node(self, path: str) -> tuple[_Node[T], tuple[str, ...]]:
-        node, names = self._tree, _placeholders(path)
-        for segment in path.split("/") if path else ():
-            if segment.startswith(":"):
-                node.placeholder = node.placeholder or _Node()
-                node = node.placeholder
-            else:
-                node = node.children.setdefault(segment, _Node())
-        return node, names
-
     def _prune(self, node: _Node[T], segments: list[str], at: int) -> bool:
-        """Take away the value at a path and the nodes that lead nowhere then; tell if this does."""
+        """Remove the value of a path and the nodes without a purpose; tell if this one has none."""
         if at == len(segments):
             node.value = None
         elif segments[at].startswith(":"):
@@ -137,13 +113,27 @@ class RouteTable(Generic[T]):
                 del node.children[segments[at]]
         return node.value is None and node.placeholder is None and not node.children
 
-    def _search(self, segments: list[str]) -> Found[T] | None:
-        whole = self._walk(self._tree, segments, 0, [])
-        if whole is not None:
-            return whole[0], None, whole[1]
-        one = self._walk(self._tree, segments[:-1], 0, [])
-        if one is not None:
-            return one[0], segments[-1], one[1]
+    def find(self, path: str) -> Match[T] | None:
+        """Return where the path of a request leads, None for an unknown path.
+
+        Args:
+            path: As it was sent, percent-encoded: ``%2F`` does not separate segments.
+        """
+        path = path.strip("/")
+        value = self._plain.get(path)
+        if value is not None:
+            return _match(Match, (value, None, {}))
+        head, _, last = path.rpartition("/")
+        value = self._plain.get(head)
+        if value is not None:
+            return _match(Match, (value, last if "%" not in last else decode_segment(last), {}))
+        if not self._has_placeholders and "%" not in path:
+            return None
+        segments = [decode_segment(segment) for segment in path.split("/")]
+        if (whole := self._walk(self._tree, segments, 0, [])) is not None:
+            return Match(whole[0], None, whole[1])
+        if (parent := self._walk(self._tree, segments[:-1], 0, [])) is not None:
+            return Match(parent[0], segments[-1], parent[1])
         return None
 
     def _walk(
@@ -156,9 +146,9 @@ class RouteTable(Generic[T]):
         segment = segments[at]
         child = node.children.get(segment)
         if child is not None:
-            found = self._walk(child, segments, at + 1, values)
-            if found is not None:
-                return found
+            result = self._walk(child, segments, at + 1, values)
+            if result is not None:
+                return result
         if node.placeholder is None or not segment:
             return None
         return self._walk(node.placeholder, segments, at + 1, [*values, segment])

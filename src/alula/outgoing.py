@@ -3,10 +3,6 @@
 What clients may see belongs to the record itself, not to the call that returned it. Wherever a
 `RedactedRecord` ends up (nested in another record, in a list, in the data of an error or an event),
 only its ``public`` part is sent.
-
->>> user = RedactedRecord({"name": "Ada", "password": "hash"}, public={"name": "Ada"})
->>> user["password"], public_part([user])
-('hash', [{'name': 'Ada'}])
 """
 
 from __future__ import annotations
@@ -43,10 +39,6 @@ _ONE_RECORD: Final = frozenset({"", *STANDARD_METHODS}) - {"find"}
 def register_json_encoder(type_: type[T], encoder: Callable[[T], object]) -> None:
     """Send instances of a type, and of its subclasses, in a JSON form that you choose.
 
-    >>> from decimal import Decimal
-    >>> class Money(Decimal): ...
-    >>> register_json_encoder(Money, lambda money: f"{money} EUR")
-
     Args:
         type_: The type. Subclasses of ``str``, ``int``, ``float``, ``list`` and ``dict`` are always
             sent as these, with or without an encoder.
@@ -54,6 +46,11 @@ def register_json_encoder(type_: type[T], encoder: Callable[[T], object]) -> Non
 
     Raises:
         TypeError: ``type_`` is not a type, or ``encoder`` is not callable.
+
+    Examples:
+        >>> from decimal import Decimal
+        >>> class Money(Decimal): ...
+        >>> register_json_encoder(Money, lambda money: f"{money} EUR")
     """
     if not isinstance(type_, type) or not callable(encoder):
         raise TypeError(
@@ -70,12 +67,13 @@ def json_encoder_of(type_: type) -> Callable[[Any], object] | None:
 def javascript_date(moment: datetime) -> str:
     """Return a datetime as ``JSON.stringify`` writes a date: UTC, milliseconds, ``Z``.
 
-    >>> javascript_date(datetime(2026, 1, 31, 12))
-    '2026-01-31T12:00:00.000Z'
-
     Args:
         moment: Without a time zone, it is UTC. One whose year does not exist in UTC keeps its
             offset.
+
+    Examples:
+        >>> javascript_date(datetime(2026, 1, 31, 12))
+        '2026-01-31T12:00:00.000Z'
     """
     if moment.tzinfo is not None:
         try:
@@ -99,6 +97,11 @@ class RedactedRecord(dict[str, Any]):
     Attributes:
         public: As given.
         redacted_by: As given.
+
+    Examples:
+        >>> user = RedactedRecord({"name": "Ada", "password": "hash"}, public={"name": "Ada"})
+        >>> user["password"], public_part([user])
+        ('hash', [{'name': 'Ada'}])
     """
 
     __slots__ = ("public", "redacted_by")

@@ -131,7 +131,7 @@ ID_METHODS: Final = frozenset({"get", "update", "patch", "remove"})
 METHODS_WITHOUT_DATA: Final = frozenset({"find", "get", "remove"})
 """Standard methods that take no data; custom methods always take it."""
 
-SCALAR_TYPES: Final = frozenset({str, int, float, bool, type(None)})
+SCALAR_TYPES: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None)})
 """The types of JSON values that hold no others. `type(value) in SCALAR_TYPES` is the quick test
 before a slower one: subclasses, such as an enum that is a ``str``, are not among them."""
 

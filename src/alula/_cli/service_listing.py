@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from alula._service import ServiceHandle
+from alula._service import ServiceHandle, owning_handle
 from alula._user_code import name_of
 from alula.hooks import HookTable
 from alula.types import STANDARD_METHODS
@@ -109,11 +109,9 @@ def process_local_services(services: Mapping[str, ServiceHandle]) -> list[str]:
     return [path for path, handle in services.items() if is_process_local(handle)]
 
 
-def is_process_local(service: object) -> bool:
-    """Tell whether a service, or the service behind a handle, keeps its records in one process."""
-    while isinstance(service, ServiceHandle):
-        service = service.service
-    return getattr(service, "process_local", False) is True
+def is_process_local(handle: ServiceHandle) -> bool:
+    """Tell whether the service behind a handle keeps its records in one process."""
+    return getattr(owning_handle(handle).service, "process_local", False) is True
 
 
 def identifier_of(path: str) -> str:

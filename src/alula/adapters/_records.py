@@ -19,10 +19,9 @@ from uuid import UUID
 
 from alula.errors import BadRequest
 from alula.outgoing import public_part
-from alula.types import UNSET, Record
+from alula.types import SCALAR_TYPES, UNSET, Record
 
 __all__ = [
-    "ATOMS",
     "IMMUTABLE",
     "MAX_DEPTH",
     "check_data",
@@ -39,10 +38,7 @@ __all__ = [
 MAX_DEPTH: Final = 100
 """How many levels of objects and lists data may have (as in MongoDB)."""
 
-ATOMS: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None)})
-"""The types of plain JSON values."""
-
-IMMUTABLE: Final[frozenset[type]] = ATOMS | {
+IMMUTABLE: Final[frozenset[type]] = SCALAR_TYPES | {
     bytes,
     complex,
     date,
@@ -126,7 +122,7 @@ def check_data(data: Mapping[str, Any], opened: Collection[str] | None) -> None:
             value = value.values()
         for inner in value:
             inner_type = type(inner)
-            if inner_type not in ATOMS and (
+            if inner_type not in SCALAR_TYPES and (
                 inner_type is dict or inner_type is list or isinstance(inner, _CONTAINERS)
             ):
                 if depth == MAX_DEPTH:
@@ -158,7 +154,7 @@ def hide_nested(data: Record) -> None:
     itself may be a redacted record that is changed and written back: its own properties stay.
     """
     for name, value in data.items():
-        if type(value) not in ATOMS:
+        if type(value) not in SCALAR_TYPES:
             data[name] = public_part(value)
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 import jwt
 
 from alula._identity import find_authentication
-from alula._service import ServiceHandle
+from alula._service import owning_handle
 from alula.errors import NotAuthenticated
 from alula.outgoing import javascript_date
 
@@ -237,10 +237,7 @@ def _mixed_up(one: Any, other: Any) -> bool:
 
 
 def _users_of(authentication: Any) -> Any:
-    service = authentication.entities.handle
-    while isinstance(service, ServiceHandle):  # that of another application
-        service = service.service
-    return service
+    return owning_handle(authentication.entities.handle).service
 
 
 def seconds_of(duration: Duration) -> int:

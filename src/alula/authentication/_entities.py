@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from alula._context import HookContext, Params
-from alula._service import ServiceHandle
+from alula._service import ServiceHandle, owning_handle
 from alula.errors import NotAuthenticated, NotFound
 from alula.outgoing import RedactedRecord
 from alula.types import UNSET, Id
@@ -67,9 +67,7 @@ class Entities:
         Raises:
             LookupError: Nobody said which one.
         """
-        service: Any = self.handle
-        while isinstance(service, ServiceHandle):  # that of another application
-            service = service.service
+        service = owning_handle(self.handle).service
         name = self._id_name or getattr(service, "id", None)
         if not isinstance(name, str):
             raise LookupError(
@@ -194,10 +192,10 @@ def without(record: Any, fields: frozenset[str]) -> Any:
 
 def _inside(params: Params, **values: Any) -> Params:
     """Return the params of an internal call, with what middleware and hooks have set."""
-    own = {name: value for name, value in params.__dict__.items() if name not in _OF_THE_CALL}
-    own["query"] = {}
-    own.update(values)
-    return Params.adopt(own)
+    kept = {name: value for name, value in params.__dict__.items() if name not in _OF_THE_CALL}
+    inside = Params()
+    inside.__dict__.update(kept, **values)  # as attributes, which need no declaration
+    return inside
 
 
 def private_service(app: Any, path: str, option: str) -> ServiceHandle:

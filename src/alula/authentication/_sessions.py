@@ -22,7 +22,7 @@ from secrets import token_urlsafe
 from typing import Any, Final, NamedTuple
 
 from alula._context import HookContext, Params
-from alula._service import ServiceHandle
+from alula._service import ServiceHandle, owning_handle
 from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._entities import id_name, private_service, remove_before
 from alula.authentication._extension import Extension
@@ -258,8 +258,7 @@ class Sessions(Extension):
             for user_id in _ids(context, name):  # begun meanwhile
                 await self.end_all(user_id)
 
-        while isinstance(users.service, ServiceHandle):  # that of another application
-            users = users.service
+        users = owning_handle(users)
         methods = {"update", "patch", "remove"}.intersection(users.hook_methods())
         users.add_innermost(end_sessions, methods)
 

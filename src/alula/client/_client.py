@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
+from alula._app import Registry
 from alula._context import HookContext, Params
-from alula._events import EventEmitter
 from alula._routes import strip_slashes
 from alula._service import ServiceHandle
-from alula._user_code import name_of
 from alula.client._client_service import ClientService, TypedService
 from alula.client._connection import Connection, RestService
 from alula.client._sign_in import AuthenticationClient
-from alula.hooks import Hookable
 from alula.logs._request_ids import REQUEST_ID_HEADER, current_request_id
 from alula.types import STANDARD_METHODS
 
@@ -25,7 +23,7 @@ T = TypeVar("T", bound=Mapping[str, Any])
 Given = Mapping[str, Any] | None
 
 
-class Client(EventEmitter, Hookable):
+class Client(Registry[TypedService[Any]]):
     """Calls the services of a server as if they were here.
 
     ``async with`` closes it at the end.
@@ -40,11 +38,8 @@ class Client(EventEmitter, Hookable):
     """
 
     def __init__(self, *, synchronous: bool = False) -> None:
-        EventEmitter.__init__(self)
-        Hookable.__init__(self)
+        super().__init__()
         self.rest: Connection | None = None
-        self.settings: dict[str, Any] = {}
-        self.services: dict[str, TypedService[Any]] = {}
         self.synchronous = synchronous
         self._authentication: AuthenticationClient | None = None
 
@@ -52,20 +47,6 @@ class Client(EventEmitter, Hookable):
         return f"the client of {self.rest.base}" if self.rest else "a client without a server"
 
     # -- what it is made of --------------------------------------------------------------------
-
-    def configure(self, function: Callable[[Self], Any]) -> Self:
-        """Call ``function`` with the client: a connection becomes its transport, a plugin works.
-
-        Raises:
-            RuntimeError: It is a second transport.
-            TypeError: The connection can not serve a client of this kind.
-        """
-        result = function(self)
-        if hasattr(result, "__await__"):
-            if hasattr(result, "close"):
-                result.close()
-            raise TypeError(f"configure({name_of(function)}): plugins are plain functions")
-        return self
 
     def connect(self, connection: Connection) -> None:
         """Take a connection as the transport; `configure` with it calls this.
@@ -81,15 +62,6 @@ class Client(EventEmitter, Hookable):
             )
         connection.bind(synchronous=self.synchronous)
         self.rest = connection
-
-    def set(self, name: str, value: Any) -> Self:
-        """Set a setting."""
-        self.settings[name] = value
-        return self
-
-    def get(self, name: str) -> Any:
-        """Return a setting, None where it was never set."""
-        return self.settings.get(name)
 
     # -- services ------------------------------------------------------------------------------
 
@@ -164,17 +136,6 @@ class Client(EventEmitter, Hookable):
         elif isinstance(service, ServiceHandle):
             service.attach(self.services[path])
         return self
-
-    # -- hooks ---------------------------------------------------------------------------------
-
-    def hook_methods(self) -> Collection[str]:
-        """Return the standard methods, and the custom ones of the services that are there."""
-        custom = (name for handle in self.services.values() for name in handle.hook_methods())
-        return tuple(dict.fromkeys((*STANDARD_METHODS, *custom)))
-
-    def compose_hooks(self) -> None:
-        for handle in self.services.values():
-            handle.compose_hooks()
 
     # -- signing in ----------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from alula._context import Params
 from alula.errors import BadGateway, BadRequest, FrameworkError, error_for_status, from_dict
 from alula.outgoing import javascript_date, json_encoder_of
 from alula.query._string import stringify
+from alula.types import ID_METHODS
 
 __all__ = [
     "DefaultHeaders",
@@ -39,7 +40,6 @@ VERBS: Final = {
 }
 _JSON: Final = "application/json"
 _NOT_IN_HEADERS: Final = re.compile(r"[\r\n\0]|[^\x00-\xff]")
-_WITH_ID: Final = frozenset({"get", "update", "patch", "remove"})
 _SHOWN: Final = 200  # characters of a body that the text of a `RequestError` shows
 _KEPT: Final = 65_536  # bytes of a body that a `RequestError` keeps
 _PASSED_ON: Final = ("retry-after", "allow", "www-authenticate")
@@ -205,12 +205,12 @@ def request_for(
         ValueError: A header can not be sent, or data contain themselves.
     """
     url = with_route(base, params.get("route", {})) if "/:" in base else base
-    if method in _WITH_ID:
+    if method in ID_METHODS:
         url += _id_segment(method, id)
     query = params.query
     if query != {}:
         text = stringify(query)
-        if id is None and method in _WITH_ID:
+        if id is None and method in ID_METHODS:
             _check_selection(method, query)
         url = f"{url}?{text}" if text else url
     sent = headers.of(method, params)

@@ -141,8 +141,10 @@ class Request:
     def framework(self) -> Params:
         """Params for the service call: properties set here arrive in its ``params``."""
         if self._framework is None:
-            # Without a query: the client's is read when a service is called.
-            self._framework = Params.adopt({"provider": "rest", "headers": self.headers})
+            self._framework = Params()
+            self._framework.provider = "rest"
+            self._framework.headers = self.headers
+            del self._framework.query  # that of the client is read when a service is called
         return self._framework
 
     @framework.setter

@@ -15,7 +15,7 @@ from starlette.types import Receive
 
 from alula._context import HookContext, Params, RequestParams
 from alula._http import METHOD_HEADER, method_for, not_allowed, response_for
-from alula._routes import Found
+from alula._routes import Match
 from alula._service import ServiceHandle
 from alula._user_code import name_of
 from alula.errors import BadRequest, UnsupportedMediaType
@@ -25,14 +25,12 @@ from alula.express._middleware.authenticate import credentials_step
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.outgoing import public_part
-from alula.types import ID_METHODS, STANDARD_METHODS, UNSET
+from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
 
 __all__ = ["Formatter", "rest"]
 
 Formatter: TypeAlias = Callable[[Request, Response], object]
 """``(req, res)``, plain or asynchronous: sends ``res.data``."""
-
-_WITHOUT_DATA = frozenset({"find", "get", "remove"})
 
 
 def rest(
@@ -96,7 +94,7 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
     """Return the step for services without middleware of their own, and that for the others."""
     lookup, surrounded = app.app.routes.find, app.service_middleware
 
-    async def call_and_format(match: Found[ServiceHandle], req: Request, res: Response) -> None:
+    async def call_and_format(match: Match[ServiceHandle], req: Request, res: Response) -> None:
         await call_service(match, req, res)
         await send_result(formatter, req, res)
 
@@ -134,7 +132,7 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
 
 
 async def _call_surrounded(
-    match: Found[ServiceHandle],
+    match: Match[ServiceHandle],
     formatter: Formatter | None,
     surroundings: ServiceMiddleware,
     req: Request,
@@ -165,7 +163,7 @@ async def _call_surrounded(
 
 
 async def call_service(
-    match: Found[ServiceHandle], req: Request, res: Response, *, sends: bool = False
+    match: Match[ServiceHandle], req: Request, res: Response, *, sends: bool = False
 ) -> None:
     """Call the method that a request asks for, and set status, headers and ``res.data``.
 
@@ -186,7 +184,7 @@ async def call_service(
     method = method_for(verb, record_id is not None, custom)
     if method not in handle.methods or (custom and method in STANDARD_METHODS):
         raise not_allowed(method, verb, handle.methods, record_id is not None)
-    data = None if method in _WITHOUT_DATA else req.body
+    data = None if method in METHODS_WITHOUT_DATA else req.body
     if data is UNSET:
         data = await _data_without_parser(req)
     target = record_id if method in ID_METHODS else None
@@ -194,7 +192,8 @@ async def call_service(
     params: Params = RequestParams({**query} if query else {}, "rest", req.headers, route, req.ip)
     by_middleware = req._framework  # noqa: SLF001  # the property would make one for every call
     if by_middleware is not None:
-        params = Params(Params.adopt({**params.__dict__, **by_middleware.__dict__}))
+        params.__dict__.update(by_middleware.__dict__)
+        params = Params(params)  # checks and copies what middleware may have set as the query
     context = HookContext(handle.app, handle, method, params, target, data)
     res.hook = context
     if req.cancels_calls:

@@ -16,7 +16,7 @@ from starlette.middleware import Middleware as StarletteMiddleware
 from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from alula._app import App
+from alula._app import call_plugin
 from alula._user_code import name_of
 from alula.errors import Unavailable
 from alula.express._chain import NextFunction, Step, run_steps
@@ -108,7 +108,7 @@ class WebApplication(Router):
         Raises:
             TypeError: It is not a plugin, or not one for such an application.
         """
-        App.configure(self, function)  # type: ignore[type-var]  # it only calls the plugin
+        call_plugin(function, self)
         return self
 
     # -- requests ------------------------------------------------------------------------------

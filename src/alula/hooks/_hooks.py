@@ -55,12 +55,15 @@ _METADATA: WeakKeyDictionary[object, HookMetadata] = WeakKeyDictionary()
 def annotate_hook(hook: AnyHook, **metadata: Unpack[HookMetadata]) -> AnyHook:
     """Attach metadata to a hook, and return the hook.
 
-    >>> def check_search(context): ...
-    >>> hook = annotate_hook(check_search, query={"type": "object"}, kinds=("before",))
-
     Args:
         hook: The hook: a function, or another object that supports weak references.
         metadata: See `HookMetadata`.
+
+    Examples:
+        >>> def check_search(context): ...
+        >>> hook = annotate_hook(check_search, query={"type": "object"}, kinds=("before",))
+        >>> hook_metadata(hook)["kinds"]
+        ('before',)
     """
     _METADATA[hook] = metadata
     return hook
@@ -94,11 +97,7 @@ def factory_call(function: object) -> str | None:
 def disallow(*providers: str) -> Callable[[HookContext], None]:
     """Return a before hook that refuses calls by their origin.
 
-    >>> from alula import App
-    >>> class Sessions:
-    ...     def find(self, params): return []
-    >>> sessions = App().use("sessions", Sessions()).service("sessions")
-    >>> _ = sessions.hooks(before=[disallow("external")])
+    ``messages.hooks(before={"remove": [disallow("external")]})`` keeps clients from removing.
 
     Args:
         providers: ``"external"`` for all calls of clients, ``"server"`` for internal calls, or the

@@ -37,7 +37,7 @@ def configure_logging(
     A second call replaces the handler and the levels of the first. Loggers in ``levels`` of an
     earlier call keep their level unless a later call names them. Other handlers stay.
 
-    >>> configure_logging(level="INFO", json=True, levels={"shop.orders": "DEBUG"})
+    ``configure_logging(level="INFO", levels={"shop.orders": "DEBUG"})``
 
     Args:
         level: The lowest level to write, such as ``"DEBUG"``. None reads the environment variable

@@ -22,7 +22,7 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 def add_log_fields(fields: Fields) -> None:
     """Add fields to all log records from now on.
 
-    >>> add_log_fields(lambda: {"region": "eu-north-1"})
+    ``add_log_fields(lambda: {"region": "eu-north-1"})``
 
     Args:
         fields: Returns the fields by name. It is called for each record that is written, in the

@@ -37,9 +37,10 @@ _current: ContextVar[str | None] = ContextVar("alula_request_id", default=None)
 def current_request_id() -> str | None:
     """Return the id of the current request, None outside of requests.
 
-    >>> with request_scope("job-7"):
-    ...     current_request_id()
-    'job-7'
+    Examples:
+        >>> with request_scope("job-7"):
+        ...     current_request_id()
+        'job-7'
     """
     return _current.get()
 
@@ -48,15 +49,16 @@ def current_request_id() -> str | None:
 def request_scope(request_id: str | None = None) -> Iterator[str]:
     """Give a request id to work outside of requests, such as a job.
 
-    >>> with request_scope() as request_id:
-    ...     len(request_id)
-    32
-
     Args:
         request_id: The id; None for a new one.
 
     Raises:
         ValueError: The id is not up to 128 letters, digits and ``._:@=+/-``.
+
+    Examples:
+        >>> with request_scope() as request_id:
+        ...     len(request_id)
+        32
     """
     valid = new_request_id() if request_id is None else valid_request_id(request_id)
     if valid is None:

@@ -13,11 +13,12 @@ from itertools import chain
 from math import isfinite
 from typing import Any, Final
 
+from alula.types import SCALAR_TYPES
+
 __all__ = [
     "ARRAY",
     "ARRAYS",
     "DATE",
-    "FLAT",
     "MISSING",
     "NOTHING",
     "NULL",
@@ -36,9 +37,6 @@ NOTHING, NULL, NUMBER, STRING, OBJECT, ARRAY, BYTES, OTHER, BOOLEAN, DATE = rang
 
 ARRAYS = (list, tuple)
 """The types of a list in a record."""
-
-FLAT: Final = frozenset({str, int, float, bool, type(None)})
-"""Types of values that hold no others."""
 
 
 class _Missing:
@@ -173,7 +171,7 @@ def trimmed(value: Any, like: Any) -> Any:
         value: Any value.
         like: What it is going to be compared to, by their sort keys.
     """
-    if value.__class__ in FLAT:
+    if value.__class__ in SCALAR_TYPES:
         return value
     if isinstance(value, ARRAYS):
         if not isinstance(like, ARRAYS):

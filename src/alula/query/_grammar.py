@@ -19,7 +19,6 @@ from alula.query._budget import Budget
 from alula.query._criteria import EMPTY, EMPTY_QUERY, And, Criterion, Or, Query, Where
 from alula.query._validated import ValidatedQuery
 from alula.query._values import (
-    ATOMS,
     FORBIDDEN,
     as_list,
     check_depth,
@@ -33,6 +32,7 @@ from alula.query._values import (
     read_sort,
     refused,
 )
+from alula.types import SCALAR_TYPES
 
 __all__ = [
     "COMMON_FILTERS",
@@ -231,7 +231,7 @@ class Grammar:
         """Append what one entry of `holder` asks for; a nested one may ask for several fields."""
         if type(name) is not str or not name.isidentifier():
             check_name(name, holder)
-        if type(value) in ATOMS:
+        if type(value) in SCALAR_TYPES:
             parts.append(Where(name, (("$eq", value),)))
         elif not is_mapping(value):
             parts.append(Where(name, (("$eq", copy_value(value, depth)),)))
@@ -280,7 +280,7 @@ def _check_opened(name: Any, where: str) -> None:
 
 
 def _read_value(_name: str, value: Any, depth: int) -> Any:
-    return value if type(value) in ATOMS else copy_value(value, depth)
+    return value if type(value) in SCALAR_TYPES else copy_value(value, depth)
 
 
 def _read_open(_name: str, value: Any, depth: int) -> Any:

@@ -21,7 +21,6 @@ from alula.query._compare import (
     ARRAY,
     ARRAYS,
     DATE,
-    FLAT,
     MISSING,
     OBJECT,
     OTHER,
@@ -31,6 +30,7 @@ from alula.query._compare import (
     sort_key,
     trimmed,
 )
+from alula.types import SCALAR_TYPES
 
 __all__ = ["VALUE_TESTS", "Test", "pattern_of", "truth_of"]
 
@@ -74,7 +74,9 @@ def _same_container(wanted: Any, key: tuple[int, Any]) -> Test:
         if not isinstance(value, kind) or len(value) != size:
             return False
         for inner in value.values() if kind is Mapping else value:
-            if inner.__class__ not in FLAT:  # it may be far larger than what it is compared to
+            if (
+                inner.__class__ not in SCALAR_TYPES
+            ):  # it may be far larger than what it is compared to
                 value = trimmed(value, wanted)
                 break
         return sort_key(value) == key

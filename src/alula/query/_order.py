@@ -14,7 +14,6 @@ from typing import Any
 from alula.query._budget import Budget
 from alula.query._compare import (
     ARRAYS,
-    FLAT,
     MISSING,
     NOTHING,
     NULL,
@@ -22,6 +21,7 @@ from alula.query._compare import (
     is_nan,
     sort_key,
 )
+from alula.types import SCALAR_TYPES
 
 __all__ = ["ordered"]
 
@@ -82,10 +82,10 @@ def _count(value: Any, spend: Spend) -> None:
     waiting = [value]
     while waiting:
         value = waiting.pop()
-        if value.__class__ not in FLAT and isinstance(value, (Mapping, *ARRAYS)):
+        if value.__class__ not in SCALAR_TYPES and isinstance(value, (Mapping, *ARRAYS)):
             spend((1 + len(value)) * _STEPS_OF_A_KEY)
             inner = value.values() if isinstance(value, Mapping) else value
-            waiting += [item for item in inner if item.__class__ not in FLAT]
+            waiting += [item for item in inner if item.__class__ not in SCALAR_TYPES]
 
 
 def _plain_key(records: list[Record], field: str) -> Callable[[Record], Any] | None:
@@ -111,7 +111,7 @@ def _field_key(field: str, direction: int, spend: Spend) -> Callable[[Record], K
 
     def key(record: Record) -> Key:
         value, rest = _follow(record, path)
-        if value.__class__ not in FLAT and not rest:
+        if value.__class__ not in SCALAR_TYPES and not rest:
             _count(value, spend)
         if rest is None or not isinstance(value, ARRAYS):
             return sort_key(value)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from alula.errors import BadRequest
+from alula.types import SCALAR_TYPES
 
 __all__ = [
-    "ATOMS",
     "FORBIDDEN",
     "MAX_DEPTH",
     "MAX_NUMBER",
@@ -43,9 +43,6 @@ MAX_SORT_FIELDS = 32
 """How many fields ``$sort`` may name (as MongoDB)."""
 MAX_NUMBER = 2**53 - 1
 """The greatest ``$limit`` and ``$skip``: the last whole number that JavaScript holds exactly."""
-
-ATOMS = frozenset({str, int, float, bool, type(None)})
-"""Types whose values need no look inside."""
 
 _LISTS = (list, tuple, set, frozenset)
 _DIRECTIONS = {"1": 1, "-1": -1, 1: 1, -1: -1}
@@ -112,7 +109,7 @@ def copy_value(
     Raises:
         BadRequest: A name did not pass, or the levels are too many.
     """
-    if type(value) in ATOMS:
+    if type(value) in SCALAR_TYPES:
         return value
     if is_mapping(value):
         check_depth(depth + 1)

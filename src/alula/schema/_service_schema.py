@@ -21,7 +21,6 @@ from alula.schema._call_query import query_of, set_query
 from alula.schema._hidden_and_queryable import names_in
 from alula.schema._records import Extensions, Records, records_of, without_names, write_only
 from alula.schema._resolvers.incoming_hooks import (
-    NO_DATA,
     Hook,
     Resolvers,
     resolved_data,
@@ -32,7 +31,7 @@ from alula.schema._resolvers.properties import hidden as hide
 from alula.schema._resolvers.resolver import Resolver, resolve
 from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
 from alula.schema._validation_hooks import validate_data, validate_query
-from alula.types import STANDARD_METHODS, UNSET
+from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
 
 __all__ = ["with_schema"]
 
@@ -136,7 +135,7 @@ def _check(place: str, given: Any, service: Any, records: Records) -> None:
     """
     if given is None:
         return
-    resolvers_of(place, [given], without=NO_DATA if place == "data" else ())
+    resolvers_of(place, [given], without=METHODS_WITHOUT_DATA if place == "data" else ())
     for method in _methods_in(given):
         if not callable(getattr(service, method, None)):
             raise ValueError(

@@ -12,7 +12,7 @@ from alula.query import Grammar, ValidatedQuery
 from alula.schema._call_query import query_of, set_query
 from alula.schema._failures import MOST_TOLD, Failures, SchemaError, refusal
 from alula.schema._validators import AnyValidator, get_validator
-from alula.types import STANDARD_METHODS
+from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS
 
 __all__ = ["validate_data", "validate_query"]
 
@@ -21,8 +21,7 @@ Hook: TypeAlias = Callable[..., Awaitable[None]]
 MAX_RECORDS: Final = 5_000
 """How many records a call from outside may bring that are checked: some 50 microseconds each."""
 
-_NO_DATA = frozenset({"find", "get", "remove"})
-_WITH_DATA = frozenset(STANDARD_METHODS) - _NO_DATA
+_WITH_DATA = frozenset(STANDARD_METHODS) - METHODS_WITHOUT_DATA
 
 
 @hook_factory("validate_query(query_syntax(...))")
@@ -73,7 +72,8 @@ def validate_data(validator: Any) -> Hook:
     find = _by_method(validator)
 
     async def validate_data_hook(context: HookContext, next: Any = None) -> None:
-        if (checker := find(context.method)) is not None and context.method not in _NO_DATA:
+        checker = None if context.method in METHODS_WITHOUT_DATA else find(context.method)
+        if checker is not None:
             _check_number(context)
             context.data = _checked(checker, context.data)
         if next is not None:

@@ -16,9 +16,11 @@ from typing import Any, Final
 from pydantic import Secret, SecretBytes, SecretStr
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from alula.types import SCALAR_TYPES
+
 __all__ = ["storable"]
 
-_ATOMS: Final = frozenset({str, int, float, bool, type(None), datetime, bytes})
+_ATOMS: Final = SCALAR_TYPES | {datetime, bytes}
 _KEPT: Final = (str, int, float, datetime, bytes)
 _LISTS: Final = (list, tuple, deque)
 _SETS: Final = (set, frozenset)

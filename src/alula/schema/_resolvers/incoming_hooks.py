@@ -13,7 +13,7 @@ from alula.hooks import annotate_hook, hook_factory
 from alula.query._values import as_list
 from alula.schema._call_query import query_like, query_of, set_query
 from alula.schema._resolvers.resolver import Resolver
-from alula.types import STANDARD_METHODS
+from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS
 
 __all__ = [
     "Hook",
@@ -33,7 +33,6 @@ Resolvers: TypeAlias = Resolver | Mapping[str, Resolver]
 
 FROM_OUTSIDE: Final = (FrameworkError, ValueError)
 """What a function raises about a value that was sent: a 400 then, and no failure of the server."""
-NO_DATA: Final = frozenset({"find", "get", "remove"})
 
 
 @hook_factory("resolve_query(resolve({...}))")
@@ -91,7 +90,7 @@ def resolve_data(*resolvers: Resolvers) -> Hook:
         MethodNotAllowed: By the hook, for a list where the service takes none. A method of its
             own may always get one.
     """
-    of_method = resolvers_of("resolve_data", resolvers, without=NO_DATA)
+    of_method = resolvers_of("resolve_data", resolvers, without=METHODS_WITHOUT_DATA)
 
     async def resolve_data_hook(context: HookContext, next: Any = None) -> None:
         if context.data is not None and (chosen := of_method(context.method)):

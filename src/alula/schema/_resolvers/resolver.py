@@ -16,11 +16,11 @@ from alula.errors import BadRequest, FrameworkError
 from alula.schema._failures import missing, refusal
 from alula.schema._hidden_and_queryable import names_in
 from alula.schema._resolvers.properties import Call, Virtual, call_of, hidden, takes_value
-from alula.types import UNSET, Record
+from alula.types import SCALAR_TYPES, UNSET, Record
 
 __all__ = ["Resolver", "resolve"]
 
-_ATOMS: Final = frozenset({str, int, float, bool, type(None), dict, list})
+_ATOMS: Final = SCALAR_TYPES | {dict, list}
 """The types of most values, none of which can be awaited."""
 _OVER_NOTHING: Final = (AttributeError, LookupError, TypeError)
 """What a function raises that takes `UNSET` for a value."""
