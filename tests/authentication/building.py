@@ -6,7 +6,9 @@ from typing import Any
 
 from alula import App
 from alula.adapters.memory import MemoryService
-from alula.authentication import AuthenticationService, LocalStrategy, Passwords
+from alula.authentication import AuthenticationService, LocalStrategy, Passwords, Sessions
+from alula.authentication._attempt import Session
+from alula.errors import NotAuthenticated
 
 SECRET = "a secret of this test, 32 bytes long"
 OTHER_SECRET = "another secret of it, just as long as the first"
@@ -49,3 +51,27 @@ async def add_user(app: Any, email: str = "ada@example.com", **more: Any) -> dic
 def login(email: Any = "ada@example.com", password: Any = "right") -> dict[str, Any]:
     """Return the data of a sign-in."""
     return {"strategy": "local", "email": email, "password": password}
+
+
+class Clock:
+    """A clock that tests turn."""
+
+    def __init__(self) -> None:
+        self.time = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def payload_of(session: Session, **others: Any) -> dict[str, Any]:
+    """Return the claims of an access token of a session."""
+    return {"sid": session.id, "sub": session.user_id, **others}
+
+
+async def goes_on(sessions: Sessions, session: Session) -> bool:
+    """Tell whether the access tokens of a session are good."""
+    try:
+        await sessions.check(payload_of(session))
+    except NotAuthenticated:
+        return False
+    return True

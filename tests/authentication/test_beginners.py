@@ -57,7 +57,7 @@ async def test_a_misspelt_strategy_is_told(app, caplog, proof):
     (line,) = [record.getMessage() for record in caplog.records if "nobody" in record.message]
     assert line == (
         "nobody can pass authenticate('jtw'): no strategy is registered as 'jtw';"
-        " there are: jwt, local"
+        " registered: jwt, local"
     )
 
 

@@ -106,7 +106,9 @@ class TestSettings:
             AuthenticationService(App(), **{name: "jwt"})
 
     async def test_a_strategy_that_is_missing_stops_the_start(self):
-        with pytest.raises(LookupError, match="no strategy is registered as 'github'; there are: "):
+        with pytest.raises(
+            LookupError, match="no strategy is registered as 'github'; registered: "
+        ):
             await make_app(strategies=["jwt", "github"]).setup()
 
     async def test_a_strategy_that_is_to_parse_and_missing_stops_the_start(self):
@@ -202,9 +204,9 @@ class TestStrategies:
 
     def test_those_that_are_not_listed_are_not(self):
         service = AuthenticationService(App(), strategies=["jwt"])
-        with pytest.raises(LookupError, match="registered as 'local'; there are: jwt"):
+        with pytest.raises(LookupError, match="registered as 'local'; registered: jwt"):
             service.strategy("local")
-        with pytest.raises(LookupError, match="there are: none"):
+        with pytest.raises(LookupError, match="registered: none"):
             AuthenticationService(App(), strategies=[]).strategy("jwt")
 
     def test_one_of_ones_own_takes_the_place(self):
@@ -596,28 +598,29 @@ class TestExtensions:
             async def setup(self, authentication):
                 seen.append(("setup", authentication.app is app))
 
-            async def before_attempt(self, data, params):
-                seen.append(("before", data["strategy"]))
+            async def before_attempt(self, attempt):
+                seen.append(("before", attempt.credentials["strategy"]))
 
-            async def after_failure(self, data, params, error):
+            async def after_failure(self, attempt, error):
                 seen.append(("failure", type(error).__name__))
 
-            async def after_success(self, data, params, result):
-                seen.append(("success", result["user"]["id"], "password" in result["user"]))
+            async def after_success(self, attempt):
+                user = attempt.result["user"]
+                seen.append(("success", user["id"], "password" in user))
 
-            async def claims(self, result, params):
-                seen.append(("claims", result["user"]["id"]))
+            async def claims(self, attempt):
+                seen.append(("claims", attempt.result["user"]["id"]))
                 return {"sid": "s", "exp": 4070908800}
 
-            async def answer(self, answer, params):
-                seen.append(("answer", answer["authentication"]["payload"]["sid"]))
-                return {**answer, "more": 1}
+            async def response(self, attempt):
+                seen.append(("response", attempt.response["authentication"]["payload"]["sid"]))
+                return {**attempt.response, "more": 1}
 
-            async def use_of_token(self, payload, entity, params):
-                seen.append(("use", payload["sid"], "password" in entity))
+            async def check_token(self, payload, entity, params):
+                seen.append(("token", payload["sid"], "password" in entity))
 
-            async def after_sign_out(self, answer, params):
-                seen.append(("out", answer["user"]["id"]))
+            async def after_sign_out(self, attempt):
+                seen.append(("out", attempt.response["user"]["id"]))
 
         app = make_app(extensions=[Noting(), Extension()])
         await add_user(app)
@@ -637,14 +640,14 @@ class TestExtensions:
             ("before", "local"),
             ("success", 1, False),
             ("claims", 1),
-            ("answer", "s"),
-            ("use", "s", True),
+            ("response", "s"),
+            ("token", "s", True),
             ("out", 1),
         ]
 
     async def test_can_refuse_an_attempt_before_it_costs_anything(self):
         class Closed(Extension):
-            async def before_attempt(self, data, params):
+            async def before_attempt(self, attempt):
                 raise Conflict("closed")
 
         app = make_app(extensions=[Closed()])
@@ -656,7 +659,7 @@ class TestExtensions:
 
     async def test_can_refuse_a_token(self, app):
         class Ended(Extension):
-            async def use_of_token(self, payload, entity, params):
+            async def check_token(self, payload, entity, params):
                 raise NotAuthenticated("ended")
 
         token = service_of(app).create_access_token({}, "1")
@@ -669,7 +672,7 @@ class TestExtensions:
         seen = []
 
         class Noting(Extension):
-            async def after_failure(self, data, params, error):
+            async def after_failure(self, attempt, error):
                 seen.append(error)
 
         def broken(context):
@@ -719,6 +722,34 @@ class TestSeveralServices:
             await app.service("authentication").create(admin)
 
 
+async def test_an_attempt_ends_with_the_service_that_it_was_made_at():
+    class Noting(Extension):
+        def __init__(self):
+            self.seen = []
+
+        async def account_found(self, attempt, id):
+            self.seen.append((attempt.credentials["email"], id))
+
+    here, elsewhere = Noting(), Noting()
+    app = make_app(extensions=[here])
+    app.use("admins", MemoryService(start_id=7))
+    admins = {"service": "admins", "entity": "admin", "audience": "admins"}
+    add_authentication(app, "admin-login", extensions=[elsewhere], **admins)
+    hashed = str(await quick_passwords().hash("right"))
+    await app.service("admins").create({"email": "root@example.com", "password": hashed})
+    await add_user(app)
+
+    async def check_root(context):
+        service = service_of(app, "admin-login")
+        await service.authenticate(login("root@example.com"), Params(), "local")
+
+    app.service("users").hooks(before={"find": [check_root]})
+    await app.service("authentication").create(login())
+    assert (here.seen, elsewhere.seen) == ([("ada@example.com", 1)], [])
+    await app.service("admin-login").create(login("root@example.com"))
+    assert elsewhere.seen == [("root@example.com", 7)]
+
+
 def test_a_derived_key_is_not_the_secret():
     service = AuthenticationService(App(), secret=SECRET)
-    assert service.derived_key(b"x") == Tokens(SECRET).derived_key(b"x") != SECRET.encode()
+    assert service.tokens.derived_key(b"x") == Tokens(SECRET).derived_key(b"x") != SECRET.encode()

@@ -265,7 +265,7 @@ async def test_sessions_need_users():
         app, secret=SECRET, entity=None, strategies=["jwt"], sessions="sessions"
     )
     app.use("authentication", service)
-    with pytest.raises(ValueError, match="sessions belong to users"):
+    with pytest.raises(ValueError, match="sessions need users"):
         await app.setup()
 
 

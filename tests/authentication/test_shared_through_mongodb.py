@@ -12,6 +12,7 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.authentication import AuthenticationService
+from alula.authentication._refresh_tokens import RefreshTokens
 from alula.errors import NotAuthenticated, TooManyRequests
 
 NAME = "alula_shared_authentication"
@@ -72,16 +73,18 @@ async def test_tries_are_given_back_swept_and_reset(processes):
 
 
 async def test_a_refresh_token_is_good_once_for_all_processes(processes):
-    one, other = (process.sessions for process in processes)
-    first = await one.begin(1)
-    second = await other.renew(first.refresh_token)
-    await one.check({"sid": second.id, "sub": "1"})
-    renewals = [process.renew(second.refresh_token) for process in (one, other)]
-    results = await asyncio.gather(*renewals, return_exceptions=True)
+    one, other = (RefreshTokens(process.sessions) for process in processes)
+    for tokens, process in zip((one, other), processes, strict=True):
+        await tokens.setup(process)
+    first = await one.sessions.begin(1)
+    second = await other.rotate(one.create(first))
+    await one.sessions.check({"sid": second.id, "sub": "1"})
+    rotations = [tokens.rotate(other.create(second)) for tokens in (one, other)]
+    results = await asyncio.gather(*rotations, return_exceptions=True)
     assert sum(isinstance(result, NotAuthenticated) for result in results) == 1
-    for process in (one, other):
+    for process in processes:
         with pytest.raises(NotAuthenticated):
-            await process.check({"sid": second.id, "sub": "1"})
+            await process.sessions.check({"sid": second.id, "sub": "1"})
 
 
 async def test_signing_out_everywhere_counts_for_all_processes(processes):

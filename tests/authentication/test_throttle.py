@@ -6,26 +6,17 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+from tests.authentication.building import Clock
 
 from alula import App, Params
 from alula.adapters.memory import MemoryService
-from alula.authentication import AuthenticationStrategy, _gcra
+from alula.authentication import Attempt, AuthenticationStrategy, _gcra
 from alula.authentication._entities import Entities
 from alula.authentication._gcra import MemoryTimes
 from alula.authentication._throttle import Throttle
 from alula.errors import BadRequest, GeneralError, NotAuthenticated, TooManyRequests
 
 HOME, ELSEWHERE = "192.0.2.1", "198.51.100.7"
-
-
-class Clock:
-    """A clock that tests turn."""
-
-    def __init__(self):
-        self.time = 1_800_000_000.0
-
-    def __call__(self):
-        return self.time
 
 
 @pytest.fixture
@@ -74,16 +65,16 @@ class AsTheNameIsSent(AuthenticationStrategy):
 @asynccontextmanager
 async def attempt(throttle, address, account, strategy="local"):
     """One attempt to sign in, by a strategy that looks for no account."""
-    params = Params(provider="rest", ip=address)
-    data = {"strategy": strategy, "email": account, "password": "x"}
-    await throttle.before_attempt(data, params)
+    credentials = {"strategy": strategy, "email": account, "password": "x"}
+    current = Attempt(credentials, Params(provider="rest", ip=address))
+    await throttle.before_attempt(current)
     try:
         yield
     except Exception as error:
-        await throttle.after_failure({}, params, error)
+        await throttle.after_failure(current, error)
         raise
     else:
-        await throttle.after_success({}, params, {})
+        await throttle.after_success(current)
 
 
 async def fail(throttle, address=HOME, account="ada@example.com"):

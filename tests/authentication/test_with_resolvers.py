@@ -63,7 +63,7 @@ async def test_what_is_hidden_does_not_leave_with_the_user_of_a_call(app):
     proof = {"strategy": "jwt", "accessToken": token}
     found = await app.service("me").find(provider="rest", authentication=proof)
     assert found["me"] == {**SHOWN, "salt": "s"}
-    assert found["me"].outside == SHOWN
+    assert found["me"].public == SHOWN
 
 
 async def test_hashes_are_renewed_without_being_hashed_again(app):

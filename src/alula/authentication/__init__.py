@@ -13,8 +13,8 @@ except ImportError as error:
         " install it with: pip install 'alula[auth]'"
     ) from error
 
+from alula.authentication._attempt import Attempt, Extension
 from alula.authentication._entities import fold_username
-from alula.authentication._extension import Extension
 from alula.authentication._hooks import (
     authenticate,
     hash_password,
@@ -29,6 +29,7 @@ from alula.authentication._strategies import AuthenticationStrategy, JWTStrategy
 from alula.authentication._throttle import Throttle
 
 __all__ = [
+    "Attempt",
     "AuthenticationService",
     "AuthenticationStrategy",
     "Extension",

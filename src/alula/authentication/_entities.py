@@ -80,6 +80,21 @@ class Entities:
         """Return the id of a record, None where it has none."""
         return record.get(self.id_name) if isinstance(record, Mapping) else None
 
+    def subject_of(self, result: Mapping[str, Any]) -> str:
+        """Return the claim ``sub`` for the result of a strategy: the id of its user, as text.
+
+        Raises:
+            RuntimeError: The strategy has returned no user with an id.
+        """
+        subject = self.id_of(result.get(self.name))
+        if subject is None:
+            strategy = (result.get("authentication") or {}).get("strategy")
+            raise RuntimeError(
+                f"the strategy {strategy!r} found no {self.name} with an {self.id_name!r}, so"
+                " there is nobody to make a token for"
+            )
+        return str(subject)
+
     async def get(self, id: Id, params: Params) -> Any:
         """Return a record as hooks inside see it.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 from alula._context import Params
+from alula.authentication._attempt import current_attempt
 from alula.authentication._entities import check_property, fold_username
 from alula.authentication._passwords import (
     HashedPassword,
@@ -20,15 +21,19 @@ from alula.authentication._passwords import (
 )
 from alula.errors import BadRequest, NotAuthenticated, NotFound, TooManyRequests, Unavailable
 
-__all__ = ["CONFIRM", "AuthenticationStrategy", "JWTStrategy", "LocalStrategy"]
+__all__ = [
+    "AuthenticationStrategy",
+    "JWTStrategy",
+    "LocalStrategy",
+    "Parser",
+    "first_credentials",
+    "parsers_of",
+]
+
+Parser: TypeAlias = Callable[[Any, Any], Any]
+"""A function from a request and its response to credentials, None, or an awaitable of either."""
 
 _log: Final = logging.getLogger("alula.authentication")
-
-CONFIRM: Final = "confirm_sign_in"
-"""What a strategy may leave in the params of a sign-in: an async function without arguments.
-
-It is called once the session is there, and raises where the proof is no longer good.
-"""
 
 
 class AuthenticationStrategy:
@@ -105,6 +110,29 @@ class AuthenticationStrategy:
         return None
 
 
+def parsers_of(strategies: Iterable[AuthenticationStrategy]) -> list[Parser]:
+    """Return the `parse` methods of strategies, without those that never find anything.
+
+    Every request calls them all.
+    """
+    inherited = AuthenticationStrategy.parse
+    return [strategy.parse for strategy in strategies if type(strategy).parse is not inherited]
+
+
+async def first_credentials(
+    awaitable: Awaitable[Any], parsers: Sequence[Parser], req: Any, res: Any
+) -> Any:
+    """Wait for an asynchronous parser, and call the following ones until one finds credentials."""
+    credentials = await awaitable
+    for parse in parsers:
+        if credentials is not None:
+            break
+        credentials = parse(req, res)
+        if hasattr(credentials, "__await__"):
+            credentials = await credentials
+    return credentials
+
+
 class JWTStrategy(AuthenticationStrategy):
     """Takes an access token: ``{"strategy": "jwt", "accessToken": "..."}``.
 
@@ -145,7 +173,7 @@ class JWTStrategy(AuthenticationStrategy):
         if entities is not None:
             record = result[entities.name] = await entities.get(payload["sub"], params)
         for extension in service.extensions:
-            await extension.use_of_token(payload, record, params)
+            await extension.check_token(payload, record, params)
         return result
 
     def parse(self, req: Any, res: Any) -> Mapping[str, Any] | None:
@@ -237,8 +265,10 @@ class LocalStrategy(AuthenticationStrategy):
                 raise
         if record is None:
             await self._refuse(started)
-        # Its password may be changed before there is a session that the change could end.
-        params[CONFIRM] = partial(self._confirm, record, password, params, started)
+        attempt = current_attempt(self.authentication)
+        if attempt is not None:
+            # The password may change before there is a session that the change could end.
+            attempt.confirm = partial(self._confirm, record, password, params, started)
         return {"authentication": {"strategy": self.name}, entities.name: record}
 
     def account_of(self, authentication: Mapping[str, Any]) -> str | None:

@@ -19,7 +19,7 @@ looks for it, and by the id of the record that was found under it. What a sign-i
 what makes an address known, goes by the id alone. So nobody gets tries for the account of another
 by signing in to one of their own whose name looks alike.
 """
-# ruff: noqa: ARG002  # the methods of extensions
+# the methods of extensions
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
 from typing import Any, Final, NoReturn
+from weakref import WeakKeyDictionary
 
 from alula._context import Params
 from alula.authentication._access_tokens import Duration, milliseconds_of
+from alula.authentication._attempt import Attempt, Extension
 from alula.authentication._entities import fold_username, private_service
-from alula.authentication._extension import Extension
 from alula.authentication._gcra import Budget, MemoryTimes, ServiceTimes, Times
 from alula.errors import FrameworkError, TooManyRequests
 from alula.types import Id
@@ -43,21 +44,20 @@ __all__ = ["Throttle"]
 CAPACITY: Final = 50_000
 """How many keys are kept in memory, some 10 MB at most."""
 
-_ATTEMPT: Final = "throttled_attempt"
 _LONGEST_NAME: Final = 4096  # characters of a name that count
 
 
-class Attempt:
-    """One attempt to sign in: what it has cost, and whose account it is for.
+class Price:
+    """What a sign-in has paid, and for which account.
 
     Args:
         address: Where it comes from; None where that is not known.
-        name: The key of the name of the account, None where the strategy knows none.
+        name: The key of the account's name, None where the strategy knows none.
 
     Attributes:
         account: The key of the account that was found, None as long as nobody has looked.
-        costs: The keys and budgets that have paid for it; the first is that of name and address.
-        wait: For how many milliseconds a budget that known addresses do not need is spent.
+        costs: The keys and budgets that have paid; the first is that of name and address.
+        wait: For how many milliseconds a budget is spent that known addresses do not need.
     """
 
     def __init__(self, address: str | None, name: str | None) -> None:
@@ -110,6 +110,7 @@ class Throttle(Extension):
         self._now = now
         self._spent: Times = MemoryTimes(CAPACITY)
         self._known: Times = MemoryTimes(CAPACITY)
+        self._prices: WeakKeyDictionary[Attempt, Price] = WeakKeyDictionary()
         self._authentication: Any = None
         self._realm = ""
         self._sweep_at = 0
@@ -135,61 +136,65 @@ class Throttle(Extension):
 
     # -- as an extension -----------------------------------------------------------------------
 
-    async def before_attempt(self, data: Any, params: Params) -> None:
-        """Take the price of an attempt from outside, where it could be a guess.
+    async def before_attempt(self, attempt: Attempt) -> None:
+        """Take the price of an attempt from outside, if its credentials could be guessed.
 
         Raises:
             TooManyRequests: A budget is spent. ``Retry-After`` says how many seconds to wait.
         """
-        if params.provider is None:
+        credentials = attempt.credentials
+        if attempt.params.provider is None or not isinstance(credentials, Mapping):
             return
-        strategy = self._strategy_of(data)
-        if strategy is not None and strategy.can_be_guessed:
-            params[_ATTEMPT] = await self.pay(
-                params.get("ip"),
-                strategy.account_of(data),
+        name = credentials.get("strategy")
+        if not isinstance(name, str) or name not in self._authentication.strategies:
+            return
+        strategy = self._authentication.strategy(name)
+        if strategy.can_be_guessed:
+            self._prices[attempt] = await self.pay(
+                attempt.params.get("ip"),
+                strategy.account_of(credentials),
                 strategy=strategy.name,
                 is_looked_up=strategy.looks_up_account,
             )
 
-    async def account_found(self, id: Id, params: Params) -> None:
+    async def account_found(self, attempt: Attempt, id: Id) -> None:
         """Take the price from the account that was found, too.
 
         Raises:
             TooManyRequests: A budget is spent.
         """
-        attempt = params.get(_ATTEMPT)
-        if attempt is not None and attempt.name is not None:
-            # An account that is not there is counted like one that is.
-            found = ("none", attempt.name) if id is None else ("id", str(id))
-            await self._pay_for(attempt, self._key(*found))
+        price = self._prices.get(attempt)
+        if price is not None and price.name is not None:
+            # An account that does not exist is counted like one that does: else it would show.
+            account = ("none", price.name) if id is None else ("id", str(id))
+            await self._pay_for(price, self._key(*account))
 
-    async def after_failure(self, data: Any, params: Params, error: Exception) -> None:
-        """Give the price back where it was the server that failed.
+    async def after_failure(self, attempt: Attempt, error: Exception) -> None:
+        """Give the price back if it was the server that failed.
 
         Raises:
             TooManyRequests: The strategy has not said whose account it is, and a budget is spent.
         """
-        attempt = params.get(_ATTEMPT)
-        if attempt is None:
+        price = self._prices.get(attempt)
+        if price is None:
             return
         if not (isinstance(error, FrameworkError) and error.code < 500):
-            await self._give_back(attempt)
-        elif attempt.wait:
-            await self._refuse(attempt)
+            await self._give_back(price)
+        elif price.wait:
+            await self._refuse(price)
 
-    async def after_success(self, data: Any, params: Params, result: Mapping[str, Any]) -> None:
-        """Give the price back, and note that the address is known to the account.
+    async def after_success(self, attempt: Attempt) -> None:
+        """Give the price back, and remember that the address is known to the account.
 
         Raises:
             TooManyRequests: The strategy has not said whose account it is, and a budget is spent.
         """
-        attempt = params.get(_ATTEMPT)
-        if attempt is None:
+        price = self._prices.get(attempt)
+        if price is None:
             return
-        if attempt.wait:
-            await self._refuse(attempt)
-        await self.reward(attempt)
+        if price.wait:
+            await self._refuse(price)
+        await self.reward(price)
 
     async def before_new_password(self, params: Params) -> None:
         """Count a password that a call from outside sets, before it is hashed.
@@ -207,11 +212,6 @@ class Throttle(Extension):
         if wait:
             raise _refusal("Too many new passwords from this address", wait)
 
-    def _strategy_of(self, data: Any) -> Any:
-        name = data.get("strategy") if isinstance(data, Mapping) else None
-        known = isinstance(name, str) and name in self._authentication.strategies
-        return self._authentication.strategy(name) if known else None
-
     # -- one attempt ---------------------------------------------------------------------------
 
     async def pay(
@@ -221,7 +221,7 @@ class Throttle(Extension):
         *,
         strategy: str = "",
         is_looked_up: bool = False,
-    ) -> Attempt:
+    ) -> Price:
         """Take one try out of each budget that it concerns; return what it cost.
 
         Args:
@@ -238,69 +238,69 @@ class Throttle(Extension):
         name = None
         if account is not None:
             name = self._key("name", fold_username(account[:_LONGEST_NAME]))
-        attempt = Attempt(_network(address), name)
+        price = Price(_network(address), name)
         if name is not None:
-            await self._charge(attempt, self._small(attempt, name), self._both)
-        for key, budget in self._shared(attempt, name):
+            await self._charge(price, self._small(price, name), self._both)
+        for key, budget in self._shared(price, name):
             wait = await self._spent.take(key, budget, self._milliseconds)
-            attempt.wait = max(attempt.wait, wait)
+            price.wait = max(price.wait, wait)
             if not wait:
-                attempt.costs.append((key, budget))
-        if attempt.wait and (name is None or not await self._is_known(attempt, "")):
-            await self._refuse(attempt)
+                price.costs.append((key, budget))
+        if price.wait and (name is None or not await self._is_known(price, "")):
+            await self._refuse(price)
         if account is not None and not is_looked_up:
-            await self._pay_for(attempt, self._key("as sent", strategy, account))
-        return attempt
+            await self._pay_for(price, self._key("as sent", strategy, account))
+        return price
 
-    async def reward(self, attempt: Attempt) -> None:
+    async def reward(self, price: Price) -> None:
         """Take note of a sign-in: it costs nothing, nor do the failures before it.
 
         Only those of this very account from this address are forgotten.
         """
-        await self._give_back(attempt)
-        account = attempt.account
-        if account is None or attempt.name is None:
+        await self._give_back(price)
+        account = price.account
+        if account is None or price.name is None:
             return
-        small, now = self._small(attempt, account), self._milliseconds()
+        small, now = self._small(price, account), self._milliseconds()
         failed = await self._spent.read(small) - now
         if failed > 0:
-            await self._spent.add(self._small(attempt, attempt.name), -failed)
+            await self._spent.add(self._small(price, price.name), -failed)
             await self._spent.update(small, lambda _: now)
         for each in (account, ""):  # known to the account, and known at all
-            key = self._known_key(attempt, each)
+            key = self._known_key(price, each)
             await self._known.update(key, lambda _: now + self._known_for)
 
-    async def _pay_for(self, attempt: Attempt, account: str) -> None:
+    async def _pay_for(self, price: Price, account: str) -> None:
         """Take one try out of the budgets of the account that was found."""
-        attempt.account = account
+        price.account = account
         shared: list[tuple[str, Budget]] = []
-        if await self._is_known(attempt, account):
-            small, *rest = attempt.costs
-            attempt.costs, attempt.wait = [small], 0
+        if await self._is_known(price, account):
+            small, *rest = price.costs
+            price.costs, price.wait = [small], 0
             for key, budget in rest:
                 await self._spent.add(key, -budget.interval)
-        elif attempt.wait:
-            await self._refuse(attempt)
+        elif price.wait:
+            await self._refuse(price)
         else:
             shared = [(self._key("account", account), self._account)]
-        for key, budget in [(self._small(attempt, account), self._both), *shared]:
-            await self._charge(attempt, key, budget)
+        for key, budget in [(self._small(price, account), self._both), *shared]:
+            await self._charge(price, key, budget)
 
-    async def _charge(self, attempt: Attempt, key: str, budget: Budget) -> None:
-        attempt.wait = await self._spent.take(key, budget, self._milliseconds)
-        if attempt.wait:
-            await self._refuse(attempt)
-        attempt.costs.append((key, budget))
+    async def _charge(self, price: Price, key: str, budget: Budget) -> None:
+        price.wait = await self._spent.take(key, budget, self._milliseconds)
+        if price.wait:
+            await self._refuse(price)
+        price.costs.append((key, budget))
 
-    async def _give_back(self, attempt: Attempt) -> None:
+    async def _give_back(self, price: Price) -> None:
         """Take an attempt for one that never was."""
-        for key, budget in attempt.costs:
+        for key, budget in price.costs:
             await self._spent.add(key, -budget.interval)
-        attempt.costs = []
+        price.costs = []
 
-    async def _refuse(self, attempt: Attempt) -> NoReturn:
-        await self._give_back(attempt)
-        raise _refusal("Too many attempts to sign in", attempt.wait)
+    async def _refuse(self, price: Price) -> NoReturn:
+        await self._give_back(price)
+        raise _refusal("Too many attempts to sign in", price.wait)
 
     # -- keys ----------------------------------------------------------------------------------
 
@@ -309,21 +309,21 @@ class Throttle(Extension):
         text = "\0".join((self._realm, *parts)).encode("utf-8", "surrogatepass")
         return blake2b(text, digest_size=16).hexdigest()
 
-    def _small(self, attempt: Attempt, account: str) -> str:
-        return self._key("both", account, attempt.address or "")
+    def _small(self, price: Price, account: str) -> str:
+        return self._key("both", account, price.address or "")
 
-    def _known_key(self, attempt: Attempt, account: str) -> str:
-        return self._key("known", account, attempt.address or "")
+    def _known_key(self, price: Price, account: str) -> str:
+        return self._key("known", account, price.address or "")
 
-    def _shared(self, attempt: Attempt, name: str | None) -> list[tuple[str, Budget]]:
+    def _shared(self, price: Price, name: str | None) -> list[tuple[str, Budget]]:
         """Return the budgets that known addresses do not need."""
         shared = [] if name is None else [(self._key("account", name), self._account)]
-        if attempt.address is not None:
-            shared.append((self._key("address", attempt.address), self._address))
+        if price.address is not None:
+            shared.append((self._key("address", price.address), self._address))
         return shared
 
-    async def _is_known(self, attempt: Attempt, account: str) -> bool:
-        return await self._known.read(self._known_key(attempt, account)) > self._milliseconds()
+    async def _is_known(self, price: Price, account: str) -> bool:
+        return await self._known.read(self._known_key(price, account)) > self._milliseconds()
 
     # -- times ---------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ def _is_local(service: Any, name: str) -> bool:
 def _fields_of(service: Any, name: str) -> tuple[str, ...]:
     """Return the fields of a proof, none where its strategy is not one of ours or not there yet."""
     from alula.authentication import JWTStrategy, LocalStrategy  # noqa: PLC0415  # as above
-    from alula.authentication._refresh import RefreshStrategy  # noqa: PLC0415
+    from alula.authentication._refresh_tokens import RefreshStrategy  # noqa: PLC0415
 
     try:
         strategy = service.strategy(name)

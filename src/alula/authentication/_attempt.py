@@ -1,0 +1,144 @@
+"""A sign-in on its way through the authentication service, and what can be added to its steps."""
+# ruff: noqa: ARG002  # the methods of Extension are there to be overridden
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from alula._context import Params
+from alula.types import Id
+
+__all__ = ["Attempt", "Extension", "Session", "current_attempt"]
+
+
+class Session(NamedTuple):
+    """A session that has not ended.
+
+    Attributes:
+        id: The claim ``sid`` of its access tokens.
+        user_id: The id of its user, as text.
+        rotation: How often its refresh token was rotated.
+    """
+
+    id: str
+    user_id: str
+    rotation: int
+
+
+@dataclass(eq=False)
+class Attempt:
+    """One attempt to sign in or out. Each step of `AuthenticationService` fills in its part.
+
+    Attributes:
+        credentials: What the client sent: any JSON, not checked.
+        params: The params of the call.
+        result: What the strategy returned for the credentials; empty until they are checked.
+        response: What the client gets; empty until the user is known.
+        session: The session that began or was renewed, None where there is none.
+        confirm: Set by a strategy whose credentials may be revoked while it checks them. It is
+            called once the session is stored, and raises `NotAuthenticated` if they are.
+    """
+
+    credentials: Any
+    params: Params
+    result: Mapping[str, Any] = field(default_factory=dict)
+    response: dict[str, Any] = field(default_factory=dict)
+    session: Session | None = None
+    confirm: Callable[[], Awaitable[None]] | None = None
+
+    @contextmanager
+    def made_at(self, authentication: object) -> Iterator[None]:
+        """Let the strategies of an authentication service see this attempt, as the current one."""
+        token = _current.set((authentication, self))
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+
+# Strategies get credentials and params alone, as in FeathersJS. In the params an attempt would go
+# on into each call that its hooks make; here it ends with the sign-in, whatever becomes of them.
+_current: Final[ContextVar[tuple[object, Attempt] | None]] = ContextVar(
+    "alula_attempt", default=None
+)
+
+
+def current_attempt(authentication: object) -> Attempt | None:
+    """Return the attempt under way at an authentication service.
+
+    Args:
+        authentication: The service.
+
+    Returns:
+        None where credentials came with a call of another service.
+    """
+    current = _current.get()
+    # Hooks of the users may sign in elsewhere meanwhile, and must not change this attempt.
+    return current[1] if current is not None and current[0] is authentication else None
+
+
+class Extension:
+    """Base class for what an authentication service notifies of sign-ins, tokens and passwords.
+
+    Each method does nothing unless it is overridden. Each may raise, which ends the call:
+    `NotAuthenticated`, `TooManyRequests`.
+
+    Example:
+        >>> from alula.authentication import Attempt, Extension
+        >>> class CountFailures(Extension):
+        ...     failures = 0
+        ...
+        ...     async def after_failure(self, attempt: Attempt, error: Exception) -> None:
+        ...         self.failures += 1
+    """
+
+    async def setup(self, authentication: Any) -> None:
+        """Prepare; called when the authentication service is set up.
+
+        Args:
+            authentication: The service.
+        """
+
+    async def before_attempt(self, attempt: Attempt) -> None:
+        """Handle a sign-in before a strategy checks its credentials."""
+
+    async def account_found(self, attempt: Attempt, id: Id) -> None:
+        """Handle the account that a sign-in is for, before its password is checked.
+
+        Args:
+            attempt: The sign-in.
+            id: The id of the record that the strategy found, None where there is none.
+        """
+
+    async def after_failure(self, attempt: Attempt, error: Exception) -> None:
+        """Handle a sign-in that failed; the error is `NotAuthenticated`, or unexpected."""
+
+    async def after_success(self, attempt: Attempt) -> None:
+        """Handle a sign-in whose credentials are right; see ``attempt.result``."""
+
+    async def claims(self, attempt: Attempt) -> Mapping[str, Any]:
+        """Return claims for the new access token; ``exp`` replaces the usual one."""
+        return {}
+
+    async def response(self, attempt: Attempt) -> dict[str, Any]:
+        """Return what the client gets for a sign-in."""
+        return attempt.response
+
+    async def check_token(self, payload: Mapping[str, Any], entity: Any, params: Params) -> None:
+        """Refuse an access token that is valid by itself, such as that of a session that ended.
+
+        Args:
+            payload: The claims of the token.
+            entity: The record of its user, including the password; None where there are no users.
+            params: The params of the call.
+        """
+
+    async def before_new_password(self, params: Params) -> None:
+        """Handle a call that sets a password, before it is hashed."""
+
+    async def after_sign_out(self, attempt: Attempt) -> None:
+        """Handle a sign-out; the client gets ``attempt.response``."""
