@@ -15,13 +15,13 @@ from contextlib import suppress
 from secrets import token_urlsafe
 from typing import Any, Final
 
-from alula._compose import Next
 from alula._context import HookContext, Params
 from alula._service import ServiceHandle, owning_handle
 from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._attempt import Attempt, Extension, Session
 from alula.authentication._entities import id_name, private_service, remove_before
 from alula.errors import NotAuthenticated, NotFound
+from alula.hooks import Next
 
 __all__ = ["Sessions", "session_ended"]
 
