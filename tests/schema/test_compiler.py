@@ -9,8 +9,8 @@ from tests.schema.told import brief, told
 
 from alula.errors import BadRequest
 from alula.schema import SchemaError, Validator
-from alula.schema._json_schema.compiler import MAKERS
-from alula.schema._json_schema.documents import KEYWORDS
+from alula.schema._json_schema.compiler import KEYWORDS
+from alula.schema._json_schema.validator import MAKERS
 from alula.types import SchemaKeyword
 
 HEX = SchemaKeyword("hex", int, "must be hexadecimal")
@@ -140,22 +140,6 @@ class TestReferences:
         }
         assert brief(told(schema, {"a": "x"})) == [("/a", "n/type", "type")]
 
-    def test_may_be_dynamic(self):
-        tree = {
-            "$id": "https://x.example/tree",
-            "$dynamicAnchor": "node",
-            "properties": {"below": {"items": {"$dynamicRef": "#node"}}},
-        }
-        strict = {
-            "$id": "https://x.example/strict",
-            "$dynamicAnchor": "node",
-            "$ref": "tree",
-            "unevaluatedProperties": False,
-        }
-        validator = Validator(strict, schemas={"https://x.example/tree": tree})
-        assert validator.is_valid({"below": [{"below": []}]})
-        assert not validator.is_valid({"below": [{"belov": []}]})
-
     @pytest.mark.parametrize("ref", ["#/$defs/x", "#x", "other", "https://x.example/y"])
     def test_that_lead_nowhere_are_told(self, ref):
         with pytest.raises(SchemaError, match=r"schema at #/items/\$ref: .* leads nowhere"):
@@ -200,11 +184,11 @@ class TestUnknownKeywords:
 
 
 def test_every_keyword_that_asserts_has_its_check():
-    made = {name for names, _ in MAKERS for name in names} | {"$ref", "$dynamicRef", "type"}
+    made = {name for names, _ in MAKERS for name in names} | {"$ref", "type"}
     beside = {"then", "else", "minContains", "maxContains"}
     remarks = {
-        *("$id", "$schema", "$anchor", "$dynamicAnchor", "$defs", "definitions", "$comment"),
-        *("$vocabulary", "title", "description", "default", "deprecated", "readOnly", "writeOnly"),
+        *("$id", "$schema", "$anchor", "$defs", "definitions", "$comment"),
+        *("title", "description", "default", "deprecated", "readOnly", "writeOnly"),
         *("examples", "contentEncoding", "contentMediaType", "contentSchema"),
     }
     assert made | beside | remarks == KEYWORDS

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula.errors import BadRequest
-from alula.schema._json_schema.equality import MANY, MOST_OF_ONE_HASH, check_hashes, key_of
+from alula.schema._json_schema.json_types import key_of
+from alula.schema._pydantic_models.model_validator import MANY, MOST_OF_ONE_HASH, check_hashes
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, "", "a"]),

@@ -7,15 +7,8 @@ import pytest
 from alula.errors import BadRequest
 from alula.query._budget import MAX_STEPS
 from alula.schema import Validator
-from alula.schema._failures import (
-    MOST_TOLD,
-    accept,
-    failure,
-    in_sequence,
-    passes,
-    refusal,
-    work,
-)
+from alula.schema._failures import MOST_LISTED, failure, refusal
+from alula.schema._json_schema.compiler import accept, in_sequence, passes, work_limit
 from alula.types import SchemaKeyword
 
 ONE = failure("/a", "#/x/minimum", "minimum", {"limit": 1}, "must be >= 1")
@@ -47,10 +40,10 @@ def test_a_refusal_tells_them():
 
 
 def test_a_refusal_tells_no_more_than_a_client_can_use():
-    assert len(refusal([ONE] * (MOST_TOLD + 1)).data) == MOST_TOLD
+    assert len(refusal([ONE] * (MOST_LISTED + 1)).data) == MOST_LISTED
     with pytest.raises(BadRequest) as caught:
-        Validator({"items": False}).validate([0] * (MOST_TOLD * 2))
-    assert len(caught.value.data) == MOST_TOLD
+        Validator({"items": False}).validate([0] * (MOST_LISTED * 2))
+    assert len(caught.value.data) == MOST_LISTED
 
 
 def test_in_sequence_each_gets_what_the_one_before_returned():
@@ -74,13 +67,13 @@ def test_a_check_within_another_takes_from_the_same_steps():
     left = []
 
     def spend(value, _):
-        work.spend(10)
-        left.append(work.left)
+        work_limit.spend(10)
+        left.append(work_limit.left)
         Validator({"type": "integer"}).validate(value)
-        left.append(work.left)
+        left.append(work_limit.left)
         return value
 
     keyword = SchemaKeyword("spend", spend, "must be good")
     Validator({"spend": True}, keywords=[keyword]).validate(1)
     assert left == [MAX_STEPS - 10, MAX_STEPS - 10]
-    assert work.left is None
+    assert work_limit.left is None

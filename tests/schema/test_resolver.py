@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula.errors import BadRequest, Forbidden, NotFound
-from alula.schema._resolvers.properties import hidden, virtual
+from alula.schema import hidden, virtual
 from alula.schema._resolvers.resolver import Resolver, resolve
 from alula.types import UNSET
 

@@ -13,7 +13,7 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Conflict, NotFound
 from alula.outgoing import RedactedRecord, public_part
-from alula.schema._resolvers.properties import virtual
+from alula.schema import virtual
 from alula.schema._resolvers.resolver import resolve
 from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
 from alula.types import UNSET

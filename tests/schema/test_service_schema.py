@@ -38,7 +38,7 @@ from alula.hooks import hook_metadata
 from alula.outgoing import public_part
 from alula.query import ValidatedQuery
 from alula.schema import SchemaError, hidden, resolve, virtual, with_schema
-from alula.schema._dates import DATE_SCHEMA, keyword_date
+from alula.schema._json_schema.formats import DATE_SCHEMA, keyword_date
 from alula.types import UNSET
 
 Params.declare("own")
@@ -463,7 +463,7 @@ class TestModelsOfPydantic:
 
         service = messages(Span)
         await service.create({"start": 1, "end": 2})
-        with pytest.raises(BadRequest, match="can not be checked without the others") as caught:
+        with pytest.raises(BadRequest, match="cannot be checked without the others") as caught:
             await service.patch(1, {"end": 5})
         assert isinstance(caught.value.__cause__, TypeError)
         assert (await service.patch(1, {"start": 3, "end": 5}))["end"] == 5

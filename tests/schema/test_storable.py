@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AnyUrl, Secret, SecretBytes, SecretStr
 
-from alula.schema._pydantic_models.storable import storable
+from alula.schema._pydantic_models.model_validator import storable
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NUMBER = "c351e8b9-71b3-42e4-b115-4923418642a2"

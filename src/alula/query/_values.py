@@ -12,7 +12,7 @@ What holds in this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from alula.errors import BadRequest
 from alula.types import SCALAR_TYPES
@@ -55,7 +55,7 @@ def refused(message: str, data: Mapping[str, Any] | None = None) -> BadRequest:
     return error
 
 
-def is_mapping(value: Any) -> bool:
+def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
     """Say whether this is an object; plain dicts are most, and the general test is slow."""
     return type(value) is dict or isinstance(value, Mapping)
 

@@ -9,18 +9,16 @@ except ImportError as error:
         " install it with: pip install 'alula[schema]'"
     ) from error
 
-from alula.schema._dates import DATE_SCHEMA, keyword_date
 from alula.schema._failures import SchemaError
+from alula.schema._hidden_and_queryable import hidden, virtual
+from alula.schema._json_schema.formats import DATE_SCHEMA, keyword_date
 from alula.schema._json_schema.validator import Validator
-from alula.schema._resolvers.all_hooks import resolve_all
 from alula.schema._resolvers.incoming_hooks import resolve_data, resolve_query
-from alula.schema._resolvers.properties import hidden, virtual
 from alula.schema._resolvers.resolver import Resolver, resolve
-from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
+from alula.schema._resolvers.result_hooks import resolve_all, resolve_external, resolve_result
 from alula.schema._service_schema import with_schema
-from alula.schema._syntax import query_syntax
 from alula.schema._validation_hooks import validate_data, validate_query
-from alula.schema._validators import get_validator
+from alula.schema._validators import get_validator, query_syntax
 
 __all__ = [
     "DATE_SCHEMA",

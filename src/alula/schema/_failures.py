@@ -1,33 +1,32 @@
-"""What is wrong with a value, in the one shape that front ends know, and what a check is.
+"""What is wrong with a value, in the one form that front ends know: that of Ajv.
 
-Every check is a function of a value, the JSON pointer at which it stands and the list of failures
-so far. It returns the value to go on with, which is the same object unless something in it was
-converted, and it never changes the value that it got.
+Pydantic's errors take the same form by one table, `TABLE`. It names for each type of error the
+keyword, the entries of ``params`` and the message. An error that is not in the table keeps
+Pydantic's type and message.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from pydantic import SecretStr, ValidationError
+from pydantic_core import ErrorDetails
 
 from alula.errors import BadRequest
-from alula.query._budget import MAX_STEPS
+from alula.query._values import is_mapping
 
 __all__ = [
-    "MOST_TOLD",
-    "Check",
+    "MOST_COUNTED",
+    "MOST_LISTED",
     "Failure",
     "Failures",
     "SchemaError",
-    "Work",
-    "accept",
     "failure",
-    "in_sequence",
+    "failures_of_model",
     "missing",
-    "passes",
+    "pointer",
     "refusal",
-    "work",
 ]
 
 Failure: TypeAlias = dict[str, Any]
@@ -35,81 +34,22 @@ Failure: TypeAlias = dict[str, Any]
 
 Failures: TypeAlias = list[Failure]
 
-MOST_TOLD = 1_000
-"""How many failures an answer lists: a body of a megabyte could hold hundreds of thousands."""
+MOST_LISTED: Final = 1_000
+"""How many failures a response lists: a body of 1 MB could have hundreds of thousands."""
 
-Check: TypeAlias = Callable[[Any, str, Failures], Any]
-
-
-_STEPS_OF_A_VISIT = 120
-
-
-class Work(threading.local):
-    """The steps that one check of a value may still take: it waits for nothing, so one a thread.
-
-    What costs a fixed number of steps for each element of a value is not counted: bodies have a
-    limit. What can cost the product of two things that clients choose is.
-
-    Attributes:
-        left: How many are left; None outside of a check.
-    """
-
-    left: int | None = None
-
-    def __init__(self) -> None:
-        self._seen: set[tuple[int, int]] = set()
-
-    def begin(self) -> int | None:
-        """Begin a check, one within another included; returns what `end` takes."""
-        before = self.left
-        if before is None:
-            self.left = MAX_STEPS
-        return before
-
-    def end(self, before: int | None) -> None:
-        """End it."""
-        if before is None:
-            self.left = None
-            self._seen.clear()
-
-    def visit(self, value: Any, reference: int) -> None:
-        """Count that a reference is followed for a value, from the second time on.
-
-        Where several branches lead to one reference, each level of the value doubles the work.
-
-        Raises:
-            BadRequest: It is too much.
-        """
-        if self.left is not None and (type(value) is dict or type(value) is list):
-            visit = id(value), reference
-            if visit in self._seen:
-                self.spend(_STEPS_OF_A_VISIT)
-            self._seen.add(visit)
-
-    def spend(self, steps: int) -> None:
-        """Count work.
-
-        Raises:
-            BadRequest: It is too much.
-        """
-        if self.left is not None:
-            self.left -= steps
-            if self.left < 0:
-                raise BadRequest("The data takes too long to check; send less at a time")
+MOST_COUNTED: Final = 20_000
+"""How many failures of one value Pydantic is asked for. It makes all or none of them, and 400,000,
+which a body of 1 MB can have, take it two seconds."""
 
 
 class SchemaError(ValueError):
-    """A schema or a model that can not be used; the text says where in it and why."""
-
-
-work = Work()
-"""The work of the check that runs in this thread."""
+    """A schema or a model that cannot be used; the text says where the mistake is, and why."""
 
 
 def failure(
     path: str, schema_path: str, keyword: str, params: Mapping[str, Any], message: str
 ) -> Failure:
-    """Return one failure; `params` is the keyword's own and may be shared."""
+    """Return one failure; `params` is not copied and may be shared."""
     return {
         "instancePath": path,
         "schemaPath": schema_path,
@@ -119,39 +59,165 @@ def failure(
     }
 
 
-def missing(name: str) -> Failure:
-    """Return the failure of a record that lacks a property."""
+def missing(name: str, path: str = "", schema_path: str = "#/required") -> Failure:
+    """Return the failure of an object that lacks a property."""
     message = f"must have required property '{name}'"
-    return failure("", "#/required", "required", {"missingProperty": name}, message)
+    return failure(path, schema_path, "required", {"missingProperty": name}, message)
 
 
-def refusal(failures: Failures) -> BadRequest:
-    """Return the error that a caller gets for these failures, `MOST_TOLD` of them at most."""
-    return BadRequest("validation failed", failures[:MOST_TOLD])
+def refusal(failures: Sequence[Failure]) -> BadRequest:
+    """Return the error for these failures; it lists `MOST_LISTED` of them at most."""
+    return BadRequest("validation failed", list(failures[:MOST_LISTED]))
 
 
-def accept(value: Any, _path: str, _failures: Failures) -> Any:
-    """Find nothing wrong with any value."""
-    return value
+def pointer(name: object) -> str:
+    """Return a name as one part of an ``instancePath``, with the slash before it."""
+    return "/" + str(name).replace("~", "~0").replace("/", "~1")
 
 
-def passes(check: Check, value: Any, path: str = "") -> bool:
-    """Say whether a check finds nothing wrong with a value."""
-    failures: Failures = []
-    check(value, path, failures)
-    return not failures
+class _Entry(NamedTuple):
+    """The form that an error of Pydantic takes.
+
+    Attributes:
+        keyword: The keyword of JSON Schema.
+        message: The message, with ``{}`` for the value in the error's context.
+        param: The name of the parameter.
+        context: The name of the value in the error's context; without one, `fixed` is the value.
+        fixed: The parameter's value.
+        comparison: The sign of a limit.
+    """
+
+    keyword: str
+    message: str
+    param: str
+    context: str | None = None
+    fixed: Any = None
+    comparison: str | None = None
 
 
-def in_sequence(checks: Sequence[Check]) -> Check:
-    """Return the check that makes all of these, each with what the one before returned."""
-    if not checks:
-        return accept
-    if len(checks) == 1:
-        return checks[0]
+def _type(name: str) -> _Entry:
+    return _Entry("type", f"must be {name}", "type", fixed=name)
 
-    def all_of(value: Any, path: str, failures: Failures) -> Any:
-        for check in checks:
-            value = check(value, path, failures)
-        return value
 
-    return all_of
+def _format(name: str) -> _Entry:
+    return _Entry("format", f'must match format "{name}"', "format", fixed=name)
+
+
+def _limit(keyword: str, sign: str, context: str) -> _Entry:
+    return _Entry(keyword, f"must be {sign} {{}}", "limit", context, comparison=sign)
+
+
+def _size(keyword: str, noun: str, context: str) -> _Entry:
+    word = "fewer" if keyword.startswith("min") else "more"
+    return _Entry(keyword, f"must NOT have {word} than {{}} {noun}", "limit", context)
+
+
+_ENUM = ("enum", "must be equal to one of the allowed values", "allowedValues", "expected")
+_PREFIXES: Mapping[str, _Entry] = {
+    "string_": _type("string"),
+    "int_": _type("integer"),
+    "float_": _type("number"),
+    "decimal_": _type("number"),
+    "bool_": _type("boolean"),
+    "none_": _type("null"),
+    "list_": _type("array"),
+    "tuple_": _type("array"),
+    "set_": _type("array"),
+    "frozen_set_": _type("array"),
+    "iterable_": _type("array"),
+    "dict_": _type("object"),
+    "mapping_": _type("object"),
+    "model_": _type("object"),
+    "dataclass_": _type("object"),
+    "datetime_": _format("date-time"),
+    "timezone_": _format("date-time"),
+    "date_": _format("date"),
+    "time_delta_": _format("duration"),
+    "time_": _format("time"),
+    "uuid_": _format("uuid"),
+    "url_": _format("uri"),
+}
+"""By the beginning of the type, for all types that `TABLE` does not name."""
+
+TABLE: Mapping[str, _Entry] = {
+    "missing": _Entry("required", "must have required property '{}'", "missingProperty"),
+    "extra_forbidden": _Entry(
+        "additionalProperties", "must NOT have additional properties", "additionalProperty"
+    ),
+    "enum": _Entry(*_ENUM),
+    "literal_error": _Entry(*_ENUM),
+    "finite_number": _type("number"),
+    "greater_than": _limit("exclusiveMinimum", ">", "gt"),
+    "greater_than_equal": _limit("minimum", ">=", "ge"),
+    "less_than": _limit("exclusiveMaximum", "<", "lt"),
+    "less_than_equal": _limit("maximum", "<=", "le"),
+    "multiple_of": _Entry("multipleOf", "must be multiple of {}", "multipleOf", "multiple_of"),
+    "string_too_short": _size("minLength", "characters", "min_length"),
+    "string_too_long": _size("maxLength", "characters", "max_length"),
+    "string_pattern_mismatch": _Entry("pattern", 'must match pattern "{}"', "pattern", "pattern"),
+    "too_short": _size("minItems", "items", "min_length"),
+    "too_long": _size("maxItems", "items", "max_length"),
+}
+
+_OF_THE_HOLDER = frozenset({"missing", "extra_forbidden"})
+"""Errors about a property whose place is the object that lacks or has it."""
+
+_OF_TEXT = {"too_short": "string_too_short", "too_long": "string_too_long"}
+"""Pydantic has one type for the lengths of lists and of secret texts."""
+
+
+def failures_of_model(error: ValidationError, value: object) -> Failures:
+    """Return the failures that an error of Pydantic means.
+
+    Args:
+        error: The error.
+        value: What was validated. The way to each failure is followed in it, since Pydantic names
+            the members of a union among the properties.
+
+    Raises:
+        BadRequest: There are more than `MOST_COUNTED`.
+    """
+    if error.error_count() > MOST_COUNTED:
+        raise BadRequest("The data has too many failures to list them; send less at a time")
+    details = error.errors(include_url=False)[:MOST_LISTED]
+    return [_failure_of(detail, value) for detail in details]
+
+
+def _failure_of(detail: ErrorDetails, value: object) -> Failure:
+    type_, loc = detail["type"], detail["loc"]
+    if type_ in _OF_TEXT and isinstance(detail["input"], str | SecretStr):
+        type_ = _OF_TEXT[type_]
+    if loc and loc[-1] == "[key]":
+        type_, loc = "extra_forbidden", loc[:-1]
+    entry = TABLE.get(type_) or next(
+        (entry for prefix, entry in _PREFIXES.items() if type_.startswith(prefix)), None
+    )
+    name: object = None
+    if type_ in _OF_THE_HOLDER:
+        *holder, name = loc
+        loc = tuple(holder)
+    path = "".join(map(pointer, _place(loc, value)))
+    if entry is None:
+        message = detail["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        return failure(path, f"#{path}/{type_}", type_, {}, message)
+    context = detail.get("ctx", {})
+    argument = name if type_ in _OF_THE_HOLDER else context.get(str(entry.context), entry.fixed)
+    params = {entry.param: argument}
+    if entry.comparison is not None:
+        params["comparison"] = entry.comparison
+    message = entry.message.format(argument)
+    return failure(path, f"#{path}/{entry.keyword}", entry.keyword, params, message)
+
+
+def _place(loc: Iterable[int | str], value: Any) -> list[int | str]:
+    """Return the names and indexes of a way that exist in the value, without union members."""
+    place = []
+    for step in loc:
+        if isinstance(value, list | tuple):
+            exists = isinstance(step, int) and step < len(value)
+        else:
+            exists = is_mapping(value) and step in value
+        if exists:
+            value = value[step]
+            place.append(step)
+    return place

@@ -1,20 +1,42 @@
-"""One way to a validator, whatever says what data is: a JSON Schema or a Pydantic model."""
+"""Validators from a JSON Schema or a Pydantic model: of any value, of queries, of records.
+
+All code that has to choose between the two kinds of schema is here. `JsonRecords` and
+`ModelRecords` have the same methods.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Protocol, TypeAlias, overload, runtime_checkable
 
+from pydantic import BaseModel, BeforeValidator, Field, RootModel, create_model, model_validator
+
+from alula.schema._failures import SchemaError
+from alula.schema._hidden_and_queryable import without_fields
+from alula.schema._json_schema.compiler import Schema
+from alula.schema._json_schema.formats import keyword_date
+from alula.schema._json_schema.query_schema import Extensions, query_schema
 from alula.schema._json_schema.validator import Validator
-from alula.schema._pydantic_models.model_validator import ModelValidator
+from alula.schema._pydantic_models.model_validator import (
+    ModelValidator,
+    adapter_of,
+    record_schema,
+    stored_names,
+)
+from alula.schema._pydantic_models.query_model import QueryModel
 from alula.types import SchemaKeyword
 
-__all__ = ["AnyValidator", "get_validator"]
+__all__ = ["AnyValidator", "Records", "get_validator", "query_syntax", "records_of"]
+
+_OPEN: Final = ("$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties")
+"""Keywords that may describe more properties than ``properties`` does."""
 
 
 @runtime_checkable
 class AnyValidator(Protocol):
-    """What checks and converts a value.
+    """Checks and converts values.
 
     Attributes:
         operators: The operators of the query syntax that it names, beside the common ones.
@@ -28,31 +50,262 @@ class AnyValidator(Protocol):
         """Return the value with all conversions made.
 
         Raises:
-            BadRequest: It does not fit; ``data`` lists every failure.
+            BadRequest: The value is not valid; ``data`` lists every failure.
         """
 
 
 def get_validator(
-    schema_or_model: Any,
+    schema_or_model: object,
     *,
     coerce: bool = False,
     defaults: bool = True,
     keywords: Iterable[SchemaKeyword] = (),
 ) -> AnyValidator:
-    """Return the validator for a schema or a model; one that is a validator is returned itself.
+    """Return the validator for a schema or a model. A validator is returned as it is.
+
+    >>> get_validator({"type": "integer"}, coerce=True).validate("5")
+    5
 
     Args:
-        schema_or_model: A JSON Schema, or whatever Pydantic can validate: a model, a dataclass, a
-            ``TypedDict``, an annotated type, a ``TypeAdapter``.
-        coerce: For JSON Schemas, as in `Validator`; a model says itself how strict it is.
+        schema_or_model: A JSON Schema, or a type that Pydantic can validate: a model, a dataclass,
+            a ``TypedDict``, an annotated type, a ``TypeAdapter``.
+        coerce: For JSON Schemas, as in `Validator`. A model itself says how strict it is.
         defaults: Whether absent properties get their defaults.
         keywords: For JSON Schemas, as in `Validator`.
 
     Raises:
-        SchemaError: The schema is malformed, or the model can not be described.
+        SchemaError: The schema is malformed, or Pydantic cannot describe the model.
     """
     if isinstance(schema_or_model, AnyValidator):
         return schema_or_model
     if isinstance(schema_or_model, Mapping | bool):
         return Validator(schema_or_model, coerce=coerce, defaults=defaults, keywords=keywords)
     return ModelValidator(schema_or_model, defaults=defaults)
+
+
+@overload
+def query_syntax(
+    properties: Mapping[str, Any], extensions: Extensions | None = None
+) -> dict[str, Any]: ...
+@overload
+def query_syntax(properties: type, extensions: Extensions | None = None) -> QueryModel: ...
+def query_syntax(
+    properties: object, extensions: Extensions | None = None
+) -> dict[str, Any] | QueryModel:
+    """Return the schema of the queries for the records that a schema or a model describes.
+
+    It types all values: of the properties, under operators, in ``$or`` and ``$and`` at any depth,
+    in lists and under dotted names. It is closed: everything else is a failure that names it.
+
+    >>> schema = query_syntax({"age": {"type": "integer"}})
+    >>> get_validator(schema, coerce=True).validate({"age": {"$gt": "17"}})
+    {'age': {'$gt': 17}}
+
+    Args:
+        properties: The properties of a record as JSON Schemas by name, or the JSON Schema of a
+            record (of type ``object``), or a Pydantic model, a dataclass or a ``TypedDict``.
+        extensions: Further operators by property, each with the schema or type of its value:
+            ``{"name": {"$regex": {"type": "string"}}}``. A name that begins with ``$`` is a filter
+            at the top level: ``{"$text": {"type": "object"}}``. The adapter accepts them in
+            queries that were checked.
+
+    Returns:
+        A JSON Schema for JSON Schemas, a `QueryModel` for models; `validate_query` and
+        `get_validator` take both.
+
+    Raises:
+        SchemaError: It is not the schema of a record, or an extension is for a property that it
+            lacks.
+    """
+    if isinstance(properties, Mapping):
+        return query_schema(properties, extensions or {})
+    return QueryModel(properties, extensions or {})
+
+
+def records_of(model: object, id: str, keywords: Iterable[SchemaKeyword]) -> Records:
+    """Return what makes the validators for the records of a service.
+
+    Args:
+        model: A JSON Schema of type ``object``, or a Pydantic model.
+        id: Name of the id property.
+        keywords: What the service's schemas know beside the keywords of JSON Schema.
+
+    Raises:
+        SchemaError: It is neither, or it has no properties, such as a ``RootModel``.
+    """
+    if isinstance(model, Mapping):
+        return JsonRecords(model, id, tuple(keywords))
+    if (
+        isinstance(model, type)
+        and issubclass(model, BaseModel)
+        and not issubclass(model, RootModel)
+    ):
+        return ModelRecords(model, id, tuple(keywords))
+    raise SchemaError(
+        f"with_schema takes a JSON Schema or a Pydantic model with fields, not {model!r}"
+    )
+
+
+class JsonRecords:
+    """Makes the validators for the records that a JSON Schema describes.
+
+    Args:
+        schema: The schema of a record.
+        id: Name of the id property.
+        keywords: The keywords of the service.
+
+    Attributes:
+        schema: The schema, with the id.
+    """
+
+    def __init__(
+        self, schema: Mapping[str, Any], id: str, keywords: tuple[SchemaKeyword, ...]
+    ) -> None:
+        properties = schema.get("properties")
+        if not isinstance(properties, Mapping) or not properties:
+            raise SchemaError("with_schema: the schema has no properties; give that of a record")
+        self.schema: dict[str, Any] = {"type": "object", **schema}
+        self._id = id
+        self._keywords = (*keywords, keyword_date)
+        if id not in properties:
+            types: list[Schema] = [{keyword.name: True} for keyword in keywords]
+            types = types or [{"type": "integer"}]
+            id_schema = {"anyOf": [*types, {"type": "string"}]}
+            self.schema["properties"] = {id: id_schema, **properties}
+        self._given = schema
+
+    def query(self, extensions: Extensions, without: Collection[str] = ()) -> AnyValidator:
+        """Return the validator of queries, which must not name the fields ``without``."""
+        schema = query_schema(without_fields(self.schema, without), extensions)
+        return Validator(schema, coerce=True, keywords=self._keywords)
+
+    def required(self) -> set[str]:
+        """Return the names that a new record must have."""
+        return set(self._given.get("required", ())) - {self._id}
+
+    def whole(self, later: Collection[str], made: Collection[str] = ()) -> AnyValidator:
+        """Return the validator of new records, in which the id is optional.
+
+        Args:
+            later: Names that may be absent, since a resolver may make them afterwards.
+            made: Names that a resolver makes in any case.
+        """
+        return Validator(self._data((*later, *made, self._id)), keywords=self._keywords)
+
+    def part(self) -> AnyValidator:
+        """Return the validator of the data of a patch: nothing is required, nothing is added."""
+        schema = self._data(self._given.get("required", ()))
+        return Validator(schema, defaults=False, keywords=self._keywords)
+
+    def _data(self, optional: Collection[str]) -> dict[str, Any]:
+        """Return the schema of data. It is closed, unless it says something else itself."""
+        schema = {"type": "object", **self._given}
+        if not any(name in schema for name in _OPEN):
+            schema.setdefault("additionalProperties", False)
+        required = [name for name in schema.pop("required", ()) if name not in optional]
+        return {**schema, "required": required} if required else schema
+
+
+class ModelRecords:
+    """Makes the validators for the records that a Pydantic model describes; see `JsonRecords`."""
+
+    def __init__(
+        self, model: type[BaseModel], id: str, keywords: tuple[SchemaKeyword, ...]
+    ) -> None:
+        self._model = model
+        self._id = id
+        self._keywords = keywords
+        adapter_of(model)
+        self._with_id = model if id in stored_names(model) else self._extended()
+        self.schema = record_schema(self._with_id)
+
+    def query(self, extensions: Extensions, without: Collection[str] = ()) -> AnyValidator:
+        """Return the validator of queries, which must not name the fields ``without``."""
+        return QueryModel(self._with_id, extensions, without=without)
+
+    def required(self) -> set[str]:
+        """Return the names that a new record must have."""
+        fields = stored_names(self._model).items()
+        return {name for name, field in fields if field.is_required() and name != self._id}
+
+    def whole(self, later: Collection[str], made: Collection[str] = ()) -> AnyValidator:
+        """Return the validator of new records; see `JsonRecords.whole`."""
+        never_sent = {*made, self._id}
+        sent = self._without(never_sent, None)
+        if never_sent.issuperset(later):
+            return sent
+        return self._without({*later, *never_sent}, sent)
+
+    def part(self) -> AnyValidator:
+        """Return the validator of the data of a patch: nothing is required, nothing is added.
+
+        Validators of the whole model do not run: they would see fields that are absent.
+        """
+        rules = self._model.__pydantic_decorators__.model_validators
+        idle: dict[str, Any] = {name: model_validator(mode="after")(_unchanged) for name in rules}
+        if self._model.model_post_init is not BaseModel.model_post_init:
+            idle["model_post_init"] = _unchanged
+        patch = _relaxed(self._model, "Patch", lambda _: True, idle)
+        return ModelValidator(patch, defaults=False)
+
+    def _without(self, names: Collection[str], fallback: ModelValidator | None) -> ModelValidator:
+        relaxed = _relaxed(self._model, "Data", names.__contains__)
+        omitted = [
+            name
+            for name, field in self._model.model_fields.items()
+            if field.is_required() and (field.serialization_alias or name) in names
+        ]
+        return ModelValidator(relaxed, omitted=omitted, fallback=fallback)
+
+    def _extended(self) -> type[BaseModel]:
+        """Return the model with the id among its fields."""
+
+        def convert(value: object) -> object:
+            for keyword in self._keywords:
+                try:
+                    return keyword.convert(value, True)
+                except ValueError:
+                    continue
+            return value
+
+        type_: Any = Annotated[int | str, Field(union_mode="left_to_right")]
+        if self._keywords:
+            type_ = Annotated[Any, BeforeValidator(convert)]
+        name = "record_id"
+        while name in self._model.model_fields:
+            name += "_"
+        fields: dict[str, Any] = {name: (type_, Field(alias=self._id))}
+        return create_model(self._model.__name__, __base__=self._model, **fields)
+
+
+Records: TypeAlias = JsonRecords | ModelRecords
+
+
+def _relaxed(
+    model: type[BaseModel],
+    suffix: str,
+    optional: Callable[[str], bool],
+    replaced: Mapping[str, Any] = MappingProxyType({}),
+) -> type[BaseModel]:
+    """Return a model in which some required fields are optional; their types stay.
+
+    Args:
+        model: The model.
+        suffix: What is added to its name, for descriptions.
+        optional: Called with the name of a field, as records have it.
+        replaced: Methods of the model to replace.
+    """
+    fields: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        if field.is_required() and optional(field.serialization_alias or name):
+            loose = copy(field)
+            loose.default, loose.validate_default = None, False
+            fields[name] = (field.annotation, loose)
+    if not fields and not replaced:
+        return model
+    name, validators = f"{model.__name__}{suffix}", dict(replaced)
+    return create_model(name, __base__=model, __validators__=validators, **fields)
+
+
+def _unchanged(self: Any, _: object = None) -> Any:
+    return self

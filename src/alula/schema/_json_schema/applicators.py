@@ -1,46 +1,166 @@
-"""Checks of objects and of what is in them.
+"""Keywords that apply subschemas: to the same value, to properties, to items.
 
-An object is a mapping here: the other values that count as objects, such as object ids, have
-nothing in them.
+Two rules hold here:
+
+- A branch that fails converts nothing: the next one gets the value as it was before.
+- An object is a mapping. Other values of the type ``object``, such as object ids, have nothing in
+  them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeAlias
 
 from alula.query._values import is_mapping
-from alula.schema._failures import MOST_TOLD, Check, Failures, failure, in_sequence
-from alula.schema._json_schema.location import Schema, Spot
-from alula.schema._json_schema.patterns import pattern_of
+from alula.schema._failures import MOST_LISTED, Failures, failure, pointer
+from alula.schema._json_schema.compiler import (
+    Check,
+    Schema,
+    SchemaLocation,
+    accept,
+    in_sequence,
+    passes,
+)
+from alula.schema._json_schema.formats import pattern_of
+from alula.schema._json_schema.json_types import is_array
 
 __all__ = [
+    "all_of",
+    "any_of",
+    "conditional",
+    "contains",
     "defaults",
-    "dependent_required",
     "dependent_schemas",
+    "items",
     "members",
+    "negated",
+    "one_of",
     "property_names",
-    "required",
 ]
 
-
-def pointer(name: object) -> str:
-    """Return a name as one part of an ``instancePath``, with the slash before it."""
-    return "/" + str(name).replace("~", "~0").replace("/", "~1")
+# -- to the same value ---------------------------------------------------------------------------
 
 
-def defaults(spot: Spot, schema: Schema) -> Check | None:
-    """Return what puts the defaults of absent properties in, None where there are none."""
+def all_of(location: SchemaLocation, schema: Schema) -> Check:
+    """Return the check of ``allOf``."""
+    subschemas = enumerate(schema["allOf"])
+    return in_sequence([location.compile(below, "allOf", index) for index, below in subschemas])
+
+
+def any_of(location: SchemaLocation, schema: Schema) -> Check:
+    """Return the check of ``anyOf``: the first branch that the value passes converts it."""
+    branches = _branches(location, schema, "anyOf")
+    where, message = location.path_to("anyOf"), "must match a schema in anyOf"
+
+    def check(value: object, path: str, failures: Failures) -> object:
+        tried: Failures = []
+        for branch in branches:
+            before = len(tried)
+            new = branch(value, path, tried)
+            if len(tried) == before:
+                return new
+        failures += [*tried, failure(path, where, "anyOf", {}, message)]
+        return value
+
+    return check
+
+
+def one_of(location: SchemaLocation, schema: Schema) -> Check:
+    """Return the check of ``oneOf``."""
+    branches = _branches(location, schema, "oneOf")
+    where, message = location.path_to("oneOf"), "must match exactly one schema in oneOf"
+
+    def check(value: object, path: str, failures: Failures) -> object:
+        tried: Failures = []
+        passed: list[tuple[int, object]] = []
+        for index, branch in enumerate(branches):
+            before = len(tried)
+            new = branch(value, path, tried)
+            if len(tried) == before:
+                passed.append((index, new))
+        if len(passed) == 1:
+            return passed[0][1]
+        params = {"passingSchemas": [index for index, _ in passed[:2]] or None}
+        failures += [*tried, failure(path, where, "oneOf", params, message)]
+        return value
+
+    return check
+
+
+def _branches(location: SchemaLocation, schema: Schema, keyword: str) -> list[Check]:
+    return [
+        location.compile(below, keyword, index, branch=True)
+        for index, below in enumerate(schema[keyword])
+    ]
+
+
+def negated(location: SchemaLocation, schema: Schema) -> Check:
+    """Return the check of ``not``."""
+    one, where = location.compile(schema["not"], "not", branch=True), location.path_to("not")
+
+    def check(value: object, path: str, failures: Failures) -> object:
+        if passes(one, value, path):
+            failures.append(failure(path, where, "not", {}, "must NOT be valid"))
+        return value
+
+    return check
+
+
+def conditional(location: SchemaLocation, schema: Schema) -> Check | None:
+    """Return the check of ``if`` with ``then`` and ``else``, None where neither is there."""
+    condition = location.compile(schema["if"], "if", branch=True)
+    where = location.path_to("if")
+    then, otherwise = (
+        location.compile(schema[keyword], keyword, branch=True) if keyword in schema else accept
+        for keyword in ("then", "else")
+    )
+
+    def check(value: object, path: str, failures: Failures) -> object:
+        unmet: Failures = []
+        new = condition(value, path, unmet)
+        keyword, branch, value = ("else", otherwise, value) if unmet else ("then", then, new)
+        before = len(failures)
+        new = branch(value, path, failures)
+        if len(failures) > before:
+            params, message = {"failingKeyword": keyword}, f'must match "{keyword}" schema'
+            failures.append(failure(path, where, "if", params, message))
+        return new
+
+    return check if "then" in schema or "else" in schema else None
+
+
+def dependent_schemas(location: SchemaLocation, schema: Schema) -> Check:
+    """Return the check of ``dependentSchemas``."""
+    checks = {
+        name: location.compile(below, "dependentSchemas", name, branch=True)
+        for name, below in schema["dependentSchemas"].items()
+    }
+
+    def check(value: object, path: str, failures: Failures) -> object:
+        if is_mapping(value):
+            present = [one for name, one in checks.items() if name in value]
+            return in_sequence(present)(value, path, failures)
+        return value
+
+    return check
+
+
+# -- to properties -------------------------------------------------------------------------------
+
+
+def defaults(location: SchemaLocation, schema: Schema) -> Check | None:
+    """Return what fills in the defaults of absent properties, None where there are none."""
     given = {
         name: below["default"]
         for name, below in schema["properties"].items()
         if isinstance(below, Mapping) and "default" in below
     }
-    if not (given and spot.fills and spot.settings.defaults):
+    if not (given and location.fills_defaults and location.settings.defaults):
         return None
 
-    def fill(value: Any, _path: str, _failures: Failures) -> Any:
+    def fill(value: object, _path: str, _failures: Failures) -> object:
         if not is_mapping(value):
             return value
         absent = {name: deepcopy(given[name]) for name in given if name not in value}
@@ -49,111 +169,35 @@ def defaults(spot: Spot, schema: Schema) -> Check | None:
     return fill
 
 
-def required(spot: Spot, schema: Schema) -> Check:
-    """Return the check of ``required``."""
-    where, names = spot.at("required"), tuple(schema["required"])
-
-    def check(value: Any, path: str, failures: Failures) -> Any:
-        if is_mapping(value):
-            for name in names:
-                if name not in value:
-                    params = {"missingProperty": name}
-                    message = f"must have required property '{name}'"
-                    failures.append(failure(path, where, "required", params, message))
-        return value
-
-    return check
-
-
-def dependent_required(spot: Spot, schema: Schema) -> Check:
-    """Return the check of ``dependentRequired``."""
-    where, needs = spot.at("dependentRequired"), schema["dependentRequired"]
-
-    def check(value: Any, path: str, failures: Failures) -> Any:
-        if is_mapping(value):
-            for name, wanted in needs.items():
-                for missing in wanted if name in value else ():
-                    if missing not in value:
-                        failures.append(_unmet(path, where, name, wanted, missing))
-        return value
-
-    return check
-
-
-def _unmet(path: str, where: str, name: str, wanted: list[str], missing: str) -> dict[str, Any]:
-    listed = ", ".join(wanted)
-    params = {
-        "property": name,
-        "missingProperty": missing,
-        "depsCount": len(wanted),
-        "deps": listed,
-    }
-    noun = "property" if len(wanted) == 1 else "properties"
-    message = f"must have {noun} {listed} when property {name} is present"
-    return failure(path, where, "dependentRequired", params, message)
-
-
-def dependent_schemas(spot: Spot, schema: Schema) -> Check:
-    """Return the check of ``dependentSchemas``."""
-    checks = {
-        name: spot.check(below, "dependentSchemas", name, branch=True)
-        for name, below in schema["dependentSchemas"].items()
-    }
-
-    def check(value: Any, path: str, failures: Failures) -> Any:
-        if is_mapping(value):
-            for name, one in checks.items():
-                if name in value:
-                    value = one(value, path, failures)
-        return value
-
-    return check
-
-
-def property_names(spot: Spot, schema: Schema) -> Check:
-    """Return the check of ``propertyNames``."""
-    one = spot.check(schema["propertyNames"], "propertyNames", branch=True)
-    where = spot.at("propertyNames")
-
-    def check(value: Any, path: str, failures: Failures) -> Any:
-        for name in value if is_mapping(value) else ():
-            if len(failures) > MOST_TOLD:
-                break  # nobody is told of more
-            own: Failures = []
-            one(name, path, own)
-            if own:
-                params = {"propertyName": name}
-                message = "property name must be valid"
-                failures += [
-                    *({**each, "propertyName": name} for each in own),
-                    failure(path, where, "propertyNames", params, message),
-                ]
-        return value
-
-    return check
-
-
-Unknown = Callable[[str, Any, str, Failures], Any]
+PropertyCheck: TypeAlias = Callable[[str, Any, str, Failures], Any]
 """Checks a property that the schema does not name: the name, the value, the object's path."""
 
 
-def members(spot: Spot, schema: Schema) -> Check:
+def members(location: SchemaLocation, schema: Schema) -> Check:
     """Return the check of ``properties``, ``patternProperties`` and ``additionalProperties``."""
     patterns = [
         (
-            pattern_of(spot, text, "patternProperties", text).search,
-            spot.check(below, "patternProperties", text),
+            pattern_of(location, text, "patternProperties", text).search,
+            location.compile(below, "patternProperties", text),
         )
         for text, below in schema.get("patternProperties", {}).items()
     ]
     known: dict[str, tuple[str, Check]] = {}
     for name, below in schema.get("properties", {}).items():
         matching = [one for search, one in patterns if search(name)]
-        own = spot.check(below, "properties", name)
-        known[name] = pointer(name), in_sequence([own, *matching])
-    unknown = _unknown(spot, schema.get("additionalProperties", True), patterns)
+        declared = location.compile(below, "properties", name)
+        known[name] = pointer(name), in_sequence([declared, *matching])
+    additional = _additional(location, schema.get("additionalProperties", True))
 
-    def check(value: Any, path: str, failures: Failures) -> Any:
+    def by_pattern(name: str, item: object, path: str, failures: Failures) -> object:
+        matching = [one for search, one in patterns if search(name)]
+        if not matching:
+            return additional(name, item, path, failures)
+        return in_sequence(matching)(item, path + pointer(name), failures)
+
+    unknown = by_pattern if patterns else additional
+
+    def check(value: object, path: str, failures: Failures) -> object:
         if not is_mapping(value):
             return value
         changed: dict[str, Any] | None = None
@@ -163,8 +207,8 @@ def members(spot: Spot, schema: Schema) -> Check:
                 new = entry[1](item, path + entry[0], failures)
             else:
                 new = unknown(name, item, path, failures)
-            if len(failures) > MOST_TOLD:
-                break  # nobody is told of more
+            if len(failures) > MOST_LISTED:
+                break  # the response does not list more
             if new is not item:
                 changed = dict(value) if changed is None else changed
                 changed[name] = new
@@ -173,34 +217,105 @@ def members(spot: Spot, schema: Schema) -> Check:
     return check
 
 
-def _unknown(
-    spot: Spot, additional: Any, patterns: Sequence[tuple[Callable[[str], Any], Check]]
-) -> Unknown:
-    """Return the check of properties that are not named, by pattern or as additional ones."""
-    other = _additional(spot, additional)
-    if not patterns:
-        return other
-
-    def check(name: str, item: Any, path: str, failures: Failures) -> Any:
-        matching = [one for search, one in patterns if search(name)]
-        if not matching:
-            return other(name, item, path, failures)
-        return in_sequence(matching)(item, path + pointer(name), failures)
-
-    return check
-
-
-def _additional(spot: Spot, additional: Any) -> Unknown:
+def _additional(location: SchemaLocation, additional: Any) -> PropertyCheck:
     if additional is True:
         return lambda _name, item, _path, _failures: item
-    where, message = spot.at("additionalProperties"), "must NOT have additional properties"
     if additional is not False:
-        one = spot.check(additional, "additionalProperties")
+        one = location.compile(additional, "additionalProperties")
         return lambda name, item, path, failures: one(item, path + pointer(name), failures)
+    where = location.path_to("additionalProperties")
+    message = "must NOT have additional properties"
 
-    def refuse(name: str, item: Any, path: str, failures: Failures) -> Any:
+    def refuse(name: str, item: object, path: str, failures: Failures) -> object:
         params = {"additionalProperty": name}
         failures.append(failure(path, where, "additionalProperties", params, message))
         return item
 
     return refuse
+
+
+def property_names(location: SchemaLocation, schema: Schema) -> Check:
+    """Return the check of ``propertyNames``."""
+    one = location.compile(schema["propertyNames"], "propertyNames", branch=True)
+    where, message = location.path_to("propertyNames"), "property name must be valid"
+
+    def check(value: object, path: str, failures: Failures) -> object:
+        for name in value if is_mapping(value) else ():
+            if len(failures) > MOST_LISTED:
+                break  # the response does not list more
+            of_name: Failures = []
+            one(name, path, of_name)
+            if of_name:
+                params = {"propertyName": name}
+                failures += [
+                    *({**inner, "propertyName": name} for inner in of_name),
+                    failure(path, where, "propertyNames", params, message),
+                ]
+        return value
+
+    return check
+
+
+# -- to items ------------------------------------------------------------------------------------
+
+
+def items(location: SchemaLocation, schema: Schema) -> Check:
+    """Return the check of ``prefixItems`` and ``items`` together."""
+    first = [
+        location.compile(below, "prefixItems", index)
+        for index, below in enumerate(schema.get("prefixItems", ()))
+    ]
+    rest, most = schema.get("items", True), len(first)
+    closed = rest is False and bool(first)
+    other = None if rest is True or closed else location.compile(rest, "items")
+    where, message = location.path_to("items"), f"must NOT have more than {most} items"
+
+    def check(value: object, path: str, failures: Failures) -> object:
+        if not is_array(value):
+            return value
+        if closed and len(value) > most:
+            failures.append(failure(path, where, "items", {"limit": most}, message))
+        changed: list[Any] | None = None
+        for index, item in enumerate(value):
+            one = first[index] if index < most else other
+            if one is None:
+                break
+            new = one(item, f"{path}/{index}", failures)
+            if len(failures) > MOST_LISTED:
+                break  # the response does not list more
+            if new is not item:
+                changed = list(value) if changed is None else changed
+                changed[index] = new
+        return value if changed is None else changed
+
+    return check
+
+
+def contains(location: SchemaLocation, schema: Schema) -> Check:
+    """Return the check of ``contains``; the items that match are converted."""
+    one = location.compile(schema["contains"], "contains", branch=True)
+    least, most = schema.get("minContains", 1), schema.get("maxContains")
+    where, params = location.path_to("contains"), {"minContains": least}
+    message = f"must contain at least {least} valid item(s)"
+    if most is not None:
+        params["maxContains"] = most
+        message = f"must contain at least {least} and no more than {most} valid item(s)"
+
+    def check(value: object, path: str, failures: Failures) -> object:
+        if not is_array(value):
+            return value
+        new, matches = list(value), 0
+        tried: Failures = []
+        for index, item in enumerate(value):
+            of_item: Failures = []
+            converted = one(item, f"{path}/{index}", of_item)
+            if of_item:
+                tried += of_item[: max(0, MOST_LISTED - len(tried))]
+            else:
+                new[index] = converted
+                matches += 1
+        if matches < least or (most is not None and matches > most):
+            failures += [*tried, failure(path, where, "contains", params, message)]
+        return value if all(a is b for a, b in zip(new, value, strict=True)) else new
+
+    return check

@@ -1,112 +1,354 @@
-"""A schema -> one function that checks and converts a value.
+"""Compiles a JSON Schema to one function that checks and converts a value.
 
-`jsonschema` walks a schema again for every value and can not hand a converted value back, so the
-keywords are compiled, once: `MAKERS` lists what makes the check of each, in the order in which
-they run.
+`jsonschema` walks a schema again for every value, and it cannot return a converted value. Here each
+keyword is compiled once. `alula.schema._json_schema.validator` has the table of the keywords.
+
+What holds for every check:
+
+- It takes a value, the JSON pointer to it, and the list of failures so far, which it extends.
+- It returns the value to go on with: the same object unless something in it was converted.
+- It never changes the value that it gets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote, unquote
 
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # it brings no types
+from referencing import Registry
 from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
-from alula.schema._failures import Check, Failures, accept, failure, in_sequence, work
-from alula.schema._json_schema import applicators, arrays, assertions, branches, unevaluated
-from alula.schema._json_schema.bounds import BOUNDED
-from alula.schema._json_schema.documents import check_keywords
-from alula.schema._json_schema.json_types import coercion, kind_test
-from alula.schema._json_schema.location import Schema, Spot
+from alula.errors import BadRequest
+from alula.query._budget import MAX_STEPS
+from alula.schema._failures import Failures, SchemaError, failure
+from alula.schema._json_schema.json_types import coercion, type_test
 from alula.types import UNSET, SchemaKeyword
 
-__all__ = ["Compiler"]
+__all__ = [
+    "DRAFT",
+    "KEYWORDS",
+    "Check",
+    "Compiler",
+    "Maker",
+    "Schema",
+    "SchemaLocation",
+    "Settings",
+    "WorkLimit",
+    "accept",
+    "in_sequence",
+    "passes",
+    "path_part",
+    "work_limit",
+]
 
-Maker: TypeAlias = Callable[[Spot, Schema], Check | None]
+Schema: TypeAlias = Mapping[str, Any]
+
+Check: TypeAlias = Callable[[Any, str, Failures], Any]
+"""Takes a value, its JSON pointer and the failures so far; returns the value to go on with."""
+
+Maker: TypeAlias = Callable[["SchemaLocation", Schema], Check | None]
+"""Makes the check of a keyword; None where the keyword asserts nothing."""
+
+DRAFT: Final = "https://json-schema.org/draft/2020-12/"
+
+_REPLACEMENTS: Final = {
+    "unevaluatedProperties": "name all properties in one schema, with 'additionalProperties'",
+    "unevaluatedItems": "use 'prefixItems' and 'items'",
+    "$dynamicRef": "use '$ref'",
+    "$dynamicAnchor": "use '$anchor'",
+    "$recursiveRef": "use '$ref'",
+    "$recursiveAnchor": "use '$anchor'",
+    "$vocabulary": "all keywords are always known",
+    "additionalItems": "use 'prefixItems' and 'items'",
+    "dependencies": "use 'dependentRequired' and 'dependentSchemas'",
+}
+"""Keywords of JSON Schema that are not supported, and what to write instead. They are always
+refused: a schema must never look stricter than its validator is."""
+
+_VOCABULARIES: Final = ("core", "applicator", "validation", "meta-data", "content")
+_SPECIFICATIONS: Final[Registry[Any]] = REGISTRY
+
+KEYWORDS: Final = (
+    frozenset({"definitions", "format"}).union(
+        *(_SPECIFICATIONS.contents(f"{DRAFT}meta/{name}")["properties"] for name in _VOCABULARIES)
+    )
+    - _REPLACEMENTS.keys()
+)
+"""The supported keywords of draft 2020-12, and the old name of ``$defs``."""
+
+_OPENAPI_ANNOTATIONS: Final = frozenset({"discriminator", "example", "externalDocs", "xml"})
+
+_IN_PLACE: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
+)
+"""Keywords whose subschemas apply to the same value as the schema itself."""
+
+_STEPS_OF_A_VISIT: Final = 120
 
 
-_NUMBERS = count()
-"""Numbers of references, of all compilers."""
+def accept(value: object, _path: str, _failures: Failures) -> object:
+    """Accept every value."""
+    return value
+
+
+def passes(check: Check, value: object, path: str = "") -> bool:
+    """Return whether a check reports no failure."""
+    failures: Failures = []
+    check(value, path, failures)
+    return not failures
+
+
+def in_sequence(checks: Sequence[Check]) -> Check:
+    """Return a check that runs all of these, each with the value that the one before returned."""
+    if not checks:
+        return accept
+    if len(checks) == 1:
+        return checks[0]
+
+    def all_of(value: object, path: str, failures: Failures) -> object:
+        for check in checks:
+            value = check(value, path, failures)
+        return value
+
+    return all_of
+
+
+class WorkLimit(threading.local):
+    """Limits the work of one validation, which blocks the event loop.
+
+    Work that is linear in the size of the value is not counted: the size of bodies is limited.
+    Work that multiplies two things that a client chooses is counted. A validation never waits, so
+    one counter per thread is enough.
+
+    Attributes:
+        left: The steps that are left; None outside a validation.
+    """
+
+    left: int | None = None
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[int, int]] = set()
+
+    def begin(self) -> int | None:
+        """Begin a validation; a nested one shares the steps. Returns the argument of `end`."""
+        before = self.left
+        if before is None:
+            self.left = MAX_STEPS
+        return before
+
+    def end(self, before: int | None) -> None:
+        """End it."""
+        if before is None:
+            self.left = None
+            self._seen.clear()
+
+    def visit(self, value: object, reference: int) -> None:
+        """Count each repeated visit of a container by the same reference.
+
+        Where several branches lead to one reference, each level of the value doubles the work.
+
+        Raises:
+            BadRequest: The limit is reached.
+        """
+        if self.left is not None and (type(value) is dict or type(value) is list):
+            visit = id(value), reference
+            if visit in self._seen:
+                self.spend(_STEPS_OF_A_VISIT)
+            self._seen.add(visit)
+
+    def spend(self, steps: int) -> None:
+        """Count work.
+
+        Raises:
+            BadRequest: The limit is reached.
+        """
+        if self.left is not None:
+            self.left -= steps
+            if self.left < 0:
+                raise BadRequest("The data takes too long to check; send less at a time")
+
+
+work_limit = WorkLimit()
+"""The limit of the validation that runs in this thread."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options that apply to a whole schema.
+
+    Attributes:
+        coerce: Whether values are converted to the types that the schema names.
+        defaults: Whether absent properties get their defaults.
+        strict: Whether unknown keywords are errors.
+        formats: Tests by the name of the format; None if ``format`` is an annotation.
+        keywords: Keywords of the application, by name.
+    """
+
+    coerce: bool
+    defaults: bool
+    strict: bool
+    formats: Mapping[str, Callable[[Any], bool]] | None
+    keywords: Mapping[str, SchemaKeyword]
+
+
+@dataclass(frozen=True)
+class SchemaLocation:
+    """The place in a schema that is being compiled.
+
+    Attributes:
+        path: The place, as ``schemaPath`` names it.
+        settings: The options of the schema.
+        resolver: Resolves references from here; of the package `referencing`.
+        fills_defaults: Whether defaults are filled in here. False in branches that may not apply.
+        compiler: Compiles subschemas.
+        references: The references that led here without a step into the value.
+    """
+
+    path: str
+    settings: Settings
+    resolver: Any
+    fills_defaults: bool
+    compiler: Callable[[Any, SchemaLocation], Check]
+    references: tuple[Any, ...] = ()
+
+    def path_to(self, *names: object) -> str:
+        """Return the path of something below."""
+        return "/".join((self.path, *map(path_part, names)))
+
+    def compile(self, schema: Any, *names: object, branch: bool = False) -> Check:
+        """Return the check of a subschema.
+
+        Args:
+            schema: The subschema.
+            names: The way to it from here.
+            branch: Whether it may not apply.
+        """
+        resolver = self.resolver
+        if isinstance(schema, Mapping) and "$id" in schema:
+            resolver = resolver.in_subresource(DRAFT202012.create_resource(schema))
+        inner = replace(
+            self,
+            resolver=resolver,
+            path=self.path_to(*names),
+            fills_defaults=self.fills_defaults and not branch,
+            references=self.references if names[0] in _IN_PLACE else (),
+        )
+        return self.compiler(schema, inner)
+
+    def error(self, message: str, *names: object) -> SchemaError:
+        """Return the error for a mistake in the schema below here."""
+        return SchemaError(f"schema at {unquote(self.path_to(*names))}: {message}")
+
+
+def path_part(name: object) -> str:
+    """Return a name as one part of a ``schemaPath``."""
+    text = str(name).replace("~", "~0").replace("/", "~1")
+    return quote(text, safe="~!'()*")
+
+
+_REFERENCE_NUMBERS = count()
 
 
 class Compiler:
-    """Compiles one schema; knows the targets of references that it has met."""
+    """Compiles one schema, and each target of its references once.
 
-    def __init__(self) -> None:
-        self._made: dict[Any, Check] = {}
-        references = [([name], partial(self._referred, name)) for name in ("$ref", "$dynamicRef")]
-        self._makers: Sequence[tuple[Sequence[str], Maker]] = [*references, *MAKERS]
+    Args:
+        makers: Keywords, and what makes their check, in the order in which the checks run.
+    """
 
-    def __call__(self, schema: Any, spot: Spot) -> Check:
-        """Return the check of a schema that stands at a spot.
+    def __init__(self, makers: Sequence[tuple[Sequence[str], Maker]]) -> None:
+        self._makers = makers
+        self._targets: dict[Any, Check] = {}
+
+    def __call__(self, schema: Any, location: SchemaLocation) -> Check:
+        """Return the check of a schema.
 
         Raises:
-            SchemaError: Something in it makes no sense.
+            SchemaError: A keyword is unknown or not supported, or its value is not valid.
         """
         if isinstance(schema, bool):
-            return accept if schema else _refuse(spot)
-        if spot.settings.strict:
-            _look_for_unknown(spot, schema)
-        schema = {name: schema[name] for name in schema if name not in spot.ignored}
-        return _typed(spot, schema, self._checks(spot, schema), _conversions(spot, schema))
+            return accept if schema else _refuse_all(location)
+        _check_keywords(schema, location)
+        checks = [self._reference(location, schema)] if "$ref" in schema else []
+        for names, make in self._makers:
+            if any(name in schema for name in names):
+                check = make(location, schema)
+                if check is not None and check is not accept:
+                    checks.append(check)
+        keywords = location.settings.keywords
+        conversions = [
+            _conversion(location, keywords[name], schema[name])
+            for name in schema
+            if name in keywords
+        ]
+        if "type" in schema:
+            return _typed(location, schema["type"], checks, conversions)
+        return in_sequence([*checks, *conversions])
 
-    def _checks(self, spot: Spot, schema: Schema) -> list[Check]:
-        wanted = (make for names, make in self._makers if any(name in schema for name in names))
-        found = (make(spot, schema) for make in wanted)
-        return [check for check in found if check is not None and check is not accept]
-
-    def _referred(self, keyword: str, spot: Spot, schema: Schema) -> Check:
-        """Return the check of a reference's target, compiled once for all that lead to it."""
-        key, found = _target(spot, keyword, schema[keyword])
-        made = self._made
+    def _reference(self, location: SchemaLocation, schema: Schema) -> Check:
+        """Return the check of the target of ``$ref``."""
+        reference = schema["$ref"]
+        try:
+            target = location.resolver.lookup(reference)
+            document = target.resolver.lookup("").contents
+        except Unresolvable as error:
+            raise location.error(f"{reference!r} leads nowhere", "$ref") from error
+        key = id(target.contents), id(document), location.fills_defaults
+        if key in location.references:
+            raise location.error(f"{reference!r} leads back to itself without end", "$ref")
+        made = self._targets
         if key not in made:
-            number = next(_NUMBERS)
+            number = next(_REFERENCE_NUMBERS)
 
-            def later(value: Any, path: str, failures: Failures) -> Any:
-                work.visit(value, number)
+            def follow(value: object, path: str, failures: Failures) -> object:
+                work_limit.visit(value, number)
                 return made[key](value, path, failures)
 
-            made[key] = later  # for references to it from within
-            chain = (*spot.chain, key)
-            inner = replace(spot, path=schema[keyword], resolver=found.resolver, chain=chain)
-            made[key] = self(found.contents, inner)
+            made[key] = follow  # for references to the target from within it
+            inner = replace(
+                location,
+                path=reference,
+                resolver=target.resolver,
+                references=(*location.references, key),
+            )
+            made[key] = self(target.contents, inner)
         return made[key]
 
 
-MAKERS: Sequence[tuple[Sequence[str], Maker]] = [
-    (["const"], assertions.const),
-    (["enum"], assertions.enum),
-    (["not"], branches.negated),
-    (["anyOf"], branches.any_of),
-    (["oneOf"], branches.one_of),
-    (["allOf"], branches.all_of),
-    (["if"], branches.conditional),
-    (["properties"], applicators.defaults),
-    *(([name], make) for name, make in BOUNDED.items()),
-    (["multipleOf"], assertions.multiple_of),
-    (["pattern"], assertions.matching),
-    (["format"], assertions.formatted),
-    (["contains"], arrays.contains),
-    (["prefixItems", "items"], arrays.items),
-    (["uniqueItems"], arrays.unique_items),
-    (["required"], applicators.required),
-    (["dependentRequired"], applicators.dependent_required),
-    (["propertyNames"], applicators.property_names),
-    (["properties", "patternProperties", "additionalProperties"], applicators.members),
-    (["dependentSchemas"], applicators.dependent_schemas),
-    (["unevaluatedItems"], unevaluated.unevaluated_items),
-    (["unevaluatedProperties"], unevaluated.unevaluated_properties),
-]
-"""What makes a check, and the keywords that call for it. It may find that there is none."""
+def _check_keywords(schema: Schema, location: SchemaLocation) -> None:
+    """Refuse keywords that are not supported and, if strict, unknown ones.
+
+    Raises:
+        SchemaError: There is one; the text says what to use instead.
+    """
+    keywords = location.settings.keywords
+    for name in schema:
+        if name in _REPLACEMENTS and name not in keywords:
+            raise location.error(f"{name!r} is not supported; {_REPLACEMENTS[name]}")
+    if not location.settings.strict:
+        return
+    known = KEYWORDS | _OPENAPI_ANNOTATIONS | keywords.keys()
+    for name in schema:
+        if name not in known and name[:2] != "x-":
+            close = get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else "names of your own begin with 'x-'"
+            raise location.error(f"unknown keyword {name!r}; {hint}")
+    # No reference need lead to these, so that nothing else compiles them.
+    for name, definition in schema.get("$defs", {}).items():
+        location.compile(definition, "$defs", name)
 
 
-def _refuse(spot: Spot) -> Check:
-    where, message = f"{spot.path}/false schema", "boolean schema is false"
+def _refuse_all(location: SchemaLocation) -> Check:
+    where, message = f"{location.path}/false schema", "boolean schema is false"
 
-    def check(value: Any, path: str, failures: Failures) -> Any:
+    def check(value: object, path: str, failures: Failures) -> object:
         failures.append(failure(path, where, "false schema", {}, message))
         return value
 
@@ -114,65 +356,39 @@ def _refuse(spot: Spot) -> Check:
 
 
 def _typed(
-    spot: Spot, schema: Schema, checks: Sequence[Check], conversions: Sequence[Check]
+    location: SchemaLocation,
+    types: str | Sequence[str],
+    checks: Sequence[Check],
+    conversions: Sequence[Check],
 ) -> Check:
     """Return the check of ``type`` and of all others; a value of a wrong type is not converted."""
-    every = in_sequence([*checks, *conversions])
-    if "type" not in schema:
-        return every
-    names = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-    matches, others = kind_test(names), in_sequence(checks)
-    coerce = coercion(names) if spot.settings.coerce else None
-    where, params = spot.at("type"), {"type": schema["type"]}
+    names = [types] if isinstance(types, str) else types
+    rest, all_checks = in_sequence(checks), in_sequence([*checks, *conversions])
+    matches = type_test(names)
+    coerce = coercion(names) if location.settings.coerce else None
+    where, params = location.path_to("type"), {"type": types}
     message = f"must be {','.join(names)}"
 
-    def check(value: Any, path: str, failures: Failures) -> Any:
+    def check(value: object, path: str, failures: Failures) -> object:
         if not matches(value):
             new = UNSET if coerce is None else coerce(value)
             if new is UNSET:
                 failures.append(failure(path, where, "type", params, message))
-                return others(value, path, failures)
+                return rest(value, path, failures)
             value = new
-        return value if every is accept else every(value, path, failures)
+        return value if all_checks is accept else all_checks(value, path, failures)
 
     return check
 
 
-def _conversions(spot: Spot, schema: Schema) -> list[Check]:
-    """Return the checks of keywords that convert, in the order of the schema."""
-    own = spot.settings.keywords
-    return [_conversion(spot, own[name], schema[name]) for name in schema if name in own]
+def _conversion(location: SchemaLocation, keyword: SchemaKeyword, argument: object) -> Check:
+    where, params = location.path_to(keyword.name), {"keyword": keyword.name}
 
-
-def _conversion(spot: Spot, keyword: SchemaKeyword, given: Any) -> Check:
-    where, params = spot.at(keyword.name), {"keyword": keyword.name}
-
-    def check(value: Any, path: str, failures: Failures) -> Any:
+    def check(value: object, path: str, failures: Failures) -> object:
         try:
-            return keyword.convert(value, given)
+            return keyword.convert(value, argument)
         except (TypeError, ValueError):
             failures.append(failure(path, where, keyword.name, params, keyword.message))
             return value
 
     return check
-
-
-def _target(spot: Spot, keyword: str, ref: str) -> tuple[Any, Any]:
-    """Return a key for the target of a reference, and the target."""
-    try:
-        found = spot.resolver.lookup(ref)
-        document = found.resolver.lookup("").contents
-    except Unresolvable as error:
-        raise spot.error(f"{ref!r} leads nowhere", keyword) from error
-    scope = tuple(dict.fromkeys(uri for uri, _ in found.resolver.dynamic_scope()))
-    key = id(found.contents), id(document), scope, spot.fills, spot.ignored
-    if key in spot.chain:
-        raise spot.error(f"{ref!r} leads back to itself without end", keyword)
-    return key, found
-
-
-def _look_for_unknown(spot: Spot, schema: Schema) -> None:
-    """Raise for keywords that nobody knows, here and in definitions that nobody may refer to."""
-    check_keywords(schema, spot.path, spot.settings.keywords)
-    for name, below in schema.get("$defs", {}).items():
-        spot.check(below, "$defs", name)

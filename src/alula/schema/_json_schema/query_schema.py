@@ -1,41 +1,66 @@
-"""The JSON Schema of the common query syntax for the records that a schema describes."""
+"""The JSON Schema of the queries for records, made from the JSON Schema of a record.
+
+Also which operators and filters a query's schema opens: the grammar of the adapters opens the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
+from alula.query._grammar import COMMON_FILTERS, COMMON_OPERATORS
 from alula.schema._failures import SchemaError
 
-__all__ = ["LEVELS", "LISTED", "ORDERED", "check_extensions", "query_schema"]
+__all__ = [
+    "LEVELS",
+    "LISTED",
+    "ORDERED",
+    "Extensions",
+    "beside_the_common",
+    "check_extensions",
+    "names_opened",
+    "query_schema",
+]
 
 Extensions: TypeAlias = Mapping[str, Mapping[str, Any]]
 
-ORDERED = ("$gt", "$gte", "$lt", "$lte", "$ne")
+ORDERED: Final = ("$gt", "$gte", "$lt", "$lte", "$ne")
 """The common operators that take a value of the property's type."""
-LISTED = ("$in", "$nin")
+LISTED: Final = ("$in", "$nin")
 """The common operators that take a list of these."""
-LEVELS = 4
+LEVELS: Final = 4
 """How many parts a dotted name may have."""
-_DIRECTION = {"type": "integer", "enum": [1, -1]}
-_CRITERIA = "QueryCriteria"
+_DIRECTION: Final = {"type": "integer", "enum": [1, -1]}
+_CRITERIA: Final = "QueryCriteria"
+_IN_PLACE: Final = ("allOf", "anyOf", "oneOf")
+_COMMON: Final = COMMON_FILTERS | COMMON_OPERATORS
 
 
 def query_schema(described: Mapping[str, Any], extensions: Extensions) -> dict[str, Any]:
-    """Return the schema of queries.
+    """Return the schema of queries. It is closed: it names all that a query may have.
 
     Args:
         described: The properties of a record, or the schema of a record (of type ``object``).
         extensions: As `query_syntax` takes them.
 
     Raises:
-        SchemaError: The schema does not say its properties, or an extension is for none of them.
+        SchemaError: The schema has no properties, or an extension is for a property that it lacks.
     """
-    properties, definitions = _parts(described)
+    whole = described.get("type") == "object"
+    properties = described.get("properties") if whole else described
+    if not isinstance(properties, Mapping):
+        raise SchemaError("query_syntax: there are no properties; give those of a record")
+    for name, field in properties.items():
+        if not isinstance(field, Mapping | bool):
+            raise SchemaError(f"query_syntax: the property {name!r} is {field!r}, not a schema")
+        if not name or name[0] == "$":
+            raise SchemaError(f"query_syntax: a property cannot be called {name!r}")
+    definitions: Mapping[str, Any] = described.get("$defs", {}) if whole else {}
     fields = dict(_flat(properties, definitions))
     filters = check_extensions(extensions, fields)
     criteria: dict[str, Any] = {
-        name: _field(each, extensions.get(name, {}), definitions) for name, each in fields.items()
+        name: _criterion(field, extensions.get(name, {}), definitions)
+        for name, field in fields.items()
     }
     branches = {"type": "array", "minItems": 1, "items": {"$ref": f"#/$defs/{_CRITERIA}"}}
     criteria |= {"$or": branches, "$and": branches}
@@ -55,38 +80,27 @@ def query_schema(described: Mapping[str, Any], extensions: Extensions) -> dict[s
 
 
 def check_extensions(extensions: Extensions, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those extensions that are filters.
+    """Return the extensions that are filters.
 
     Raises:
-        SchemaError: One is for no property, or names no operator.
+        SchemaError: One is for an unknown property, or has a name that is not an operator.
     """
     filters = {}
     for name, extension in extensions.items():
         if name[:1] == "$":
             filters[name] = extension
         elif name not in fields:
-            raise SchemaError(f"extensions: {name!r} is no property; there are {', '.join(fields)}")
+            raise SchemaError(
+                f"extensions: {name!r} is not a property; there are {', '.join(fields)}"
+            )
         else:
             for operator in extension:
                 if operator[:1] != "$":
                     raise SchemaError(
-                        f"extensions of {name!r}: {operator!r} is no operator; they begin with '$'"
+                        f"extensions of {name!r}: {operator!r} is not an operator;"
+                        " they begin with '$'"
                     )
     return filters
-
-
-def _parts(described: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the properties and the definitions of what describes a record."""
-    whole = described.get("type") == "object"
-    properties = described.get("properties") if whole else described
-    if not isinstance(properties, Mapping):
-        raise SchemaError("query_syntax: there are no properties; give those of a record")
-    for name, each in properties.items():
-        if not isinstance(each, Mapping | bool):
-            raise SchemaError(f"query_syntax: the property {name!r} is {each!r} and no schema")
-        if not name or name[0] == "$":
-            raise SchemaError(f"query_syntax: a property can not be called {name!r}")
-    return properties, described.get("$defs", {}) if whole else {}
 
 
 def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +122,7 @@ def _flat(
             )
 
 
-def _resolved(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolved(schema: object, definitions: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema that a property has by a reference to a definition, or itself."""
     ref = schema.get("$ref") if isinstance(schema, Mapping) else None
     if isinstance(ref, str) and ref.startswith("#/$defs/"):
@@ -116,14 +130,15 @@ def _resolved(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, Any]:
     return schema if isinstance(schema, Mapping) else {}
 
 
-def _field(
-    schema: Any, extension: Mapping[str, Any], definitions: Mapping[str, Any]
+def _criterion(
+    schema: object, extension: Mapping[str, Any], definitions: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the schema of what a query may ask of one property."""
-    value = schema
+    """Return the schema of the condition on one property: a value, or operators."""
+    value: object = schema
     inner = _resolved(schema, definitions)
     if "array" in _types(inner) and "items" in inner:
-        value = {"anyOf": [inner["items"], schema]}  # a list matches by one of its elements, too
+        # In a query, a list matches by one of its elements, too.
+        value = {"anyOf": [inner["items"], schema]}
     operators = _closed(
         {
             **dict.fromkeys(ORDERED, value),
@@ -131,14 +146,48 @@ def _field(
             **extension,
         }
     )
-    # What may be any object is asked last, so that operators are never taken for a value.
+    # Where a value may be any object, operators come first: else they would pass as a value.
     types = _types(inner)
     scalar = types and not types & {"array", "object"}
     return {"anyOf": [value, operators] if scalar else [operators, value]}
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:
-    """Return the types that a schema names, which are one or a list."""
+    """Return the types that a schema names: one, or a list."""
     named = schema.get("type")
-    several = named if isinstance(named, list | tuple) else (named,)
-    return {each for each in several if isinstance(each, str)}  # others are told by the compiler
+    names = named if isinstance(named, list | tuple) else (named,)
+    return {name for name in names if isinstance(name, str)}  # the compiler refuses others
+
+
+def names_opened(schema: object) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the operators and the filters that a query's schema names beside the common ones.
+
+    A property whose name begins with ``$`` is a filter in the schema of the query itself, and an
+    operator anywhere below.
+    """
+    operators: set[str] = set()
+    filters: set[str] = set()
+    waiting: list[tuple[Any, bool]] = [(schema, True)]
+    while waiting:
+        part, is_query = waiting.pop()
+        if isinstance(part, list):
+            waiting += [(item, False) for item in part]
+        if not isinstance(part, Mapping):
+            continue
+        properties = part.get("properties")
+        if isinstance(properties, Mapping):
+            names = filters if is_query else operators
+            names.update(name for name in properties if name[:1] == "$")
+        for keyword, below in part.items():
+            if is_query and keyword in _IN_PLACE:
+                waiting += [(branch, True) for branch in below]
+            elif is_query and keyword == "properties":
+                waiting += [(inner, False) for inner in below.values()]
+            else:
+                waiting.append((below, False))
+    return beside_the_common(operators), beside_the_common(filters)
+
+
+def beside_the_common(names: Iterable[str]) -> frozenset[str]:
+    """Return the names that are not in the common query syntax."""
+    return frozenset(names) - _COMMON

@@ -1,29 +1,66 @@
-"""Validators of Pydantic models, and of all else that Pydantic can validate."""
+"""`ModelValidator`: checks values against a Pydantic model, and returns plain data for a store.
+
+Pydantic knows many more types than a database. Each value becomes what Pydantic writes into JSON,
+except datetimes, bytes and the types of the database itself, which a store knows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
 from typing import Any, Final
+from uuid import UUID
 
-from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    Secret,
+    SecretBytes,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic.errors import (
     PydanticInvalidForJsonSchema,
     PydanticSchemaGenerationError,
     PydanticUndefinedAnnotation,
     PydanticUserError,
 )
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 from pydantic_core import SchemaError as CoreSchemaError
 
 from alula.errors import BadRequest
-from alula.schema._failures import SchemaError, refusal
-from alula.schema._json_schema.equality import check_hashes
-from alula.schema._pydantic_models.failures import failures_of
-from alula.schema._pydantic_models.storable import storable
+from alula.schema._failures import SchemaError, failures_of_model, refusal
+from alula.types import SCALAR_TYPES
 
-__all__ = ["ModelValidator", "adapter_of", "record_schema"]
+__all__ = [
+    "ModelValidator",
+    "adapter_of",
+    "check_hashes",
+    "record_schema",
+    "storable",
+    "stored_names",
+]
 
+MANY: Final = 1000
+"""Lists and objects with more entries have the numbers in their texts checked."""
 
-_WAY_OUT: Final = (
+MOST_OF_ONE_HASH: Final = 100
+"""How many different texts in one of them may mean numbers or UUIDs of the same hash."""
+
+_ATOMS: Final = SCALAR_TYPES | {datetime, bytes}
+_KEPT: Final = (str, int, float, datetime, bytes)
+_LISTS: Final = (list, tuple, deque)
+_SETS: Final = (set, frozenset)
+_SECRETS: Final = (Secret, SecretStr, SecretBytes)
+
+_HINT: Final = (
     "an annotation has to say what it is in JSON. An object id is"
     " Annotated[ObjectId, ObjectIdSchema], with ObjectIdSchema from alula.adapters.mongodb"
 )
@@ -34,17 +71,16 @@ class ModelValidator:
 
     Args:
         model: A model, a dataclass, a ``TypedDict``, an annotated type, or a ``TypeAdapter``.
-        defaults: Whether absent fields get their defaults. Without them it is for parts of
-            records.
-        omitted: Fields whose defaults are left out in any case: others make them later.
-        otherwise: What validates where a validator of the model falls over what is omitted.
+        defaults: Whether absent fields get their defaults. False for partial records.
+        omitted: Fields whose defaults are always left out, since a resolver makes them later.
+        fallback: Validates where a validator of the model fails because of an omitted field.
 
     Attributes:
-        operators: None; a query's model comes from `query_syntax`, which knows them.
-        filters: None, as above.
+        operators: Empty: the model of a query comes from `query_syntax`, which knows them.
+        filters: Empty, too.
 
     Raises:
-        SchemaError: Pydantic can not describe the model; the text says why.
+        SchemaError: Pydantic cannot describe the model; the text says why.
     """
 
     operators: frozenset[str] = frozenset()
@@ -52,64 +88,62 @@ class ModelValidator:
 
     def __init__(
         self,
-        model: Any,
+        model: object,
         *,
         defaults: bool = True,
         omitted: Collection[str] = (),
-        otherwise: ModelValidator | None = None,
+        fallback: ModelValidator | None = None,
     ) -> None:
         self._adapter = adapter_of(model)
         self._defaults = defaults
         self._omitted = frozenset(omitted)
-        self._otherwise = otherwise
+        self._fallback = fallback
 
-    def validate(self, value: Any) -> Any:
-        """Return the value as the model describes it: a dict, under the names of the wire.
+    def validate(self, value: object) -> Any:
+        """Return the value as plain data: a dict, whose keys are the aliases of the fields.
 
-        Computed fields and those of ``Field(exclude=True)`` are not in it.
+        Computed fields and those of ``Field(exclude=True)`` are left out.
 
         Raises:
-            BadRequest: It does not fit; ``data`` lists every failure in the shape of those of
-                JSON Schemas. Or it is a part of a record, and a validator of a field fell over
-                what is not in it.
+            BadRequest: The value is not valid; ``data`` lists every failure in the same form as
+                for JSON Schemas. Or a validator of a field needs a field that a partial record
+                does not have.
         """
         if type(value) is dict or type(value) is list:
             check_hashes(value)
         try:
-            found = self._adapter.validate_python(value)
+            validated = self._adapter.validate_python(value)
         except ValidationError as error:
-            raise refusal(failures_of(error, value)) from None
+            raise refusal(failures_of_model(error, value)) from None
         except (AttributeError, LookupError, TypeError) as error:
-            if self._otherwise is not None:
-                return self._otherwise.validate(value)
+            if self._fallback is not None:
+                return self._fallback.validate(value)
             if self._defaults:
                 raise
-            raise BadRequest("these fields can not be checked without the others") from error
+            raise BadRequest("these fields cannot be checked without the others") from error
         try:
-            return storable(self._dumped(found))
+            dumped = self._adapter.dump_python(
+                validated,
+                by_alias=True,
+                exclude=self._omitted - validated.model_fields_set if self._omitted else None,
+                exclude_unset=not self._defaults,
+                exclude_computed_fields=True,
+                warnings=False,
+            )
+            return storable(dumped)
         except RecursionError:
             raise BadRequest("The data is nested too deeply") from None
 
     def json_schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of what fits."""
+        """Return the JSON Schema of valid values."""
         return self._adapter.json_schema()
-
-    def _dumped(self, found: Any) -> Any:
-        return self._adapter.dump_python(
-            found,
-            by_alias=True,
-            exclude=self._omitted - found.model_fields_set if self._omitted else None,
-            exclude_unset=not self._defaults,
-            exclude_computed_fields=True,
-            warnings=False,
-        )
 
 
 def adapter_of(model: Any) -> TypeAdapter[Any]:
     """Return what validates by a model.
 
     Raises:
-        SchemaError: Pydantic can not describe it.
+        SchemaError: Pydantic cannot describe it.
     """
     try:
         adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
@@ -126,23 +160,35 @@ def adapter_of(model: Any) -> TypeAdapter[Any]:
         name = getattr(model, "__name__", None) or repr(model)
         reason = str(error).partition("\n")[0]
         if isinstance(error, PydanticSchemaGenerationError):
-            reason = f"{reason.partition('. ')[0]}; {_WAY_OUT}"
-        raise SchemaError(f"{name} is no JSON Schema and no model of Pydantic: {reason}") from error
+            reason = f"{reason.partition('. ')[0]}; {_HINT}"
+        raise SchemaError(
+            f"{name} is neither a JSON Schema nor a model of Pydantic: {reason}"
+        ) from error
+
+
+def stored_names(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a model by the names under which records have them.
+
+    These are the names that Pydantic writes. A name that is only read (``validation_alias``) is in
+    no record.
+    """
+    fields = model.model_fields.items()
+    return {field.serialization_alias or name: field for name, field in fields}
 
 
 def record_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON Schema of the records of a model, without computed fields.
 
     Raises:
-        SchemaError: The type of a field has none, so that it can neither be stored nor sent.
+        SchemaError: The type of a field has none, so that it can be neither stored nor sent.
     """
     try:
         schema = model.model_json_schema(mode="serialization")
     except PydanticInvalidForJsonSchema as error:
         raise SchemaError(_unknown_type(model, error)) from error
-    if "$ref" in schema:  # the model is made of itself, so Pydantic describes it among others
-        own = schema["$defs"][schema.pop("$ref").rpartition("/")[2]]
-        schema = {**schema, **own, "properties": dict(own["properties"])}
+    if "$ref" in schema:  # a model that contains itself is described among the definitions
+        definition = schema["$defs"][schema.pop("$ref").rpartition("/")[2]]
+        schema = {**schema, **definition, "properties": dict(definition["properties"])}
     for name, field in model.model_computed_fields.items():
         schema["properties"].pop(field.alias or name)
     required = [name for name in schema.pop("required", ()) if name in schema["properties"]]
@@ -150,15 +196,87 @@ def record_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _unknown_type(model: type[BaseModel], error: Exception) -> str:
-    """Return what is wrong, with the first field whose type has no JSON Schema."""
+    """Return the message that names the first field whose type has no JSON Schema."""
     for name, field in model.model_fields.items():
         alone: dict[str, Any] = {name: (field.annotation, field)}
         try:
             create_model(name, __config__=model.model_config, **alone).model_json_schema()
         except PydanticInvalidForJsonSchema:
-            kind = getattr(field.annotation, "__qualname__", None) or repr(field.annotation)
+            type_name = getattr(field.annotation, "__qualname__", None) or repr(field.annotation)
             return (
-                f"{model.__name__}.{name} is of the type {kind}, which has no JSON Schema;"
-                f" {_WAY_OUT}"
+                f"{model.__name__}.{name} is of the type {type_name}, which has no JSON Schema;"
+                f" {_HINT}"
             )
     return f"{model.__name__} has no JSON Schema: {error}"
+
+
+def storable(value: Any) -> Any:
+    """Return a value, at any depth, in the types that can be stored.
+
+    Members of enumerations become their values, secrets their contents, sets lists in a fixed
+    order. UUIDs, addresses, decimals, times, and dates without a time become text.
+    """
+    if type(value) in _ATOMS:
+        return value
+    if type(value) is dict or isinstance(value, Mapping):  # the first test takes no time
+        return {
+            key if type(key) is str else str(storable(key)): storable(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, _LISTS):
+        return [storable(item) for item in value]
+    if isinstance(value, _SETS):
+        return sorted(map(storable, value), key=repr)
+    if isinstance(value, Enum):
+        return storable(value.value)
+    if isinstance(value, _SECRETS):
+        return storable(value.get_secret_value())
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, _KEPT):
+        return value
+    try:
+        return to_jsonable_python(value)
+    except PydanticSerializationError:
+        return value  # a type of the database, such as ObjectId
+
+
+def check_hashes(value: dict[Any, Any] | list[Any]) -> None:
+    """Refuse very many texts that mean numbers or UUIDs of one hash.
+
+    A model may put them into a set or use them as keys of a dict. Python compares each with all
+    others of its hash: some ten thousand block the event loop for seconds.
+
+    Raises:
+        BadRequest: There are more than `MOST_OF_ONE_HASH` in one list or object.
+    """
+    waiting = [value]
+    while waiting:
+        container = waiting.pop()
+        if len(container) > MANY:
+            _check_texts(container)
+        items = container.values() if type(container) is dict else container
+        waiting += [item for item in items if type(item) is dict or type(item) is list]
+
+
+def _check_texts(texts: Iterable[object]) -> None:
+    by_hash: defaultdict[int, set[str]] = defaultdict(set)
+    for text in texts:
+        # Parsing is what costs here, and most texts are shorter.
+        if not isinstance(text, str) or len(text) < 10:
+            continue
+        number = _number_of(text)
+        if number is not None:
+            same = by_hash[hash(number)]
+            same.add(text)
+            if len(same) > MOST_OF_ONE_HASH:
+                raise BadRequest("The data has too many numbers of one hash; send fewer of them")
+
+
+def _number_of(text: str) -> Decimal | UUID | None:
+    for parse in (Decimal, UUID):
+        with suppress(ValueError, ArithmeticError):
+            number = parse(text)
+            # A signaling NaN cannot be hashed, and a model refuses it anyhow.
+            return None if isinstance(number, Decimal) and number.is_nan() else number
+    return None

@@ -33,13 +33,16 @@ from pydantic import (
 from typing_extensions import ReadOnly, TypedDict, is_typeddict
 
 from alula.query._values import as_list, is_mapping
-from alula.schema._failures import SchemaError, refusal
-from alula.schema._hidden_and_queryable import stored_names
-from alula.schema._json_schema.query_names import beside_the_common
-from alula.schema._json_schema.query_schema import LEVELS, LISTED, ORDERED, check_extensions
-from alula.schema._pydantic_models.failures import failures_of
-from alula.schema._pydantic_models.model_validator import adapter_of
-from alula.schema._pydantic_models.storable import storable
+from alula.schema._failures import SchemaError, failures_of_model, refusal
+from alula.schema._json_schema.query_schema import (
+    LEVELS,
+    LISTED,
+    ORDERED,
+    Extensions,
+    beside_the_common,
+    check_extensions,
+)
+from alula.schema._pydantic_models.model_validator import adapter_of, storable, stored_names
 
 __all__ = ["QueryModel"]
 
@@ -53,8 +56,6 @@ _union: Any = Union
 _list: Any = list
 _dict: Any = dict
 _typed_dict: Any = TypedDict
-
-Extensions = Mapping[str, Mapping[str, Any]]
 
 
 class QueryModel:
@@ -101,7 +102,7 @@ class QueryModel:
         try:
             return storable(self.adapter.validate_python(value))
         except ValidationError as error:
-            raise refusal(failures_of(error, value)) from None
+            raise refusal(failures_of_model(error, value)) from None
 
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of queries."""

@@ -1,4 +1,4 @@
-"""Hooks that run resolvers on what comes in: the query and the data of a call."""
+"""Hooks that run resolvers on the query and the data of a call; resolvers by method."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from typing import Any, Final, TypeAlias
 from alula._context import HookContext
 from alula.errors import BadRequest, FrameworkError, MethodNotAllowed
 from alula.hooks import annotate_hook, hook_factory
+from alula.query import ValidatedQuery
 from alula.query._values import as_list
-from alula.schema._call_query import query_like, query_of, set_query
 from alula.schema._resolvers.resolver import Resolver
 from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS
 
 __all__ = [
+    "METHODS_WITH_DATA",
     "Hook",
+    "Next",
     "Resolvers",
-    "check_methods",
+    "by_method",
+    "query_like",
     "resolve_data",
     "resolve_query",
     "resolved_data",
@@ -28,35 +31,39 @@ __all__ = [
 ]
 
 Hook: TypeAlias = Callable[..., Awaitable[None]]
+Next: TypeAlias = Callable[[], Awaitable[None]]
 Resolvers: TypeAlias = Resolver | Mapping[str, Resolver]
 """One resolver for all methods, or one for each by the name of the method."""
 
-FROM_OUTSIDE: Final = (FrameworkError, ValueError)
-"""What a function raises about a value that was sent: a 400 then, and no failure of the server."""
+METHODS_WITH_DATA: Final = ("create", "update", "patch")
+
+FROM_CLIENTS: Final = (FrameworkError, ValueError)
+"""The errors of functions that are about a value in the request: they become a 400, not a 500."""
 
 
 @hook_factory("resolve_query(resolve({...}))")
 def resolve_query(*resolvers: Resolvers) -> Hook:
     """Return a hook that resolves the query: an around or a before hook.
 
-    Functions get the query as their record, and below ``$or`` and ``$and`` each of its parts; there
-    only properties that are present are resolved, so that one which is always set (to keep callers
-    to their own records) is set once.
+    The record of the functions is the query. Below ``$or`` and ``$and`` it is each branch, in which
+    only present properties are resolved: a property that is always set, to keep callers to their
+    own records, is set once.
 
     Args:
         resolvers: What `resolve` returns, or mappings of methods to these:
             ``{"find": ..., "remove": ...}``.
 
     Raises:
-        TypeError: Something is not a resolver.
-        ValueError: A method has nearly the name of a standard method.
+        TypeError: An argument is not a resolver.
+        ValueError: The name of a method is nearly that of a standard method.
         BadRequest: By the hook: functions raised a ValueError or an error of the interface.
     """
     of_method = resolvers_of("resolve_query", resolvers)
 
-    async def resolve_query_hook(context: HookContext, next: Any = None) -> None:
+    async def resolve_query_hook(context: HookContext, next: Next | None = None) -> None:
         if chosen := of_method(context.method):
-            set_query(context, await resolved_query(chosen, query_of(context), context))
+            query = await resolved_query(chosen, context.params.query, context)
+            context.params.query = query
         if next is not None:
             await next()
 
@@ -66,33 +73,56 @@ def resolve_query(*resolvers: Resolvers) -> Hook:
 async def resolved_query(
     resolvers: Sequence[Resolver], query: Mapping[str, Any], context: HookContext
 ) -> dict[str, Any]:
-    """Return a query with its properties resolved, its branches included."""
-    resolved = (await run_all(resolvers, [query], context, faults=FROM_OUTSIDE))[0]
+    """Return a query with its properties resolved, also in its branches."""
+    resolved = (await run_all(resolvers, [query], context, faults=FROM_CLIENTS))[0]
     await _resolve_branches(resolvers, resolved, context)
     return query_like(query, resolved)
+
+
+async def _resolve_branches(
+    resolvers: Sequence[Resolver], query: dict[str, Any], context: HookContext
+) -> None:
+    """Resolve present properties in the branches of ``$or`` and ``$and``, in place."""
+    for operator in ("$or", "$and"):
+        branches = as_list(query[operator]) if operator in query else None
+        if branches is None:
+            continue
+        resolved: list[Any] = []
+        for branch in branches:
+            if not isinstance(branch, Mapping):
+                resolved.append(branch)  # the grammar of queries refuses it
+                continue
+            new = dict(branch)
+            for resolver in resolvers:
+                present = [name for name in resolver.names if name in new]
+                if present:
+                    new = await resolver.resolve(new, context, names=present, faults=FROM_CLIENTS)
+            await _resolve_branches(resolvers, new, context)
+            resolved.append(new)
+        query[operator] = resolved
 
 
 @hook_factory("resolve_data(resolve({...}))")
 def resolve_data(*resolvers: Resolvers) -> Hook:
     """Return a hook that resolves the data of create, update, patch and custom methods.
 
-    It is a before or an around hook; with a list, every record in it is resolved.
+    It is a before or an around hook. In a list, each record is resolved.
 
     Args:
         resolvers: What `resolve` returns, or mappings of methods to these:
             ``{"create": ..., "patch": ...}``.
 
     Raises:
-        TypeError: Something is not a resolver.
+        TypeError: An argument is not a resolver.
         ValueError: A method has no data, or nearly the name of a standard method.
         BadRequest: By the hook: the data is not an object, or functions raised a ValueError or an
             error of the interface.
-        MethodNotAllowed: By the hook, for a list where the service takes none. A method of its
-            own may always get one.
+        MethodNotAllowed: By the hook, for a list if the service does not accept lists. Custom
+            methods always do.
     """
     of_method = resolvers_of("resolve_data", resolvers, without=METHODS_WITHOUT_DATA)
 
-    async def resolve_data_hook(context: HookContext, next: Any = None) -> None:
+    async def resolve_data_hook(context: HookContext, next: Next | None = None) -> None:
         if context.data is not None and (chosen := of_method(context.method)):
             context.data = await resolved_data(chosen, context.data, context)
         if next is not None:
@@ -103,116 +133,96 @@ def resolve_data(*resolvers: Resolvers) -> Hook:
 
 async def resolved_data(
     resolvers: Sequence[Resolver],
-    data: Any,
+    data: object,
     context: HookContext,
     required: Collection[str] = (),
-) -> Any:
+) -> object:
     """Return the data of a call with its properties resolved: a record, or a list of records.
 
     Raises:
         BadRequest: The data is not an object, a property of ``required`` is missing afterwards, or
             functions raised a ValueError or an error of the interface.
-        MethodNotAllowed: It is a list, and the service takes none.
+        MethodNotAllowed: It is a list, and the service does not accept lists.
     """
-    several = isinstance(data, list | tuple)
-    if several:
-        _check_several(context)
-    records = data if several else [data]
+    is_list = isinstance(data, list | tuple)
+    if is_list and context.method in STANDARD_METHODS:
+        # The adapter refuses the list, too, but functions may take long before, as hashing does.
+        options_for: Any = getattr(context.service.service, "options_for", None)
+        if options_for and context.method not in options_for(context.params).multi:
+            raise MethodNotAllowed(f"Can not {context.method} multiple entries")
+    records: Sequence[Any] = data if isinstance(data, list | tuple) else [data]
     for record in records:
         if not isinstance(record, Mapping):
             raise BadRequest(f"The data of {context.method} must be an object")
-    resolved = await run_all(resolvers, records, context, faults=FROM_OUTSIDE, required=required)
-    return resolved if several else resolved[0]
+    resolved = await run_all(resolvers, records, context, faults=FROM_CLIENTS, required=required)
+    return resolved if is_list else resolved[0]
 
 
-def _check_several(context: HookContext) -> None:
-    """Refuse a list that the service would refuse: its functions may take long, as hashing does."""
-    options_for: Any = getattr(context.service.service, "options_for", None)
-    standard = context.method in STANDARD_METHODS
-    if standard and options_for and context.method not in options_for(context.params).multi:
-        raise MethodNotAllowed(f"Can not {context.method} multiple entries")
-
-
-async def _resolve_branches(
-    resolvers: Sequence[Resolver], query: dict[str, Any], context: HookContext
-) -> None:
-    """Resolve what is present in the parts of ``$or`` and ``$and``, in place."""
-    for name in ("$or", "$and"):
-        branches = as_list(query[name]) if name in query else None
-        if branches is not None:
-            query[name] = [await _branch(resolvers, branch, context) for branch in branches]
-
-
-async def _branch(resolvers: Sequence[Resolver], branch: Any, context: HookContext) -> Any:
-    if not isinstance(branch, Mapping):
-        return branch  # the reader of the query says what is wrong with it
-    resolved = dict(branch)
-    for resolver in resolvers:
-        present = [name for name in resolver.names if name in resolved]
-        if present:
-            resolved = await resolver.resolve(resolved, context, names=present, faults=FROM_OUTSIDE)
-    await _resolve_branches(resolvers, resolved, context)
-    return resolved
+def query_like(query: Mapping[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
+    """Return a changed query that counts as checked if the original one does."""
+    if isinstance(query, ValidatedQuery):
+        return ValidatedQuery(changed, query.operators, query.filters)
+    return changed
 
 
 async def run_all(
     resolvers: Sequence[Resolver], records: Sequence[Any], context: HookContext, **options: Any
 ) -> list[Any]:
-    """Return the records after one resolver after the other."""
+    """Return the records after all resolvers, one after the other."""
     resolved = list(records)
     for resolver in resolvers:
         resolved = await resolver.resolve_many(resolved, context, **options)
     return resolved
 
 
+def by_method(resolvers: Resolvers, methods: Collection[str]) -> Mapping[str, Resolver]:
+    """Return resolvers by method; a single resolver is for all of ``methods``."""
+    if isinstance(resolvers, Resolver):
+        return {method: resolvers for method in methods}  # noqa: C420  # typed by Resolver
+    return resolvers
+
+
 def resolvers_of(
-    hook: str, resolvers: Sequence[Any], *, without: Collection[str] = ()
+    hook: str, resolvers: Sequence[Resolvers], *, without: Collection[str] = ()
 ) -> Callable[[str], tuple[Resolver, ...]]:
-    """Return what gives the resolvers for a method.
+    """Return a function that returns the resolvers for a method.
 
     Args:
         hook: The hook or the argument that they were given to, for messages.
         resolvers: Resolvers, and mappings of methods to these.
-        without: Methods for which there can be none.
+        without: Methods that cannot have one.
 
     Raises:
-        TypeError: Something is neither, or there is nothing at all.
-        ValueError: A method is among ``without``, or has nearly the name of a standard method.
+        TypeError: An argument is neither, or there is none at all.
+        ValueError: A method is among ``without``, or has nearly the name of a standard method: its
+            resolver would never run.
     """
     if not resolvers:
         raise TypeError(f"{hook} needs a resolver: {hook}(resolve({{...}}))")
-    for each in resolvers:
-        if isinstance(each, Resolver):
+    for given in resolvers:
+        if isinstance(given, Resolver):
             continue
-        if not isinstance(each, Mapping) or not all(
-            isinstance(resolver, Resolver) for resolver in each.values()
+        if not isinstance(given, Mapping) or not all(
+            isinstance(resolver, Resolver) for resolver in given.values()
         ):
             raise TypeError(
                 f"{hook} takes what resolve({{...}}) returns, or a mapping of methods to these"
-                f' such as {{"create": resolve({{...}})}}, not {each!r}'
+                f' such as {{"create": resolve({{...}})}}, not {given!r}'
             )
-        check_methods(hook, each, without)
+        for name in given:
+            if not isinstance(name, str):
+                raise TypeError(f"{hook}: {name!r} is not the name of a method")
+            if name in without:
+                raise ValueError(f"{hook}: {name} has no data; use create, update or patch")
+            near = get_close_matches(name, STANDARD_METHODS, 1, 0.75)
+            if near and name not in STANDARD_METHODS:
+                raise ValueError(f"{hook}: there is no method {name!r}; did you mean {near[0]!r}?")
 
     @cache
     def of_method(method: str) -> tuple[Resolver, ...]:
-        found = (each if isinstance(each, Resolver) else each.get(method) for each in resolvers)
-        return tuple(resolver for resolver in found if resolver is not None)
+        chosen = (
+            given if isinstance(given, Resolver) else given.get(method) for given in resolvers
+        )
+        return tuple(resolver for resolver in chosen if resolver is not None)
 
     return of_method
-
-
-def check_methods(hook: str, names: Collection[Any], without: Collection[str] = ()) -> None:
-    """Refuse names of methods that would never be called: a hook for them would do nothing.
-
-    Raises:
-        TypeError: One is not a string.
-        ValueError: One is among ``without``, or nearly the name of a standard method.
-    """
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"{hook}: {name!r} is not the name of a method")
-        if name in without:
-            raise ValueError(f"{hook}: {name} has no data; use create, update or patch")
-        near = get_close_matches(name, STANDARD_METHODS, 1, 0.75)
-        if near and name not in STANDARD_METHODS:
-            raise ValueError(f"{hook}: there is no method {name!r}; did you mean {near[0]!r}?")

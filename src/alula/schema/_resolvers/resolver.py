@@ -1,33 +1,42 @@
-"""Resolvers: what each property of a record becomes, for many records at once.
+"""`Resolver`: what each property of a record becomes, for many records at once.
 
-All properties of all records are begun before anything is waited for. What their functions load
-by ``get`` is therefore asked for together, and an adapter can load it in one query.
+All properties of all records are started before any of them is awaited. So what their functions
+load by ``get`` is asked for together, and an adapter can load it in one query.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Generator, Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from difflib import get_close_matches
 from types import CoroutineType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from alula._user_code import name_of
 from alula.errors import BadRequest, FrameworkError
+from alula.hooks import factory_call
 from alula.schema._failures import missing, refusal
-from alula.schema._hidden_and_queryable import names_in
-from alula.schema._resolvers.properties import Call, Virtual, call_of, hidden, takes_value
+from alula.schema._hidden_and_queryable import Virtual, field_names, hidden
 from alula.types import SCALAR_TYPES, UNSET, Record
 
-__all__ = ["Resolver", "resolve"]
+__all__ = ["Resolver", "property_function", "resolve", "takes_value"]
+
+PropertyFunction: TypeAlias = Callable[[Any, Any, Any], Any]
+"""A property's function as the resolver calls it: value, record, context."""
 
 _ATOMS: Final = SCALAR_TYPES | {dict, list}
-"""The types of most values, none of which can be awaited."""
-_OVER_NOTHING: Final = (AttributeError, LookupError, TypeError)
-"""What a function raises that takes `UNSET` for a value."""
+"""The types of most values; they cannot be awaited. A set is faster than `hasattr`."""
+_OF_UNSET: Final = (AttributeError, LookupError, TypeError)
+"""What a function raises that treats `UNSET` as a value."""
+_POSITIONAL: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
 
 
-class _Wait(NamedTuple):
-    """A property that is not there yet."""
+class _Pending(NamedTuple):
+    """A property whose value is still to be awaited."""
 
     record: int
     name: str
@@ -35,9 +44,9 @@ class _Wait(NamedTuple):
 
 
 class _Started:
-    """A coroutine that has been run up to the point where it first waits.
+    """A coroutine that has run up to the point where it first waits.
 
-    It must be awaited in the task that has begun it.
+    It must be awaited in the task that started it.
     """
 
     def __init__(self, coroutine: CoroutineType[Any, Any, Any], waits_for: Any) -> None:
@@ -59,22 +68,22 @@ class _Started:
 
 
 class Resolver:
-    """What the properties of one kind of record become.
+    """Functions that say what the properties of a record become; `resolve` makes it.
 
     Args:
         properties: Functions by the name of the property.
-        known: Names that a record can have, None where nobody knows.
+        known: Names that a record can have, None if any.
 
     Attributes:
         names: The properties that are resolved.
-        virtual_names: Those of them that are computed and in no record before.
-        made_names: Those whose functions are not given a value: `virtual` ones and those without
+        virtual_names: Those of them that are `virtual`.
+        made_names: Those whose functions take no value: `virtual` ones and those without
             parameters.
         hidden_names: Those whose resolver is `hidden`.
 
     Raises:
-        TypeError: Something is not a function, or needs more arguments than there are.
-        ValueError: A property is not among those known.
+        TypeError: A value is not a function, or needs more arguments than there are.
+        ValueError: A property is not among the known ones.
     """
 
     def __init__(self, properties: Mapping[str, Any], known: Collection[str] | None = None) -> None:
@@ -82,7 +91,7 @@ class Resolver:
             raise TypeError(
                 f"resolve takes a mapping of properties to functions, not {properties!r}"
             )
-        self._calls: dict[str, Call] = {}
+        self._functions: dict[str, PropertyFunction] = {}
         for name, resolver in properties.items():
             if not isinstance(name, str):
                 raise TypeError(f"resolve: {name!r} is not the name of a property")
@@ -91,8 +100,8 @@ class Resolver:
                     f"resolve takes functions by property, but that of {name!r} is a resolver;"
                     " resolvers by method go to the hook itself: resolve_data({'create': ...})"
                 )
-            self._calls[name] = call_of(name, resolver)
-        self.names = tuple(self._calls)
+            self._functions[name] = property_function(name, resolver)
+        self.names = tuple(self._functions)
         self.virtual_names = frozenset(
             name for name, resolver in properties.items() if isinstance(resolver, Virtual)
         )
@@ -102,15 +111,15 @@ class Resolver:
         self.hidden_names = frozenset(
             name for name, resolver in properties.items() if resolver is hidden
         )
-        self._waiting: set[str] = set()  # properties whose functions have been seen to wait
+        self._waiting: set[str] = set()  # properties whose functions were seen to wait
         if known is not None:
             self.check(known)
 
     def check(self, known: Collection[str]) -> None:
-        """Raise unless every property that is not virtual is known.
+        """Refuse properties that are neither virtual nor known.
 
         Raises:
-            ValueError: One is not; the message says what it may have meant.
+            ValueError: There is one; the message suggests a known name.
         """
         for name in self.names:
             if name not in known and name not in self.virtual_names:
@@ -142,36 +151,38 @@ class Resolver:
         A function that returns `UNSET` removes its property.
 
         Args:
-            records: Mappings; what is something else stays as it is.
+            records: Mappings; other values stay as they are.
             context: The hook context, for the functions.
             names: The properties that are resolved, None for all.
-            faults: The errors that concern a property. What else a function raises is an error
-                of the program, and is raised as it is.
-            required: Properties that every record must have in the end. A function that falls over
-                the missing value of one has not made it.
+            faults: The errors that are about a property. Other errors of functions are raised as
+                they are.
+            required: Properties that every record must have afterwards. A function that fails
+                because its property is missing has not made it.
 
         Raises:
-            BadRequest: Functions raised such errors; ``data`` has them by property. Or a property
-                is missing that is required; ``data`` lists the failures.
+            BadRequest: Functions raised such errors; ``data`` has them by property. Or a required
+                property is missing; ``data`` lists the failures.
         """
-        calls = self._calls.items()
+        functions = self._functions.items()
         if names is not None:
-            calls = {name: self._calls[name] for name in names if name in self._calls}.items()
+            functions = {
+                name: self._functions[name] for name in names if name in self._functions
+            }.items()
         resolved: list[Any] = []
-        waits: list[_Wait] = []
+        pending: list[_Pending] = []
         failed: list[tuple[int, str, BaseException]] = []
-        begun = False  # whether a coroutine waits that was begun in this task
+        started = False  # whether a coroutine waits that was started in this task
         for record in records:
             if type(record) is not dict and not isinstance(record, Mapping):
                 resolved.append(record)
                 continue
             new = dict(record)
-            for name, call in calls:
+            for name, function in functions:
                 try:
-                    value = call(record.get(name, UNSET), record, context)
-                    if type(value) is CoroutineType and name not in self._waiting and not begun:
-                        value = self._begun(name, value)
-                        begun = type(value) is _Started
+                    value = function(record.get(name, UNSET), record, context)
+                    if type(value) is CoroutineType and name not in self._waiting and not started:
+                        value = self._start(name, value)
+                        started = type(value) is _Started
                 except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # raised below
                     failed.append((len(resolved), name, error))
                     continue
@@ -179,24 +190,22 @@ class Resolver:
                     new.pop(name, None)
                     continue
                 if type(value) not in _ATOMS and hasattr(value, "__await__"):
-                    waits.append(_Wait(len(resolved), name, value))
+                    pending.append(_Pending(len(resolved), name, value))
                 new[name] = value
             resolved.append(new)
-        if waits:
-            failed += _settle(resolved, waits, await _all_of(waits))
+        if pending:
+            failed += await _settle(resolved, pending)
         if required:
             _check_presence(required, records, resolved, failed)
         if failed:
             raise _error_of(failed, faults)
         return resolved
 
-    def _begun(self, name: str, coroutine: CoroutineType[Any, Any, Any]) -> Any:
-        """Return the value of a coroutine that never waits, else what is still to be awaited.
-
-        Most coroutine functions of resolvers never wait. A task for each of 50 records would take
-        30 times as long as running them here. Functions that were seen to wait get tasks, and so
-        does everything behind the first that does: this task can only go on with one.
-        """
+    def _start(self, name: str, coroutine: CoroutineType[Any, Any, Any]) -> object:
+        """Return the value of a coroutine that never waits, else what is still to be awaited."""
+        # Most coroutine functions of resolvers never wait. A task for each of 50 records takes 30
+        # times as long as running them here. Functions that were seen to wait get tasks, and so do
+        # all behind the first one that waits: this task can continue only one.
         try:
             waits_for = coroutine.send(None)
         except StopIteration as stop:
@@ -208,28 +217,104 @@ class Resolver:
 def resolve(properties: Mapping[str, Any], *, schema: Any = None) -> Resolver:
     """Return a resolver for the hooks `resolve_query`, `resolve_data`, `resolve_result` and so on.
 
+    >>> upper = resolve({"name": lambda name: name.upper()})
+    >>> asyncio.run(upper.resolve({"name": "Ada"}))
+    {'name': 'ADA'}
+
     Args:
-        properties: Names to functions: ``async def (value, record, context)``, plain ones, those
-            of fewer arguments, and what `virtual` returns. ``value`` is `UNSET` where the record
-            lacks the property. A function that returns `UNSET` removes it.
-        schema: JSON Schema or Pydantic model of the record, so that a name that it does not have
-            is found here.
+        properties: Names to functions: ``async def (value, record, context)``, plain functions,
+            functions of fewer arguments, `hidden`, and what `virtual` returns. ``value`` is `UNSET`
+            where the record lacks the property. A function that returns `UNSET` removes it.
+        schema: JSON Schema or Pydantic model of the record, to detect names that it does not have.
 
     Raises:
-        TypeError: Something is not a function, or needs more arguments than there are.
+        TypeError: A value is not a function, or needs more arguments than there are.
         ValueError: The schema has no such property.
     """
-    return Resolver(properties, None if schema is None else names_in(schema))
+    return Resolver(properties, None if schema is None else field_names(schema))
 
 
-async def _all_of(waits: Sequence[_Wait]) -> list[Any]:
-    """Return results and exceptions, in order; everything runs at the same time."""
-    values: list[Any] = [wait.value for wait in waits]
-    here = next((place for place, value in enumerate(values) if type(value) is _Started), 0)
+def property_function(name: str, resolver: object) -> PropertyFunction:
+    """Return a function of value, record and context that resolves a property.
+
+    Args:
+        name: The property, for messages.
+        resolver: A function, or what `virtual` returns.
+
+    Raises:
+        TypeError: It is not a function, or needs more arguments than there are.
+    """
+    if (written := factory_call(resolver)) is not None:
+        raise TypeError(
+            f"the resolver of {name!r}: {name_of(resolver)} makes one and is not one itself;"
+            f" write {written}"
+        )
+    if isinstance(resolver, Virtual):
+        call = resolver.function
+        count = _arguments_taken(name, call, ("record", "context"))
+        return (
+            lambda _value, record, context: call(record, context),
+            lambda _value, record, _context: call(record),
+            lambda _value, _record, _context: call(),
+        )[2 - count]
+    function: Any = resolver
+    count = _arguments_taken(name, function, ("value", "record", "context"))
+    return (
+        function,
+        lambda value, record, _context: function(value, record),
+        lambda value, _record, _context: function(value),
+        lambda _value, _record, _context: function(),
+    )[3 - count]
+
+
+def takes_value(resolver: object) -> bool:
+    """Return whether a resolver takes the value of its property, by its signature."""
+    if isinstance(resolver, Virtual):
+        return False
+    return _arguments_taken("", resolver, ("value", "record", "context")) > 0
+
+
+def _arguments_taken(name: str, function: object, offered: tuple[str, ...]) -> int:
+    """Return how many of the offered arguments a function takes.
+
+    A parameter with a default belongs to the function itself (``def shorten(value, length=80)``),
+    unless it has the name of the argument that is offered in its place.
+    """
+    expected = f"a function of ({', '.join(offered)}) or of fewer of these"
+    if not callable(function):
+        raise TypeError(f"the resolver of {name!r} is {function!r}; expected {expected}")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # built-in functions may have none: int, bool
+        return 1
+    count = 0
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            count = len(offered)
+        if count == len(offered) or parameter.kind not in _POSITIONAL:
+            break
+        if parameter.default is not parameter.empty and parameter.name != offered[count]:
+            break
+        count += 1
+    try:
+        signature.bind(*offered[:count])
+    except TypeError:
+        raise TypeError(
+            f"the resolver of {name!r}, {name_of(function)}, takes {signature}; expected {expected}"
+        ) from None
+    return count
+
+
+async def _settle(
+    resolved: list[Any], pending: Sequence[_Pending]
+) -> list[tuple[int, str, BaseException]]:
+    """Await all values concurrently, put them in their places, and return what failed."""
+    values: list[Any] = [wait.value for wait in pending]
+    here = next((index for index, value in enumerate(values) if type(value) is _Started), 0)
     first = values.pop(here)
     tasks = asyncio.gather(*values, return_exceptions=True)
     try:
-        result = await first  # in this very task, which may have begun it
+        result = await first  # in this task, which may have started it
     except Exception as error:  # noqa: BLE001  # as gather returns it
         result = error
     except BaseException:
@@ -238,21 +323,14 @@ async def _all_of(waits: Sequence[_Wait]) -> list[Any]:
         raise
     results: list[Any] = await tasks
     results.insert(here, result)
-    return results
-
-
-def _settle(
-    resolved: list[Any], waits: Iterable[_Wait], values: Iterable[Any]
-) -> list[tuple[int, str, BaseException]]:
-    """Put what was waited for into its place, and return what failed."""
     failed: list[tuple[int, str, BaseException]] = []
-    for (record, name, _), value in zip(waits, values, strict=True):
+    for (index, name, _), value in zip(pending, results, strict=True):
         if isinstance(value, BaseException):
-            failed.append((record, name, value))
+            failed.append((index, name, value))
         elif value is UNSET:
-            del resolved[record][name]
+            del resolved[index][name]
         else:
-            resolved[record][name] = value
+            resolved[index][name] = value
     return failed
 
 
@@ -262,41 +340,41 @@ def _check_presence(
     resolved: Sequence[Any],
     failed: list[tuple[int, str, BaseException]],
 ) -> None:
-    """Refuse records that lack something that is required, unless there are other faults.
+    """Refuse records that lack a required property, unless there are other errors.
 
     Raises:
-        BadRequest: With all that is missing.
+        BadRequest: With all missing properties.
     """
-    fell: dict[tuple[int, str], BaseException] = {}
-    for record, name, error in failed:
-        if name in required and name not in given[record] and isinstance(error, _OVER_NOTHING):
-            fell[record, name] = error
-    if len(fell) < len(failed):
+    unmade: dict[tuple[int, str], BaseException] = {}
+    for index, name, error in failed:
+        if name in required and name not in given[index] and isinstance(error, _OF_UNSET):
+            unmade[index, name] = error
+    if len(unmade) < len(failed):
         return
     lacking = [
-        (place, name)
-        for place, record in enumerate(resolved)
+        name
+        for index, record in enumerate(resolved)
         for name in required
-        if isinstance(record, Mapping) and (name not in record or (place, name) in fell)
+        if isinstance(record, Mapping) and (name not in record or (index, name) in unmade)
     ]
     if lacking:
-        raise refusal([missing(name) for _, name in lacking]) from next(iter(fell.values()), None)
+        raise refusal(list(map(missing, lacking))) from next(iter(unmade.values()), None)
 
 
 def _error_of(
     failed: Sequence[tuple[int, str, BaseException]], faults: tuple[type[Exception], ...]
 ) -> BaseException:
-    """Return what to raise: what nobody expected first, else all faults of the first record."""
+    """Return what to raise: an unexpected error first, else all faults of the first record."""
     for _, name, error in failed:
         if not isinstance(error, faults):
             error.add_note(f"raised by the resolver of the property {name!r}")
             return error
     first = min(record for record, _, _ in failed)
     raised = BadRequest("Error resolving data")
-    raised.data = {name: _shown(error) for record, name, error in failed if record == first}
+    raised.data = {
+        name: error.to_dict() if isinstance(error, FrameworkError) else {"message": str(error)}
+        for record, name, error in failed
+        if record == first
+    }
     raised.__cause__ = next(error for record, _, error in failed if record == first)
     return raised
-
-
-def _shown(error: BaseException) -> dict[str, Any]:
-    return error.to_dict() if isinstance(error, FrameworkError) else {"message": str(error)}

@@ -1,98 +1,171 @@
-"""Hooks that run resolvers on what goes out: the result of a call, and what of it may leave."""
+"""Hooks that run resolvers on results, and redact what clients get; `resolve_all`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from alula._context import HookContext
 from alula.errors import FrameworkError
 from alula.hooks import hook_factory
 from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
-from alula.schema._call_query import query_of, selected_by, set_query, with_select, without_select
-from alula.schema._resolvers.incoming_hooks import Hook, Resolvers, resolvers_of, run_all
+from alula.query import Grammar
+from alula.schema._resolvers.incoming_hooks import (
+    METHODS_WITH_DATA,
+    Hook,
+    Next,
+    Resolvers,
+    by_method,
+    query_like,
+    resolve_data,
+    resolve_query,
+    resolvers_of,
+    run_all,
+)
 from alula.schema._resolvers.resolver import Resolver
 from alula.types import STANDARD_METHODS, UNSET, Page
 
-__all__ = ["resolve_external", "resolve_result"]
+__all__ = ["resolve_all", "resolve_external", "resolve_result"]
+
+_GRAMMAR: Final = Grammar()
 
 
 @hook_factory("resolve_result(resolve({...}))")
 def resolve_result(*resolvers: Resolvers) -> Hook:
-    """Return an around hook that resolves the records of a result, those of a page included.
+    """Return an around hook that resolves the records of a result, also those of a page.
 
-    With ``$select`` only what it names is resolved. Where it names a virtual property the service
-    is asked for whole records, since nobody knows what that property is computed from.
+    With ``$select`` only the selected properties are resolved. If it names a virtual property, the
+    service is asked for whole records, since any property may be needed to compute it.
 
     Args:
         resolvers: What `resolve` returns, or mappings of methods to these.
 
     Raises:
-        TypeError: Something is not a resolver.
-        ValueError: A method has nearly the name of a standard method.
+        TypeError: An argument is not a resolver.
+        ValueError: The name of a method is nearly that of a standard method.
         BadRequest: By the hook: functions raised errors of the interface.
     """
     of_method = resolvers_of("resolve_result", resolvers)
 
-    async def resolve_result_hook(context: HookContext, next: Any) -> None:
+    async def resolve_result_hook(context: HookContext, next: Next) -> None:
         if not (chosen := of_method(context.method)):
             await next()
             return
-        names = await _go_on(chosen, context, next)
+        names = await _run_with_whole_records(chosen, context, next)
         records = _records_of(context.result, context.method)
-        resolved = map(_as_before, records, await _resolved(chosen, records, context, names))
-        context.result = await _replaced(chosen, context.result, list(resolved), context)
+        resolved = [
+            # A record that its service redacted stays redacted.
+            record.changed(new) if isinstance(record, RedactedRecord) else new
+            for record, new in zip(
+                records, await _resolved(chosen, records, context, names), strict=True
+            )
+        ]
+        context.result = await _with_records(chosen, context.result, resolved, context)
 
     return resolve_result_hook
 
 
 @hook_factory("resolve_external(resolve({...}))")
 def resolve_external(*resolvers: Resolvers) -> Hook:
-    """Return an around hook that resolves what may leave: `UNSET` hides a property.
+    """Return an around hook that resolves what clients get: `UNSET` hides a property.
 
-    The application itself goes on with the whole record. It is bound to its outside form, so that
-    nothing hidden leaves with another record, an event or an error that it becomes a part of. What
-    `hidden` resolves is left out of the results of custom methods at any depth.
+    The application itself goes on with the whole record. The record becomes a `RedactedRecord`, so
+    that nothing hidden leaves with another record, an event or an error that contains it. `hidden`
+    properties are left out of the results of custom methods at any depth.
 
     Args:
         resolvers: What `resolve` returns, or mappings of methods to these.
 
     Raises:
-        TypeError: Something is not a resolver.
-        ValueError: A method has nearly the name of a standard method.
+        TypeError: An argument is not a resolver.
+        ValueError: The name of a method is nearly that of a standard method.
         BadRequest: By the hook: functions raised errors of the interface.
     """
     of_method = resolvers_of("resolve_external", resolvers)
 
-    async def resolve_external_hook(context: HookContext, next: Any) -> None:
+    async def resolve_external_hook(context: HookContext, next: Next) -> None:
         if not (chosen := of_method(context.method)):
             await next()
             return
         try:
-            names = await _go_on(chosen, context, next)
+            names = await _run_with_whole_records(chosen, context, next)
         except FrameworkError as error:
-            await _guard_error(chosen, context, error)
+            await _redact_error(chosen, context, error)
             raise
-        await _guard(chosen, context, names, resolve_external_hook)
+        await _redact(chosen, context, names, resolve_external_hook)
 
     return resolve_external_hook
 
 
-async def _go_on(
-    resolvers: Sequence[Resolver], context: HookContext, next: Callable[[], Any]
+@hook_factory("resolve_all(...)")
+def resolve_all(
+    *,
+    query: Resolvers | None = None,
+    data: Resolvers | None = None,
+    result: Resolvers | None = None,
+    external: Resolvers | None = None,
+) -> Hook:
+    """Return one around hook that runs all resolvers of a service in the right order.
+
+    Register `authenticate` before it.
+
+    Args:
+        query: As for `resolve_query`.
+        data: As for `resolve_data`; a single resolver is for create, update and patch.
+        result: As for `resolve_result`.
+        external: As for `resolve_external`.
+
+    Raises:
+        TypeError: An argument is not a resolver, or there is none at all.
+        ValueError: ``data`` names a method without data, or a name is nearly that of a method.
+    """
+    hooks: list[Hook] = []
+    if external is not None:
+        hooks.append(resolve_external(external))
+    if result is not None:
+        hooks.append(resolve_result(result))
+    if query is not None:
+        hooks.append(resolve_query(query))
+    if data is not None:
+        hooks.append(resolve_data(by_method(data, METHODS_WITH_DATA)))
+    if not hooks:
+        raise TypeError("resolve_all needs at least one of query, data, result and external")
+
+    async def resolve_all_hook(context: HookContext, next: Next) -> None:
+        inner = next
+        for hook in reversed(hooks):
+            inner = partial(hook, context, inner)
+        await inner()
+
+    return resolve_all_hook
+
+
+async def _run_with_whole_records(
+    resolvers: Sequence[Resolver], context: HookContext, next: Next
 ) -> Collection[str] | None:
-    """Make the call, for whole records where that is needed; return the properties wanted."""
-    names = selected_by(context)
-    if names is None or not any(resolver.virtual_names & set(names) for resolver in resolvers):
+    """Run the rest of the call, for whole records if needed; return the selected properties."""
+    params = context.params
+    names = _GRAMMAR.read_select(params.query)
+    if names is None:
         await next()
-        return names
-    select = query_of(context)["$select"]
-    set_query(context, without_select(query_of(context)))
+        return None
+    selected = dict.fromkeys(name.partition(".")[0] for name in names)
+    id_name = getattr(context.service.service, "id", None)
+    if isinstance(id_name, str):
+        selected[id_name] = None  # services return the id in any case
+    if not any(resolver.virtual_names & selected.keys() for resolver in resolvers):
+        await next()
+        return selected.keys()
+    query = params.query
+    select = query["$select"]
+    params.query = query_like(query, {name: query[name] for name in query if name != "$select"})
     try:
         await next()
-    finally:  # hooks further in may have changed the rest of the query
-        set_query(context, with_select(query_of(context), select))
-    return names
+    finally:  # inner hooks may have changed the rest of the query
+        query = context.params.query
+        context.params.query = query_like(query, {**query, "$select": select})
+    return selected.keys()
 
 
 async def _resolved(
@@ -104,100 +177,95 @@ async def _resolved(
     resolved = await run_all(resolvers, records, context, names=names)
     if names is None:
         return resolved
-    return [_only(names, record) for record in resolved]
+    return [
+        {name: record[name] for name in record if name in names}
+        if isinstance(record, Mapping)
+        else record
+        for record in resolved
+    ]
 
 
-def _only(names: Collection[str], record: Any) -> Any:
-    if not isinstance(record, Mapping):
-        return record
-    return {name: record[name] for name in record if name in names}
-
-
-async def _guard(
+async def _redact(
     resolvers: Sequence[Resolver],
     context: HookContext,
     names: Collection[str] | None,
-    by: object,
+    redacted_by: object,
 ) -> None:
-    """Set ``context.dispatch``, and bind each record of the result to what may leave of it."""
+    """Set ``context.dispatch``, and make each record of the result a redacted one."""
     hidden = {name for resolver in resolvers for name in resolver.hidden_names}
-    anywhere = bool(hidden) and context.method not in STANDARD_METHODS
+    at_any_depth = bool(hidden) and context.method not in STANDARD_METHODS
 
-    def view_of(resolved: Any) -> Any:
+    def view_of(resolved: object) -> object:
         view = public_part(resolved)
-        return without_properties(view, hidden) if anywhere else view
+        return without_properties(view, hidden) if at_any_depth else view
 
-    async def views(records: Sequence[Any]) -> list[Any]:
-        if not any(isinstance(each, RedactedRecord) for each in records):
+    def is_done(record: object) -> bool:  # by this very hook, in another call
+        return isinstance(record, RedactedRecord) and record.redacted_by is redacted_by
+
+    async def views_of(records: Sequence[Any]) -> list[Any]:
+        if not any(isinstance(record, RedactedRecord) for record in records):
             return list(map(view_of, await _resolved(resolvers, records, context, names)))
-        new = [public_part(each) for each in records if not _is_guarded(each, by)]
-        fresh = iter(await _resolved(resolvers, new, context, names))
-        return [each.public if _is_guarded(each, by) else view_of(next(fresh)) for each in records]
+        new = [public_part(record) for record in records if not is_done(record)]
+        resolved = iter(await _resolved(resolvers, new, context, names))
+        return [record.public if is_done(record) else view_of(next(resolved)) for record in records]
 
     result = context.result
     visible = result if context.dispatch is UNSET else context.dispatch
-    seen = await views(_records_of(visible, context.method))
-    context.dispatch = await _replaced(resolvers, visible, seen, context, public_part)
+    views = await views_of(_records_of(visible, context.method))
+    context.dispatch = await _with_records(resolvers, visible, views, context, public_part)
     records = _records_of(result, context.method)
     if visible is not result:
-        seen = await views(records)
-    guarded = [
-        RedactedRecord(record, view, by) if isinstance(record, Mapping) else record
-        for record, view in zip(records, seen, strict=True)
+        views = await views_of(records)
+    redacted = [
+        RedactedRecord(record, view, redacted_by) if isinstance(record, Mapping) else record
+        for record, view in zip(records, views, strict=True)
     ]
-    context.result = await _replaced(resolvers, result, guarded, context, public_part, redact=True)
+    context.result = await _with_records(
+        resolvers, result, redacted, context, public_part, redact=True
+    )
 
 
-async def _guard_error(
+async def _redact_error(
     resolvers: Sequence[Resolver], context: HookContext, error: FrameworkError
 ) -> None:
-    """Guard what an error tells of the result, which hooks inside have seen without a guard."""
+    """Redact records of the result in the data of an error: inner hooks have seen them whole."""
     if context.result is UNSET or (error.data is None and error.errors is None):
         return
     records = [
-        each
-        for each in (context.result, *_records_of(context.result, context.method))
-        if isinstance(each, Mapping) and not isinstance(each, RedactedRecord | Page)
+        record
+        for record in (context.result, *_records_of(context.result, context.method))
+        if isinstance(record, Mapping) and not isinstance(record, RedactedRecord | Page)
     ]
     views = map(public_part, await run_all(resolvers, records, context))
-    guarded = [RedactedRecord(*each) for each in zip(records, views, strict=True)]
-    error.data = _with_guards(error.data, guarded)
-    error.errors = _with_guards(error.errors, guarded)
+    redacted = [RedactedRecord(*pair) for pair in zip(records, views, strict=True)]
+    error.data = _with_redacted(error.data, redacted)
+    error.errors = _with_redacted(error.errors, redacted)
 
 
-def _with_guards(value: Any, guarded: Sequence[RedactedRecord]) -> Any:
-    """Return a value in which records, and copies of them, are guarded at any depth."""
+def _with_redacted(value: Any, redacted: Sequence[RedactedRecord]) -> Any:
+    """Return a value in which these records, and copies of them, are redacted at any depth."""
     if isinstance(value, RedactedRecord):
         return value
     if isinstance(value, Mapping):
-        same = next((record for record in guarded if record == value), None)
-        inner = {name: _with_guards(each, guarded) for name, each in value.items()}
-        return inner if same is None else same
+        same = next((record for record in redacted if record == value), None)
+        if same is not None:
+            return same
+        return {name: _with_redacted(inner, redacted) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_with_guards(each, guarded) for each in value]
+        return [_with_redacted(inner, redacted) for inner in value]
     return value
 
 
-def _as_before(record: Any, resolved: Any) -> Any:
-    """Return a resolved record, guarded where it came from a service that guards it."""
-    return record.changed(resolved) if isinstance(record, RedactedRecord) else resolved
-
-
-def _is_guarded(record: Any, by: object) -> bool:
-    """Tell whether this very hook has seen the record, on its way through another call."""
-    return isinstance(record, RedactedRecord) and record.redacted_by is by
-
-
-def _records_of(result: Any, method: str) -> list[Any]:
+def _records_of(result: object, method: str) -> list[Any]:
     """Return the records of a result, as `map_records` finds them."""
     records: list[Any] = []
-    map_records(result, method, records.append, lambda rest: rest)
+    map_records(result, method, records.append, lambda extras: extras)
     return records
 
 
-async def _replaced(
+async def _with_records(
     resolvers: Sequence[Resolver],
-    result: Any,
+    result: object,
     records: Sequence[Any],
     context: HookContext,
     view: Callable[[Any], Any] = list,
@@ -206,24 +274,27 @@ async def _replaced(
 ) -> Any:
     """Return a result with these records in place of its own.
 
-    What stands beside those of a page may be properties of a record: of these, the ones that are
-    there are resolved, and none is added.
+    The further entries of a page may be properties of a record. Those that are present are
+    resolved, and none is added.
     """
-    rests: list[dict[str, Any]] = []
+    all_extras: list[dict[str, Any]] = []
 
-    def note(rest: dict[str, Any]) -> dict[str, Any]:
-        rests.append(rest)
-        return rest
+    def note(extras: dict[str, Any]) -> dict[str, Any]:
+        all_extras.append(extras)
+        return extras
 
-    def with_rests(change_extras: Callable[[dict[str, Any]], Any]) -> Any:
+    def with_extras(change_extras: Callable[[dict[str, Any]], Any]) -> Any:
         new = iter(records)
         return map_records(
             result, context.method, lambda _: next(new), change_extras, redact=redact
         )
 
-    made = with_rests(note)
-    if not rests:
+    made = with_extras(note)
+    if not all_extras:
         return made
-    kept = [(await run_all(resolvers, [rest], context, names=rest.keys()))[0] for rest in rests]
-    remaining = iter(view(kept))
-    return with_rests(lambda _: next(remaining))
+    resolved = [
+        (await run_all(resolvers, [extras], context, names=extras.keys()))[0]
+        for extras in all_extras
+    ]
+    remaining = iter(view(resolved))
+    return with_extras(lambda _: next(remaining))

@@ -206,11 +206,11 @@ def test_a_property_may_be_called_type():
     ("properties", "extensions", "text"),
     [
         ({"type": "object"}, {}, "there are no properties"),
-        ({"a": "string"}, {}, "the property 'a' is 'string' and no schema"),
-        ({"$a": {}}, {}, "a property can not be called '\\$a'"),
-        ({"": {}}, {}, "a property can not be called ''"),
-        ({"a": {}}, {"b": {"$regex": {}}}, "extensions: 'b' is no property; there are a"),
-        ({"a": {}}, {"a": {"regex": {}}}, "extensions of 'a': 'regex' is no operator"),
+        ({"a": "string"}, {}, "the property 'a' is 'string', not a schema"),
+        ({"$a": {}}, {}, "a property cannot be called '\\$a'"),
+        ({"": {}}, {}, "a property cannot be called ''"),
+        ({"a": {}}, {"b": {"$regex": {}}}, "extensions: 'b' is not a property; there are a"),
+        ({"a": {}}, {"a": {"regex": {}}}, "extensions of 'a': 'regex' is not an operator"),
     ],
 )
 def test_tells_what_makes_no_sense(properties, extensions, text):

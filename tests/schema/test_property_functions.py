@@ -6,7 +6,8 @@ import functools
 
 import pytest
 
-from alula.schema._resolvers.properties import call_of, hidden, takes_value, virtual
+from alula.schema import hidden, virtual
+from alula.schema._resolvers.resolver import property_function, takes_value
 from alula.types import UNSET
 
 RECORD = {"name": "Ada"}
@@ -46,7 +47,7 @@ FORMS = {
 def test_gives_what_a_function_takes(form):
     function, count = FORMS[form]
     assert (
-        call_of("name", function)("value", RECORD, "context")
+        property_function("name", function)("value", RECORD, "context")
         == ("value", RECORD, "context")[:count]
     )
 
@@ -65,18 +66,18 @@ VIRTUAL_FORMS = {
 def test_gives_virtual_ones_no_value(form):
     function, count = VIRTUAL_FORMS[form]
     assert (
-        call_of("name", virtual(function))("value", RECORD, "context")
+        property_function("name", virtual(function))("value", RECORD, "context")
         == (RECORD, "context")[:count]
     )
 
 
 def test_takes_functions_without_a_signature():
-    assert call_of("age", int)("42", RECORD, None) == 42
-    assert call_of("text", str.strip)(" a ", RECORD, None) == "a"
+    assert property_function("age", int)("42", RECORD, None) == 42
+    assert property_function("text", str.strip)(" a ", RECORD, None) == "a"
 
 
 def test_takes_methods():
-    assert call_of("name", Method().resolve)(1, RECORD, None) == ("method", 1, RECORD)
+    assert property_function("name", Method().resolve)(1, RECORD, None) == ("method", 1, RECORD)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -98,13 +99,13 @@ async def test_what_is_decorated_is_called_as_it_was():
     def outer(*given):
         return star(*given)
 
-    assert await call_of("n", outer)(1, RECORD, 3) == (1, RECORD, 3)
+    assert await property_function("n", outer)(1, RECORD, 3) == (1, RECORD, 3)
 
 
 @pytest.mark.parametrize("resolver", [None, "text", 3, virtual("text")])
 def test_says_what_is_no_function(resolver):
     with pytest.raises(TypeError, match=r"the resolver of 'name' is .*; expected a function of"):
-        call_of("name", resolver)
+        property_function("name", resolver)
 
 
 def test_says_what_takes_too_much():
@@ -112,9 +113,9 @@ def test_says_what_takes_too_much():
         """Wants more than there is."""
 
     with pytest.raises(TypeError, match=r"of 'name', .*greedy, takes .*status.*\(value, record, "):
-        call_of("name", greedy)
+        property_function("name", greedy)
     with pytest.raises(TypeError, match=r"greedy, takes .*; expected a function of \(record, con"):
-        call_of("name", virtual(greedy))
+        property_function("name", virtual(greedy))
 
 
 def test_says_what_needs_a_keyword():
@@ -122,4 +123,4 @@ def test_says_what_needs_a_keyword():
         """Wants what nobody gives."""
 
     with pytest.raises(TypeError, match="picky"):
-        call_of("name", picky)
+        property_function("name", picky)

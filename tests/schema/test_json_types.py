@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.schema._json_schema.json_types import KINDS, coercion, is_array, is_number, kind_test
+from alula.schema._json_schema.json_types import (
+    TYPE_TESTS,
+    coercion,
+    is_array,
+    is_number,
+    type_test,
+)
 from alula.types import UNSET
 
 VALUES = {
@@ -28,17 +34,19 @@ VALUES = {
 @pytest.mark.parametrize("name", VALUES)
 def test_each_value_has_one_type(name):
     for value in VALUES[name]:
-        assert [kind for kind in VALUES if KINDS[kind](value)] == [name]
+        assert [kind for kind in VALUES if TYPE_TESTS[kind](value)] == [name]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_no_number(value):
     assert not is_number(value)
-    assert not any(test(value) for test in KINDS.values())
+    assert not any(test(value) for test in TYPE_TESTS.values())
 
 
 def test_a_whole_float_is_an_integer():
-    assert [value for value in (1, 2.0, 1.5, True, "1", Decimal(3)) if KINDS["integer"](value)] == [
+    assert [
+        value for value in (1, 2.0, 1.5, True, "1", Decimal(3)) if TYPE_TESTS["integer"](value)
+    ] == [
         1,
         2.0,
         Decimal(3),
@@ -51,11 +59,11 @@ def test_a_list_is_an_array_and_a_set_is_none():
 
 
 def test_one_of_several_types_is_enough():
-    test = kind_test(["string", "null"])
+    test = type_test(["string", "null"])
     assert test("a")
     assert test(None)
     assert not test(5)
-    assert kind_test(["string"]) is KINDS["string"]
+    assert type_test(["string"]) is TYPE_TESTS["string"]
 
 
 CONVERTED = [

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from alula.schema import Validator, resolve, virtual
-from alula.schema._hidden_and_queryable import names_in
+from alula.schema._hidden_and_queryable import field_names
 
 CLOSED = {"type": "object", "properties": {"id": {}, "name": {}}}
 
@@ -42,13 +42,13 @@ class Open(Person):
     ],
 )
 def test_reads_the_names(schema, names):
-    assert names_in(schema) == names
+    assert field_names(schema) == names
 
 
 @pytest.mark.parametrize("schema", [3, "Person", Person(id=1, fullName="a")])
 def test_says_what_is_no_schema(schema):
     with pytest.raises(TypeError, match=r"is neither a JSON Schema nor a Pydantic model"):
-        names_in(schema)
+        field_names(schema)
 
 
 def test_a_resolver_for_no_property_is_found_when_it_is_made():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from alula.schema import Validator, get_validator, query_syntax
-from alula.schema._json_schema.query_names import beside_the_common, names_opened
+from alula.schema._json_schema.query_schema import beside_the_common, names_opened
 
 SCHEMAS = Path(__file__).parents[1] / "conformance" / "schemas"
 
