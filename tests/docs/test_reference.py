@@ -148,3 +148,25 @@ def test_the_table_of_errors_is_right():
     ours = [each for each in classes if each.__module__ == FrameworkError.__module__]
     told = {(name, int(code), class_name) for name, code, class_name in rows}
     assert told == {(each.__name__, each.code, each.class_name) for each in ours}
+
+
+# Names of loggers and in traces.
+NOT_IMPORTED = {
+    *("alula.access", "alula.events", "alula.health", "alula.mongodb", "alula.serve"),
+    *("alula.provider", "alula.service.active_calls"),
+}
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+def test_every_name_of_a_page_can_be_imported(page):
+    names = set(re.findall(r"`(alula(?:\.\w+)+)`", page.read_text(encoding="utf-8")))
+    wrong = [name for name in names - NOT_IMPORTED if "._" in name or not is_there(name)]
+    assert sorted(wrong) == []
+
+
+def is_there(name: str) -> bool:
+    try:
+        object_of(name)
+    except (LookupError, AttributeError):
+        return False
+    return True
