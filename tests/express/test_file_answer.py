@@ -10,7 +10,7 @@ from starlette.staticfiles import StaticFiles
 from tests.express.asgi_client import Answer, Receiver, Sender, scope_of
 
 from alula.express._middleware import serve_static as module
-from alula.express._middleware.serve_static import file_answer
+from alula.express._middleware.serve_static import file_response
 
 BIG = 200_000
 
@@ -25,7 +25,7 @@ def file(tmp_path):
 async def send(file, seen=None, receiver=None, method="GET", **headers) -> Answer:
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     receiver = receiver or Receiver(method)
-    app = file_answer(StaticFiles(directory=file.parent), str(file), seen or file.stat())
+    app = file_response(StaticFiles(directory=file.parent), str(file), seen or file.stat())
     await app(scope_of(method, "/", sent), Sender(), receiver)
     assert receiver.answer.ended
     return receiver.answer
@@ -153,7 +153,7 @@ async def test_a_server_that_sends_files_itself_gets_the_path(file):
 
     messages = []
     scope = scope_of(extensions={"http.response.pathsend": {}})
-    app = file_answer(StaticFiles(directory=file.parent), str(file), file.stat())
+    app = file_response(StaticFiles(directory=file.parent), str(file), file.stat())
     with anyio.fail_after(5):
         await app(scope, Sender(), receive)
     assert [message["type"] for message in messages] == [
@@ -164,4 +164,4 @@ async def test_a_server_that_sends_files_itself_gets_the_path(file):
 
 
 def test_tries_a_few_times():
-    assert 2 <= module._TRIES <= 10
+    assert 2 <= module._MAX_ATTEMPTS <= 10

@@ -162,7 +162,7 @@ REFUSED = {
     "in a dataclass": (WithDate(object()), r"value\['when'\] is a builtins.object"),
     "class": (Plain, "value is a builtins.type"),
     "class of a model": (Model, "value is a builtins.type"),
-    "complex key": ({(1, 2): 3}, r"has the key \(1, 2\), which can be no key in JSON"),
+    "complex key": ({(1, 2): 3}, r"has the key \(1, 2\), which cannot be a key in JSON"),
     "object as key": ({"a": {Path("x"): 1}}, r"a key of value\['a'\] is a pathlib\."),
     "keys that are the same text": ({"a": {1: "x", "1": "y"}}, r"value\['a'\] has several keys"),
 }

@@ -126,7 +126,7 @@ def test_what_has_no_json_form_is_no_answer():
 @pytest.mark.parametrize("status", [0, 100, 199, 600, 1000, -1, "404", None])
 def test_a_status_that_can_not_be_sent_is_an_error(status):
     res = response()
-    with pytest.raises(ValueError, match=r"the status .* can not be sent; it is 200 to 599"):
+    with pytest.raises(ValueError, match=r"the status .* cannot be sent; it is 200 to 599"):
         res.status(status).json({})
     assert not res.headers_sent
 
@@ -191,7 +191,7 @@ def test_a_list_is_kept_as_it_was():
 @pytest.mark.parametrize("wrap", [str, lambda value: ["fine", value], lambda value: (value,)])
 def test_a_value_that_would_break_the_head_is_refused(value, wrap):
     res = response()
-    with pytest.raises(ValueError, match="the header 'X-A' can not be sent with the value"):
+    with pytest.raises(ValueError, match="the header 'X-A' cannot be sent with the value"):
         res.set("X-A", wrap(value))
     assert res.get("x-a") is None
 
@@ -201,7 +201,7 @@ def test_a_name_that_would_break_the_head_is_refused(name):
     res = response()
     with pytest.raises(ValueError):
         res.set(name, "1")
-    with pytest.raises(ValueError, match="is no name of a header"):
+    with pytest.raises(ValueError, match="is not the name of a header"):
         res.vary(name)
 
 

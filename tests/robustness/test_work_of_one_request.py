@@ -23,7 +23,7 @@ from alula.errors import BadRequest
 from alula.express import error_handler, express, rest
 from alula.express import json as json_bodies
 from alula.express._body_parsing import MAX_CONTAINERS
-from alula.express._json_encoding import MOST_OF_ONE_HASH
+from alula.express._json_encoding import MAX_INTEGERS_OF_ONE_HASH
 from alula.query import ordered
 from alula.query._budget import MAX_STEPS, Budget
 from alula.schema import Validator, get_validator, with_schema
@@ -201,7 +201,7 @@ class TestIntegersOfOneHash:
         assert "of one hash" in answer.json["message"]
 
     async def test_a_few_are_taken_and_stay_exact(self):
-        numbers = self.NUMBERS[:MOST_OF_ONE_HASH] + [-(10**40)] * 1000 + [10**39 + 1]
+        numbers = self.NUMBERS[:MAX_INTEGERS_OF_ONE_HASH] + [-(10**40)] * 1000 + [10**39 + 1]
         app = server()
         body = json.dumps({"a": numbers}).encode()
         assert (await quickly(app, "POST", "/records", body)).json["a"] == numbers

@@ -162,7 +162,7 @@ def test_credentials_for_all_origins_are_refused():
     ["app.example", "https://app.example/", "https://", "HTTPS://app.example", "", "https://a b"],
 )
 def test_an_origin_that_can_never_fit_is_refused(origin):
-    with pytest.raises(ValueError, match="is no origin as browsers send it"):
+    with pytest.raises(ValueError, match="is not an origin as browsers send it"):
         cors(origins=[SITE, origin])
 
 
@@ -203,7 +203,7 @@ async def test_exposed_headers_and_age():
 async def test_what_is_asked_for_can_not_break_the_head():
     answer = await preflight(app_with(cors()), headers="x-a\r\nx-evil: 1")
     assert (answer.status, answer.get("x-evil")) == (400, None)
-    assert answer.json["message"].startswith("This preflight request can not be answered: the head")
+    assert answer.json["message"].startswith("This preflight request cannot be answered: the head")
 
 
 # -- with others ----------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ async def test_a_header_that_can_not_be_sent_is_left_out(bad, caplog):
     answer = await get(raising(error, headers=["X-Bad", "x-good"]))
     assert (answer.status, answer.get("x-good"), answer.get("x-bad")) == (404, "1", None)
     assert answer.get("x-evil") is None
-    assert "a header of an error can not be sent" in caplog.text
+    assert "a header of an error cannot be sent" in caplog.text
 
 
 UPSTREAM = {
@@ -344,7 +344,7 @@ async def test_a_page_that_went_away_is_replaced_by_the_built_in_one(pages, capl
     (pages / "404.html").unlink()
     answer = await get(app, HTML)
     assert (answer.status, "<h1>404</h1>" in answer.text) == (404, True)
-    assert "404.html can not be read; the built-in one was sent" in caplog.text
+    assert "404.html cannot be read; the built-in one was sent" in caplog.text
 
 
 async def test_a_function_per_status(pages):

@@ -323,7 +323,7 @@ def test_a_check_is_a_function(check):
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan")])
 def test_a_time_limit_is_over_0(timeout):
-    with pytest.raises(ValueError, match="the time limit of checks is"):
+    with pytest.raises(ValueError, match="the timeout of checks is"):
         health(timeout=timeout)
 
 

@@ -1,28 +1,33 @@
-"""Packed answers for clients that take gzip."""
+"""Compressed responses for clients that accept gzip."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
-from typing import Any
 
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from alula.express._chain import ignores_body
+from alula.express._chain import Middleware, NextFunction, ignores_body
 from alula.express._request import Request, quality_of
-from alula.express._response import ASGIApp, Response
+from alula.express._response import Response
 
 __all__ = ["compression"]
 
 
-def compression(*, minimum_size: int = 1024, level: int = 6) -> Any:
-    """Return middleware that packs answers with gzip where the client takes it.
+def compression(*, minimum_size: int = 1024, level: int = 6) -> Middleware:
+    """Return middleware that compresses responses with gzip for clients that accept it.
 
-    What is packed already (images, archives, answers with a Content-Encoding), parts of files,
-    event streams, and answers with ``Cache-Control: no-transform`` go out as they are.
+    What is compressed already (images, archives, responses with a Content-Encoding), parts of
+    files, event streams, and responses with ``Cache-Control: no-transform`` are sent as they are.
+
+    >>> from alula.express import compression, express
+    >>> web = express().use(compression())
 
     Args:
-        minimum_size: Smaller answers go out as they are, in bytes. Streams are always packed.
+        minimum_size: Smaller responses are sent as they are, in bytes. Streams are always
+            compressed.
         level: 1 (fast) to 9 (small).
 
     Raises:
@@ -34,33 +39,30 @@ def compression(*, minimum_size: int = 1024, level: int = 6) -> Any:
             " the size 0 or more"
         )
 
-    def packed(res: Response, answer: ASGIApp) -> ASGIApp:
+    def compress(res: Response, response: ASGIApp) -> ASGIApp:
         if "no-transform" in str(res.get("cache-control")):
-            return answer
-        return GZipMiddleware(_with_weak_tag(answer), minimum_size, level)
+            return response
+
+        async def with_weak_etag(scope: Scope, receive: Receive, send: Send) -> None:
+            await response(scope, receive, partial(_send_weak_etag, send))
+
+        return GZipMiddleware(with_weak_etag, minimum_size, level)
 
     @ignores_body
-    def middleware(req: Request, res: Response, next: Any) -> Any:
+    def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         res.vary("Accept-Encoding")
         if quality_of(req.headers.get("accept-encoding") or "", ("gzip", "x-gzip")) > 0:
-            res.wrap(partial(packed, res))
+            res.wrap(partial(compress, res))
         return next()
 
     return middleware
 
 
-def _with_weak_tag(answer: ASGIApp) -> ASGIApp:
-    """Make the ETag weak: by a strong one, clients would join packed parts with plain ones."""
-
-    async def run(scope: Any, receive: Any, send: Any) -> None:
-        async def weaken(message: Any) -> None:
-            if message["type"] == "http.response.start" and message["status"] == 200:
-                headers = MutableHeaders(scope=message)
-                tag = headers.get("etag", "")
-                if tag.startswith('"') and "content-encoding" not in headers:
-                    headers["etag"] = f"W/{tag}"
-            await send(message)
-
-        await answer(scope, receive, weaken)
-
-    return run
+async def _send_weak_etag(send: Send, message: Message) -> None:
+    # By a strong ETag, clients would join compressed parts of a file with plain ones.
+    if message["type"] == "http.response.start" and message["status"] == 200:
+        headers = MutableHeaders(scope=message)
+        etag = headers.get("etag", "")
+        if etag.startswith('"') and "content-encoding" not in headers:
+            headers["etag"] = f"W/{etag}"
+    await send(message)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response as StarletteResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula.errors import BadRequest
-from alula.express._chain import ignores_body
+from alula.express._chain import Middleware, NextFunction, ignores_body
 from alula.express._request import Request
-from alula.express._response import ASGIApp, Response
+from alula.express._response import Response
 
 __all__ = ["cors"]
 
@@ -37,8 +37,11 @@ def cors(
     expose: str | Sequence[str] = (),
     credentials: bool = False,
     max_age: int = 600,
-) -> Any:
-    """Return middleware that answers preflight requests and adds CORS headers to all answers.
+) -> Middleware:
+    """Return middleware that responds to preflight requests and adds CORS headers to responses.
+
+    >>> from alula.express import cors, express
+    >>> web = express().use(cors(origins=["https://app.example"], credentials=True))
 
     Args:
         origins: Origins that may call, ``"*"`` for all.
@@ -47,17 +50,25 @@ def cors(
         headers: Request headers they may send, ``"*"`` for all.
         expose: Response headers that their scripts may read.
         credentials: Whether browsers send cookies along. That needs origins by name.
-        max_age: Seconds for which browsers keep the answer to a preflight request.
+        max_age: Seconds for which browsers keep the response to a preflight request.
 
     Raises:
-        ValueError: An origin can never fit, or ``credentials`` would be given to all of them (by
+        ValueError: An origin can never match, or all of them would get ``credentials`` (by
             ``"*"``, or by ``"null"``, which any page can have).
         BadRequest: By the middleware, for a preflight request that asks for too much.
     """
-    origins, methods, headers, expose = map(_listed, (origins, methods, headers, expose))
-    _check(origins, credentials=credentials)
+    # A string is searched for substrings, so a part of an origin would pass for the whole.
+    origins, methods, headers, expose = (
+        (names,) if isinstance(names, str) else tuple(names)
+        for names in (origins, methods, headers, expose)
+    )
+    _check_origins(origins, credentials=credentials)
+
+    async def unused(scope: Scope, receive: Receive, send: Send) -> None:
+        """Take the place of the application that Starlette's class wants; it is never called."""
+
     policy = CORSMiddleware(
-        _nowhere,
+        unused,
         allow_origins=origins,
         allow_origin_regex=origin_regex,
         allow_methods=methods,
@@ -68,14 +79,15 @@ def cors(
     )
 
     @ignores_body
-    def middleware(req: Request, res: Response, next: Any) -> Any:
+    def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None] | None:
         sent = Headers(raw=req.scope["headers"])
         if req.method == "OPTIONS" and "origin" in sent and "access-control-request-method" in sent:
-            return _preflight(policy.preflight_response(sent), res, next)
+            return _preflight(policy, sent, res, next)
 
-        def with_headers(answer: ASGIApp) -> ASGIApp:
-            def run(scope: Any, receive: Any, send: Any) -> Any:
-                return answer(scope, receive, partial(policy.send, send=send, request_headers=sent))
+        def with_headers(response: ASGIApp) -> ASGIApp:
+            def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+                simple_send = partial(policy.send, send=send, request_headers=sent)
+                return response(scope, receive, simple_send)
 
             return run
 
@@ -85,16 +97,11 @@ def cors(
     return middleware
 
 
-def _listed(names: str | Sequence[str]) -> Sequence[str]:
-    # Looked up in a string, a part of an origin would pass for the whole.
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _check(origins: Sequence[str], *, credentials: bool) -> None:
+def _check_origins(origins: Sequence[str], *, credentials: bool) -> None:
     for origin in origins:
         if not _ORIGIN.fullmatch(origin):
             raise ValueError(
-                f"cors(origins=...): {origin!r} is no origin as browsers send it; write scheme,"
+                f"cors(origins=...): {origin!r} is not an origin as browsers send it; write scheme,"
                 " host and port in lower case, such as 'https://app.example:8443', without a path"
             )
     for anyone, why in _ANYONE.items():
@@ -105,20 +112,20 @@ def _check(origins: Sequence[str], *, credentials: bool) -> None:
             )
 
 
-def _preflight(response: StarletteResponse, res: Response, next: Any) -> Any:
+def _preflight(
+    policy: CORSMiddleware, sent: Headers, res: Response, next: NextFunction
+) -> Awaitable[None] | None:
+    response = policy.preflight_response(sent)
     try:
         for name, value in response.headers.items():
             if name not in _NOT_COPIED:
                 res.set(name, value)
-    except ValueError as error:  # it repeats what was asked for
-        return next(BadRequest(f"This preflight request can not be answered: {error}"))
+    # Starlette repeats the headers that the client asked for, which may hold anything.
+    except ValueError as error:
+        return next(BadRequest(f"This preflight request cannot be answered: {error}"))
     for name in response.headers["vary"].split(", "):
         res.vary(name)
     if response.status_code == 200:
         res.status(204).end()
         return None
     return next(BadRequest(bytes(response.body).decode()))
-
-
-async def _nowhere(scope: Any, receive: Any, send: Any) -> None:
-    """Stand in for the application that Starlette's middleware wants; it is never called."""

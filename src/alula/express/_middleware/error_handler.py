@@ -1,4 +1,7 @@
-"""Every error as an answer: JSON, or a page for people who look with a browser."""
+"""The error middleware: every error as a response, JSON or a page, and what the log gets of it.
+
+What a client may know of an error: `public_error`. What the log gets: `reporter`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from alula._routes import decode_segment
 from alula.errors import FrameworkError, GeneralError, error_for_status
+from alula.express._chain import NextFunction
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.logs._formatters import short_line
@@ -21,19 +25,202 @@ from alula.logs._formatters import short_line
 __all__ = [
     "ERROR_HEADERS",
     "HtmlOption",
-    "Report",
     "error_handler",
-    "log",
     "public_error",
     "read_error_headers",
     "reporter",
     "status_of",
 ]
 
-HtmlOption: TypeAlias = Callable[..., Any] | Mapping[Any, Any] | Literal[False] | None
+HtmlOption: TypeAlias = Callable[..., object] | Mapping[Any, Any] | Literal[False] | None
 """What ``error_handler(html=...)`` takes."""
 
-_Page: TypeAlias = Path | Callable[..., Any] | None
+ErrorHandler: TypeAlias = Callable[
+    [Exception, Request, Response, NextFunction | None], Awaitable[None]
+]
+"""Error middleware that always responds, so that nothing need follow it."""
+
+Report: TypeAlias = Callable[[Exception, int, Request], Awaitable[None]]
+"""Gets an error, the status of its response, and the request."""
+
+_Page: TypeAlias = Path | Callable[..., object] | None
+
+_log: Final = logging.getLogger("alula.express")
+
+ERROR_HEADERS: Final = frozenset({
+    "accept-encoding", "allow", "content-range", "retry-after", "www-authenticate",
+})  # fmt: skip
+"""The headers that an error may set, in lower case; `error_handler` can allow more.
+
+An error may come from anywhere, also from the response of another server, so only allowed headers
+are sent.
+"""
+
+_NEVER: Final = frozenset({
+    "connection", "content-encoding", "content-length", "content-type", "date", "keep-alive",
+    "proxy-authenticate", "proxy-authorization", "proxy-connection", "server", "te", "trailer",
+    "transfer-encoding", "upgrade",
+})  # fmt: skip
+"""The headers of one connection or one body, which an error knows nothing of."""
+
+_REASON_PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
+
+
+def error_handler(
+    *, html: HtmlOption = None, logger: object = None, headers: Iterable[str] = ()
+) -> ErrorHandler:
+    """Return the error middleware that responds to every error; it goes after all others.
+
+    HTML is sent only if Accept or Content-Type names ``text/html`` and neither names JSON.
+
+    >>> from alula.express import error_handler, express, not_found
+    >>> web = express().use(not_found(), error_handler(html=False))
+
+    Args:
+        html: None for the built-in page; a function ``(error, req, res, next)`` that responds
+            itself; a mapping of a status (or ``"default"``) to the path of a page or to such a
+            function; False for JSON always. The error that a function gets is what the client
+            may know; the exception behind it is its ``__cause__``.
+        logger: An object whose ``error(error)`` gets each error, or such a function, plain or
+            asynchronous; False for silence. None logs to ``alula.express``: server errors in
+            full, others in a line.
+        headers: Names of headers that ``error.headers`` may set, beside ``Allow``,
+            ``Retry-After``, ``WWW-Authenticate``, ``Accept-Encoding`` and ``Content-Range``. All
+            others are left out, and a line in the log names them.
+
+    Raises:
+        FileNotFoundError: A page does not exist.
+        TypeError: ``html``, ``logger`` or ``headers`` is none of these.
+        ValueError: ``headers`` names a header of the connection or of the body.
+    """
+    page_for, allowed = _pages(html), read_error_headers(headers)
+    report = reporter(logger)
+
+    async def handler(
+        error: Exception, req: Request, res: Response, next: NextFunction | None
+    ) -> None:
+        shown = public_error(error, debug=req.app.debug)
+        status = status_of(shown)
+        await report(error, status, req)
+        # An earlier response was not sent yet: the error takes its place.
+        res.reset().status(status)
+        _set_headers(shown, res, allowed)
+        if page_for is not None:
+            res.vary("Accept")
+        named = f"{req.headers.get('accept')} {req.headers.get('content-type')}".lower()
+        if page_for is None or "text/html" not in named or "json" in named:
+            _send_json(shown, res)
+            return
+        page = page_for(status)
+        if callable(page):
+            result = page(shown, req, res, next)
+            if hasattr(result, "__await__"):
+                await result
+        else:
+            res.type("html").send(await _page_text(page, shown))
+
+    return handler
+
+
+# -- what a client may know ------------------------------------------------------------------------
+
+
+def public_error(error: Exception, *, debug: bool) -> FrameworkError:
+    """Return what a client may know of an error; of unexpected ones that is next to nothing.
+
+    Args:
+        error: Errors of `alula.errors` stay as they are, Starlette's `HTTPException` turns into
+            one of them, and all others into a `GeneralError` with the exception as its cause.
+        debug: Whether clients see the message of an unexpected one.
+    """
+    if isinstance(error, FrameworkError):
+        return error
+    if isinstance(error, HTTPException):
+        shown = _from_starlette(error)
+    elif debug:
+        shown = GeneralError(str(error) or type(error).__name__)
+    else:
+        shown = GeneralError("The server failed; its log says why")
+    shown.__cause__ = error
+    return shown
+
+
+def _from_starlette(error: HTTPException) -> FrameworkError:
+    status, detail = error.status_code, error.detail
+    phrase = _REASON_PHRASES.get(status, f"Status {status}")
+    # FastAPI's errors may have any JSON for a detail.
+    text, data = (detail, None) if isinstance(detail, str) else (phrase, detail)
+    error_class = error_for_status(status)
+    if error_class is FrameworkError:
+        words = phrase.replace("'", "").replace("-", " ").split()
+        shown = FrameworkError(
+            text,
+            data,
+            name="".join(word[0].upper() + word[1:] for word in words),
+            code=status,
+            class_name="-".join(words).lower(),
+        )
+    else:
+        shown = error_class(text, data)
+    shown.headers = error.headers
+    return shown
+
+
+def status_of(error: FrameworkError) -> int:
+    """Return the status of an error's response; 500 if its code is not one."""
+    return error.code if isinstance(error.code, int) and 300 <= error.code < 600 else 500
+
+
+def read_error_headers(names: Iterable[str]) -> frozenset[str]:
+    """Return the names of all headers that errors may set, in lower case.
+
+    Args:
+        names: Those to allow beside `ERROR_HEADERS`.
+
+    Raises:
+        TypeError: It is one string, or has something other than strings.
+        ValueError: A header describes the connection or the body.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"error_handler(headers={names!r}): give a list: [{names!r}]")
+    given = [*names]
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"error_handler(headers=...): {name!r} is not the name of a header")
+        if name.lower() in _NEVER:
+            raise ValueError(
+                f"error_handler(headers=...): errors cannot set {name!r}, since it belongs to the"
+                " connection or describes the body"
+            )
+    return ERROR_HEADERS.union(name.lower() for name in given)
+
+
+def _set_headers(error: FrameworkError, res: Response, allowed: frozenset[str]) -> None:
+    for name, value in (error.headers or {}).items():
+        if str(name).lower() not in allowed:
+            _log.warning(
+                "an error may not set the header %s, so it was left out;"
+                " error_handler(headers=[...]) allows more",
+                short_line(str(name)),
+            )
+            continue
+        try:
+            res.set(name, value)
+        except (TypeError, ValueError):
+            _log.exception("a header of an error cannot be sent; it was left out")
+
+
+def _send_json(error: FrameworkError, res: Response) -> None:
+    body = error.to_dict()
+    try:
+        res.json(body)
+    # Values may fail in any way while they are turned into JSON.
+    except Exception:  # noqa: BLE001  # it is logged
+        _log.exception("the data of an error has no JSON form; it was left out")
+        res.json({name: body[name] for name in ("name", "message", "code", "className")})
+
+
+# -- pages -----------------------------------------------------------------------------------------
 
 _BUILT_IN: Final = """<!doctype html>
 <html lang="en">
@@ -59,57 +246,7 @@ pre {{
 """
 
 
-def error_handler(
-    *, html: HtmlOption = None, logger: Any = None, headers: Iterable[str] = ()
-) -> Any:
-    """Return the error middleware that answers every error; it goes after all others.
-
-    HTML goes out only where Accept or Content-Type names ``text/html`` and neither names JSON.
-
-    Args:
-        html: None for the built-in page; a function ``(error, req, res, next)`` that answers
-            itself; a mapping of a status (or ``"default"``) to the path of a page or to such a
-            function; False for JSON always. The error that a function gets is what the client
-            may know; the exception behind it is its ``__cause__``.
-        logger: An object whose ``error(error)`` gets each error, or such a function, plain or
-            asynchronous; False for silence. None logs to ``alula.express``: server errors in
-            full, others in a line.
-        headers: Names of headers that ``error.headers`` may set, beside ``Allow``,
-            ``Retry-After``, ``WWW-Authenticate``, ``Accept-Encoding`` and ``Content-Range``. All
-            others are left out, and a line in the log names them.
-
-    Raises:
-        FileNotFoundError: A page does not exist.
-        TypeError: ``html``, ``logger`` or ``headers`` is none of these.
-        ValueError: ``headers`` names a header of the connection or of the body.
-    """
-    page_for, allowed = _pages(html), read_error_headers(headers)
-    report = reporter(logger)
-
-    async def handler(error: Exception, req: Request, res: Response, next: Any) -> None:
-        shown = public_error(error, debug=req.app.debug)
-        status = status_of(shown)
-        await report(error, status, req)
-        # Where it was answered before this went wrong, nothing was sent yet: the error goes out.
-        res.reset().status(status)
-        _set_headers(shown, res, allowed)
-        if page_for is not None:
-            res.vary("Accept")
-        if page_for is None or not _wants_html(req):
-            _send_json(shown, res)
-            return
-        page = page_for(status)
-        if callable(page):
-            result = page(shown, req, res, next)
-            if hasattr(result, "__await__"):
-                await result
-        else:
-            res.type("html").send(await _page_text(page, shown))
-
-    return handler
-
-
-def _pages(html: Any) -> Callable[[int], _Page] | None:
+def _pages(html: HtmlOption) -> Callable[[int], _Page] | None:
     """Return the function that gives the page for a status, None for no pages at all."""
     if html is False:
         return None
@@ -120,56 +257,17 @@ def _pages(html: Any) -> Callable[[int], _Page] | None:
             f"error_handler(html={html!r}): it takes a function (error, req, res, next), a mapping"
             " of statuses to pages, or False"
         )
-    pages = {_page_key(key): _page_value(page) for key, page in html.items()}
+    pages: dict[str, _Page] = {}
+    for key, page in html.items():
+        name = str(key)
+        if name != "default" and not (name.isdecimal() and len(name) == 3):
+            raise TypeError(f"error_handler(html=...): {key!r} is neither a status nor 'default'")
+        # Absolute, because the program may change its working directory.
+        pages[name] = path = page if callable(page) else Path(page).absolute()
+        if isinstance(path, Path) and not path.is_file():
+            raise FileNotFoundError(f"error_handler(html=...): there is no page {str(path)!r}")
     default = pages.get("default")
     return lambda code: pages.get(str(code), default)
-
-
-def _page_key(key: Any) -> str:
-    name = str(key)
-    if name != "default" and not (name.isdecimal() and len(name) == 3):
-        raise TypeError(f"error_handler(html=...): {key!r} is neither a status nor 'default'")
-    return name
-
-
-def _page_value(page: Any) -> _Page:
-    if callable(page):
-        found: Callable[..., Any] = page
-        return found
-    path = Path(page).absolute()
-    if not path.is_file():
-        raise FileNotFoundError(f"error_handler(html=...): there is no page {str(path)!r}")
-    return path
-
-
-def _wants_html(req: Request) -> bool:
-    headers = req.headers
-    named = f"{headers.get('accept')} {headers.get('content-type')}".lower()
-    return "text/html" in named and "json" not in named
-
-
-def _set_headers(error: FrameworkError, res: Response, allowed: frozenset[str]) -> None:
-    for name, value in (error.headers or {}).items():
-        if str(name).lower() not in allowed:
-            log.warning(
-                "an error may not set the header %s, so it was left out;"
-                " error_handler(headers=[...]) allows more",
-                short_line(str(name)),
-            )
-            continue
-        try:
-            res.set(name, value)
-        except (TypeError, ValueError):
-            log.exception("a header of an error can not be sent; it was left out")
-
-
-def _send_json(error: FrameworkError, res: Response) -> None:
-    body = error.to_dict()
-    try:
-        res.json(body)
-    except Exception:  # values may fail in any way while they are turned into JSON
-        log.exception("the data of an error has no JSON form; it was left out")
-        res.json({name: body[name] for name in ("name", "message", "code", "className")})
 
 
 async def _page_text(page: Path | None, error: FrameworkError) -> bytes:
@@ -177,110 +275,20 @@ async def _page_text(page: Path | None, error: FrameworkError) -> bytes:
         try:
             return await anyio.to_thread.run_sync(page.read_bytes)
         except OSError:
-            log.exception("the error page %s can not be read; the built-in one was sent", page)
+            _log.exception("the error page %s cannot be read; the built-in one was sent", page)
     message = html_text.escape(error.message)
-    has_lines = "\n" in message  # such as the stack of an application that does not start
+    # Several lines are the stack of an application that does not start.
+    tag = "pre" if "\n" in message else "p"
     text = _BUILT_IN.format(
         code=error.code,
         name=html_text.escape(error.name),
-        message=f"<pre>{message}</pre>" if has_lines else f"<p>{message}</p>",
+        message=f"<{tag}>{message}</{tag}>",
     )
+    # A lone surrogate in a message must not turn the error page into another error.
     return text.encode("utf-8", "replace")
 
 
-ERROR_HEADERS: Final = frozenset({
-    "accept-encoding", "allow", "content-range", "retry-after", "www-authenticate",
-})  # fmt: skip
-"""The headers that an error may set, in lower case; `error_handler` can allow more.
-
-An error may come from anywhere, also from another server's response, so a header is sent only where
-somebody has said that it may be.
-"""
-
-_NEVER: Final = frozenset({
-    "connection", "content-encoding", "content-length", "content-type", "date", "keep-alive",
-    "proxy-authenticate", "proxy-authorization", "proxy-connection", "server", "te", "trailer",
-    "transfer-encoding", "upgrade",
-})  # fmt: skip
-"""The headers of one connection or one body, which an error knows nothing of."""
-
-_KNOWN_STATUSES: Final = frozenset(http.HTTPStatus)
-
-
-def public_error(error: Exception, *, debug: bool) -> FrameworkError:
-    """Return what a client may see of an error; of unexpected ones that is next to nothing.
-
-    Args:
-        error: Errors of the interface stay as they are, Starlette's `HTTPException` turns into
-            one of them, and all others into a `GeneralError` with the exception as its cause.
-        debug: Whether clients see the message of an unexpected one.
-    """
-    if isinstance(error, FrameworkError):
-        return error
-    if isinstance(error, HTTPException):
-        shown = _from_starlette(error)
-    elif debug:
-        shown = GeneralError(str(error) or type(error).__name__)
-    else:
-        shown = GeneralError("The server failed; its log says why")
-    shown.__cause__ = error
-    return shown
-
-
-def read_error_headers(names: Iterable[str]) -> frozenset[str]:
-    """Return the names of all headers that errors may set, in lower case.
-
-    Args:
-        names: Those to allow beside `ERROR_HEADERS`.
-
-    Raises:
-        TypeError: It is one string, or has something other than strings.
-        ValueError: A header belongs to the connection or describes the body.
-    """
-    if isinstance(names, str):
-        raise TypeError(f"error_handler(headers={names!r}): give a list: [{names!r}]")
-    given = [*names]
-    for name in given:
-        if not isinstance(name, str):
-            raise TypeError(f"error_handler(headers=...): {name!r} is not the name of a header")
-        if name.lower() in _NEVER:
-            raise ValueError(
-                f"error_handler(headers=...): errors cannot set {name!r}, since it belongs to the"
-                " connection or describes the body"
-            )
-    return ERROR_HEADERS.union(name.lower() for name in given)
-
-
-def _from_starlette(error: HTTPException) -> FrameworkError:
-    status, detail = error.status_code, error.detail
-    phrase = http.HTTPStatus(status).phrase if status in _KNOWN_STATUSES else f"Status {status}"
-    # FastAPI's errors may have any JSON for a detail.
-    text, data = (detail, None) if isinstance(detail, str) else (phrase, detail)
-    kind = error_for_status(status)
-    if kind is FrameworkError:
-        words = phrase.replace("'", "").replace("-", " ").split()
-        shown = FrameworkError(
-            text,
-            data,
-            name="".join(word[0].upper() + word[1:] for word in words),
-            code=status,
-            class_name="-".join(words).lower(),
-        )
-    else:
-        shown = kind(text, data)
-    shown.headers = error.headers
-    return shown
-
-
-def status_of(error: FrameworkError) -> int:
-    """Return the status to answer an error with; what can be none becomes 500."""
-    return error.code if isinstance(error.code, int) and 300 <= error.code < 600 else 500
-
-
-Report: TypeAlias = Callable[[Exception, int, Request], Awaitable[None]]
-"""Gets an error, the status it is answered with, and the request."""
-
-log: Final = logging.getLogger("alula.express")
+# -- the log: no query strings, which may hold tokens ----------------------------------------------
 
 
 def reporter(logger: Any) -> Report:
@@ -290,38 +298,38 @@ def reporter(logger: Any) -> Report:
         logger: As in `error_handler`.
 
     Raises:
-        TypeError: It is nothing that errors could be reported to.
+        TypeError: Errors cannot be reported to it.
     """
     if logger is None:
         return _log_error
     if logger is False:
-        return _silence
-    tell = getattr(logger, "error", logger)
-    if not callable(tell):
+
+        async def silence(error: Exception, status: int, req: Request) -> None:
+            """Report nothing."""
+
+        return silence
+    log_error = getattr(logger, "error", logger)
+    if not callable(log_error):
         raise TypeError(f"error_handler(logger={logger!r}): it has no method error(error)")
     with_stack = isinstance(logger, logging.Logger | logging.LoggerAdapter)
 
     async def report(error: Exception, status: int, _: Request) -> None:
         try:
-            more = {"exc_info": error} if with_stack and _needs_stack(error, status) else {}
-            result: Any = tell(error, **more)
+            options = {"exc_info": error} if with_stack and _needs_stack(error, status) else {}
+            result: object = log_error(error, **options)
             if hasattr(result, "__await__"):
                 await result
-        except Exception:  # whatever a logger does, the client gets its answer
-            log.exception("the logger of error_handler failed")
+        # Whatever a logger does, the client gets its response.
+        except Exception:  # noqa: BLE001  # it is logged
+            _log.exception("the logger of error_handler failed")
 
     return report
 
 
-async def _silence(error: Exception, status: int, req: Request) -> None:
-    """Report nothing."""
-
-
 async def _log_error(error: Exception, status: int, req: Request) -> None:
-    # The path alone: a query string may hold a token.
     where = short_line(f"{req.method} {req.shown_path}")
     if _needs_stack(error, status):
-        log.error("%s failed", where, exc_info=error)
+        _log.error("%s failed", where, exc_info=error)
         return
     text = str(error)
     for url in (req.url, req.shown_url):
@@ -330,17 +338,18 @@ async def _log_error(error: Exception, status: int, req: Request) -> None:
         segment = req.path.rstrip("/").rpartition("/")[2]
         for secret in filter(None, (segment, decode_segment(segment))):
             text = text.replace(secret, "...")
-    kind, level = type(error).__name__, logging.INFO
+    name, level = type(error).__name__, logging.INFO
     if status >= 500:
         level = logging.ERROR
-        if error.__cause__ is not None:  # its class alone: texts of drivers may hold secrets
-            kind += f" from {type(error.__cause__).__name__}"
-    log.log(level, "%s: %s: %s", where, kind, short_line(text))
+        # Of the cause only its class: messages of drivers may hold secrets.
+        if error.__cause__ is not None:
+            name += f" from {type(error.__cause__).__name__}"
+    _log.log(level, "%s: %s: %s", where, name, short_line(text))
 
 
 def _needs_stack(error: Exception, status: int) -> bool:
-    """Tell whether the log gets the stack: of what nobody expected, not of every 503 of a storm."""
+    """Tell whether the log gets the stack: of unexpected errors, not of every 503 of a storm."""
     if status < 500:
         return False
     is_expected = isinstance(error, FrameworkError) and error.code == status > 500
-    return not is_expected or log.isEnabledFor(logging.DEBUG)
+    return not is_expected or _log.isEnabledFor(logging.DEBUG)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextvars import Token
-from functools import lru_cache, partial
+from collections.abc import Awaitable, Callable, Iterable
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
-from typing import Any, Final
+from typing import Final
 
-from alula.express._chain import ignores_body
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from alula.express._chain import Middleware, NextFunction, ignores_body
 from alula.express._request import Request
-from alula.express._response import ASGIApp, Response
+from alula.express._response import Response
 from alula.express._routing import singleton
 from alula.logs._request_ids import (
     begin_request,
@@ -27,67 +28,72 @@ _THIS_MACHINE: Final = ("127.0.0.0/8", "::1")
 
 def request_id(
     *, header: str = "X-Request-Id", trusted: Iterable[str] | bool = _THIS_MACHINE
-) -> Any:
+) -> Middleware:
     """Return middleware that gives every request an id; register it first.
 
-    It is ``req.request_id``, what `alula.logs.current_request_id` returns in hooks, services and
-    whatever they call, and a header of the answer. Of a trusted proxy the id in the header is
-    taken, or else the trace id of ``traceparent``; ids that no log can take are replaced.
+    The id is ``req.request_id``, what `alula.logs.current_request_id` returns in hooks and
+    services, and a header of the response. From a trusted proxy, the id in the header is used, or
+    else the trace id of ``traceparent``; ids that are not safe to log are replaced.
+
+    >>> from alula.express import express, request_id
+    >>> web = express().use(request_id(trusted=["10.0.0.0/8"]))
 
     Args:
-        header: Name of the header, of requests and answers.
-        trusted: Addresses and networks of proxies whose ids count: ``["10.0.0.0/8"]``. True
-            trusts whoever sends one, which suits servers that only a proxy can reach; False
-            nobody.
+        header: Name of the header, of requests and responses.
+        trusted: Addresses and networks of proxies whose ids are used: ``["10.0.0.0/8"]``. True
+            trusts every client, which suits servers that only a proxy can reach; False trusts
+            none.
 
     Raises:
-        ValueError: One of them is no address.
+        ValueError: One of them is not an address.
         TypeError: ``trusted`` is a single string.
     """
-    trusts = _trust(trusted)
+    is_trusted = _proxy_check(trusted)
     name = header.lower()
 
     @ignores_body
-    def middleware(req: Request, res: Response, next: Any) -> Any:
-        given = req.headers.get(name)
-        parent = req.headers.get("traceparent") if given is None else None
-        known = None
-        if (given or parent) and trusts(req.ip):
-            known = valid_request_id(given) or trace_id_of(parent)
-        known = req.request_id = known or new_request_id()
-        res.set(name, known)
-        res.wrap(partial(_until_sent, begin_request(known)))
+    def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
+        sent = req.headers.get(name)
+        traceparent = req.headers.get("traceparent") if sent is None else None
+        id_ = None
+        if (sent or traceparent) and is_trusted(req.ip):
+            id_ = valid_request_id(sent) or trace_id_of(traceparent)
+        id_ = req.request_id = id_ or new_request_id()
+        res.set(name, id_)
+        token = begin_request(id_)
+
+        def until_sent(response: ASGIApp) -> ASGIApp:
+            # A stream may log while it is sent; a next request of the connection has its own id.
+            async def run(scope: Scope, receive: Receive, send: Send) -> None:
+                try:
+                    await response(scope, receive, send)
+                finally:
+                    end_request(token)
+
+            return run
+
+        res.wrap(until_sent)
         return next()
 
     return singleton("request_id", middleware)
 
 
-def _until_sent(token: Token[str | None], answer: ASGIApp) -> ASGIApp:
-    """Keep the id for what a stream logs while it is sent, and no longer."""
-
-    async def run(scope: Any, receive: Any, send: Any) -> None:
-        try:
-            await answer(scope, receive, send)
-        finally:
-            end_request(token)
-
-    return run
-
-
-def _trust(trusted: Iterable[str] | bool) -> Callable[[str | None], bool]:
+def _proxy_check(trusted: Iterable[str] | bool) -> Callable[[str | None], bool]:
     if isinstance(trusted, bool):
         return lambda _: trusted
     if isinstance(trusted, str):
         raise TypeError(f"request_id(trusted={trusted!r}): give a list: [{trusted!r}]")
     networks = [ip_network(one, strict=False) for one in trusted]
 
+    # Parsing an address takes longer than all else here, and proxies have few addresses.
     @lru_cache(maxsize=256)
-    def trusts(ip: str | None) -> bool:
+    def is_trusted(ip: str | None) -> bool:
         try:
             address = ip_address(ip or "")
-        except ValueError:  # a socket of the file system, or a server that knows no addresses
+        except ValueError:  # a Unix socket, or a server that knows no addresses
             return False
+        # A server that listens on "::" sees IPv4 clients as ::ffff:10.0.0.1.
         address = getattr(address, "ipv4_mapped", None) or address
         return any(address in network for network in networks)
 
-    return trusts
+    return is_trusted
