@@ -18,7 +18,7 @@ const SHOWN = ['index.html', 'tutorial.html', 'from-feathersjs.html', 'architect
 
 const browser = await chromium.launch({ executablePath })
 const logged = []
-const asked = new Set()
+const origins = new Set()
 async function newPage(viewport) {
   const page = await browser.newPage({ viewport })
   page.setDefaultTimeout(SECONDS_TO_HAPPEN * 1000)
@@ -26,27 +26,27 @@ async function newPage(viewport) {
     if (['error', 'warning'].includes(message.type())) logged.push(`${page.url()}: ${message.text()}`)
   })
   page.on('pageerror', (error) => logged.push(`${page.url()}: ${error}`))
-  page.on('request', (request) => asked.add(new URL(request.url()).origin))
+  page.on('request', (request) => origins.add(new URL(request.url()).origin))
   return page
 }
 
-// Runs in the page. Tells what is wider than the screen, pictures that are not there, and code that
-// can not be scrolled to its end.
-function complaintsOf() {
+// Runs in the page. Returns what is wider than the screen, missing pictures, and code that cannot be
+// scrolled to its end.
+function problemsOf() {
   const wide = document.documentElement.clientWidth
-  const found = []
+  const problems = []
   if (document.documentElement.scrollWidth > wide) {
-    const guilty = [...document.querySelectorAll('main *, [role=main] *, .navbar *')].find(
-      (each) => each.getBoundingClientRect().right > wide + 1 && !each.closest('pre, table'))
-    found.push(`is ${document.documentElement.scrollWidth} wide: ${guilty?.outerHTML.slice(0, 120)}`)
+    const wideElement = [...document.querySelectorAll('main *, [role=main] *, .navbar *')].find(
+      (element) => element.getBoundingClientRect().right > wide + 1 && !element.closest('pre, table'))
+    problems.push(`is ${document.documentElement.scrollWidth} wide: ${wideElement?.outerHTML.slice(0, 120)}`)
   }
   for (const image of document.images) {
-    if (!image.complete || !image.naturalWidth) found.push(`lacks ${image.src}`)
-    if (!image.alt) found.push(`has a picture without words: ${image.src}`)
+    if (!image.complete || !image.naturalWidth) problems.push(`lacks ${image.src}`)
+    if (!image.alt) problems.push(`has a picture without words: ${image.src}`)
   }
-  if (document.querySelectorAll('h1').length !== 1) found.push('has not one title')
-  if (!document.querySelector('.nav-link.active, .dropdown-item.active')) found.push('is not in the menu')
-  return found
+  if (document.querySelectorAll('h1').length !== 1) problems.push('has not one title')
+  if (!document.querySelector('.nav-link.active, .dropdown-item.active')) problems.push('is not in the menu')
+  return problems
 }
 
 // Waits until a condition holds that is checked again and again; `assertion` throws until then.
@@ -72,7 +72,7 @@ async function lookAtAll() {
     await page.goto(`${url}/${name}`, { waitUntil: 'load' })
     for (const [screen, size] of Object.entries(SCREENS)) {
       await page.setViewportSize(size)
-      complaints[screen].push(...(await page.evaluate(complaintsOf)).map((text) => `${name} ${text}`))
+      complaints[screen].push(...(await page.evaluate(problemsOf)).map((text) => `${name} ${text}`))
       if (SHOWN.includes(name)) {
         await page.screenshot({ path: path.join(folder, `${screen}-${path.parse(name).name}.png`) })
       }
@@ -112,7 +112,7 @@ const checks = {
     const page = await newPage(SCREENS.phone)
     await page.goto(`${url}/reference-core.html#alula.App.use`)
     await eventually(async () => {
-      const top = await page.locator('[id="alula.App.use"]').evaluate((each) => each.getBoundingClientRect().top)
+      const top = await page.locator('[id="alula.App.use"]').evaluate((element) => element.getBoundingClientRect().top)
       assert.ok(top >= 0 && top < 300, `it is at ${top}`)
     })
     await page.close()
@@ -133,7 +133,7 @@ const checks = {
     const page = await newPage(SCREENS.desktop)
     await page.goto(`${url}/hooks.html`)
     const colours = await page.evaluate(() => new Set(
-      [...document.querySelectorAll('.codehilite span')].map((each) => getComputedStyle(each).color)).size)
+      [...document.querySelectorAll('.codehilite span')].map((element) => getComputedStyle(element).color)).size)
     assert.ok(colours >= 4, `${colours} colours`)
     await page.close()
   },
@@ -153,7 +153,7 @@ const checks = {
     await page.close()
   },
   'nothing came from elsewhere': async () => {
-    assert.deepEqual([...asked], [new URL(url).origin])
+    assert.deepEqual([...origins], [new URL(url).origin])
   },
   'nothing went wrong in the console': async () => {
     assert.deepEqual(logged, [])

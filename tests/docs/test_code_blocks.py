@@ -16,11 +16,11 @@ PROJECTS = [page for page in PAGES if FILE.search(page.read_text())]
 
 def blocks_of(text: str) -> list[tuple[int, str]]:
     """Return the line before each block, and its code."""
-    files = {found.start(2) for found in FILE.finditer(text)}
+    files = {block.start(2) for block in FILE.finditer(text)}
     return [
-        (text.count("\n", 0, found.start(1)), found[1])
-        for found in BLOCK.finditer(text)
-        if found.start(1) not in files
+        (text.count("\n", 0, block.start(1)), block[1])
+        for block in BLOCK.finditer(text)
+        if block.start(1) not in files
     ]
 
 

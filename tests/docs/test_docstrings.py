@@ -53,8 +53,8 @@ def methods_of(owner: type) -> Iterator[tuple[str, Any, str]]:
         if not inspect.isfunction(function):
             continue
         if name == "__init__":
-            said = f"{inspect.getdoc(owner)}\n{inspect.getdoc(function)}"
-            yield f"{owner.__name__}()", function, said
+            docstring = f"{inspect.getdoc(owner)}\n{inspect.getdoc(function)}"
+            yield f"{owner.__name__}()", function, docstring
         elif not name.startswith("_"):
             yield f"{owner.__name__}.{name}", function, inspect.getdoc(getattr(owner, name)) or ""
 
@@ -72,30 +72,38 @@ def raised_by(function: Any) -> set[str]:
 
 def classes_above(name: str, function: Any) -> set[str]:
     """Return the names of a class and of those that it derives from."""
-    found = function.__globals__.get(name) or getattr(builtins, name, None)
-    return {each.__name__ for each in inspect.getmro(found)} if inspect.isclass(found) else {name}
+    error_class = function.__globals__.get(name) or getattr(builtins, name, None)
+    return (
+        {base.__name__ for base in inspect.getmro(error_class)}
+        if inspect.isclass(error_class)
+        else {name}
+    )
 
 
-def told_in(docstring: str) -> set[str]:
+def documented_in(docstring: str) -> set[str]:
     """Return the names below "Raises:"."""
     section = re.search(r"^ *Raises:\n(.*?)(?:\n\n(?! )|\Z)", docstring, re.MULTILINE | re.DOTALL)
     return set(re.findall(r"^ +(\w+):", section[1], re.MULTILINE)) if section else set()
 
 
-def untold_by(function: Any, docstring: str) -> list[str]:
+def undocumented_by(function: Any, docstring: str) -> list[str]:
     """Return the errors of a function that its docstring does not name."""
-    told = told_in(docstring)
-    return sorted(name for name in raised_by(function) if not classes_above(name, function) & told)
+    documented = documented_in(docstring)
+    return sorted(
+        name for name in raised_by(function) if not classes_above(name, function) & documented
+    )
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_says_what_it_offers_and_what_that_raises(name):
+def test_a_module_documents_its_public_names_and_their_errors(name):
     module = importlib.import_module(name)
-    assert module.__doc__, f"{name} does not say what it is for"
+    assert module.__doc__, f"{name} has no docstring"
     things = list(public_things(module))
-    assert [thing for thing, _, said in things if not said.strip()] == []
-    untold = {thing: untold_by(function, said) for thing, function, said in things}
-    assert {thing: errors for thing, errors in untold.items() if errors} == {}
+    assert [thing for thing, _, docstring in things if not docstring.strip()] == []
+    undocumented = {
+        thing: undocumented_by(function, docstring) for thing, function, docstring in things
+    }
+    assert {thing: errors for thing, errors in undocumented.items() if errors} == {}
 
 
 def test_all_modules_are_looked_at():
@@ -113,7 +121,7 @@ class Planted:
         if not names:
             raise KeyError(names)
 
-    def told(self):
+    def documented(self):
         """Fail.
 
         Raises:
@@ -123,7 +131,7 @@ class Planted:
         """
         raise ValueError("no")
 
-    def untold(self):
+    def undocumented(self):
         """Fail."""
         if self:
             raise ValueError("no")
@@ -139,10 +147,11 @@ class Planted:
 
 
 def test_a_class_above_is_enough():
-    assert [untold_by(function, said) for _, function, said in methods_of(Planted)][:2] == [[], []]
+    planted = list(methods_of(Planted))[:2]
+    assert [undocumented_by(function, text) for _, function, text in planted] == [[], []]
 
 
-def test_what_is_not_told_is_noticed():
-    things = {name: untold_by(function, said) for name, function, said in methods_of(Planted)}
-    assert things["Planted.untold"] == ["OSError", "ValueError"]
+def test_what_is_not_documented_is_noticed():
+    things = {name: undocumented_by(method, text) for name, method, text in methods_of(Planted)}
+    assert things["Planted.undocumented"] == ["OSError", "ValueError"]
     assert things["Planted.later"] == ["RuntimeError"]

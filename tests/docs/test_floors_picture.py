@@ -20,23 +20,23 @@ def drawn() -> ET.Element:
 
 
 def test_the_picture_is_that_of_the_floors():
-    told = "draw docs/floors.svg anew: python -m scripts.floors"
-    assert floors.PICTURE.read_text(encoding="utf-8") == floors.picture(), told
+    hint = "draw docs/floors.svg anew: python -m scripts.floors"
+    assert floors.PICTURE.read_text(encoding="utf-8") == floors.picture(), hint
 
 
 def test_every_room_is_in_the_picture_once(drawn):
-    names = [each.text for each in drawn.iter(f"{SVG}text") if each.get("class") == "name"]
+    names = [element.text for element in drawn.iter(f"{SVG}text") if element.get("class") == "name"]
     assert sorted(names) == sorted(map(floors.label_of, FLOOR_OF))
 
 
 def test_higher_floors_stand_higher(drawn):
-    numbers = [each for each in drawn.iter(f"{SVG}text") if each.get("class") == "number"]
-    places = {int(each.text): int(each.get("y")) for each in numbers}
+    numbers = [element for element in drawn.iter(f"{SVG}text") if element.get("class") == "number"]
+    places = {int(element.text): int(element.get("y")) for element in numbers}
     assert sorted(places, key=places.get) == sorted(set(FLOOR_OF.values()), reverse=True)
 
 
 def test_nothing_is_beside_the_picture(drawn):
-    boxes = [each for each in drawn.iter(f"{SVG}rect") if each.get("x")]
+    boxes = [element for element in drawn.iter(f"{SVG}rect") if element.get("x")]
     assert all(int(box.get("x")) + int(box.get("width")) <= floors.WIDTH for box in boxes)
     assert len(boxes) == len(FLOOR_OF) + len(set(FLOOR_OF.values()))
 

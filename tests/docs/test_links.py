@@ -1,6 +1,6 @@
 """Every link, anchor and picture of the built pages and of the files at the root leads somewhere.
 
-Addresses elsewhere are only looked at, and not asked.
+External addresses are only parsed; no request is sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 FILES = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-OURS = re.compile(r"`((?:tests|docs|src|examples|benchmarks|scripts|requirements)/[\w/.-]+)`")
+OUR_FILE = re.compile(r"`((?:tests|docs|src|examples|benchmarks|scripts|requirements)/[\w/.-]+)`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -33,16 +33,16 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        if given.get("id"):
-            self.anchors.add(given["id"])
+        attributes = dict(attrs)
+        if attributes.get("id"):
+            self.anchors.add(attributes["id"])
         for name in ("href", "src"):
-            if name in given:
-                self.links.append(given[name] or "")
+            if name in attributes:
+                self.links.append(attributes[name] or "")
 
 
-def elsewhere_in_order(link: str) -> bool:
-    """Tell whether an address elsewhere is one."""
+def is_external_address(link: str) -> bool:
+    """Tell whether an external address is valid."""
     parts = urlsplit(link)
     return parts.scheme in {"http", "https"} and "." in parts.netloc and " " not in link
 
@@ -60,7 +60,7 @@ def leads_somewhere(link: str, path: Path, pages: dict[Path, Page]) -> bool:
     """Tell whether a link of a page leads to a file, and to an anchor that is there."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
-        return elsewhere_in_order(link)
+        return is_external_address(link)
     target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
     if target.is_dir():
         target /= "index.html"
@@ -72,12 +72,12 @@ def leads_somewhere(link: str, path: Path, pages: dict[Path, Page]) -> bool:
 
 def broken_in(file: Path) -> Iterator[str]:
     """Yield each link of a Markdown file that leads nowhere."""
-    for found in LINK.finditer(FENCE.sub("", file.read_text(encoding="utf-8"))):
-        link = found[1] or found[2]
+    for match in LINK.finditer(FENCE.sub("", file.read_text(encoding="utf-8"))):
+        link = match[1] or match[2]
         parts = urlsplit(link)
         target = file.parent / parts.path if parts.path else file
         if parts.scheme:
-            if not elsewhere_in_order(link):
+            if not is_external_address(link):
                 yield link
         elif not target.exists() or (parts.fragment and parts.fragment not in anchors_of(target)):
             yield link
@@ -119,8 +119,8 @@ def test_every_link_of_a_file_leads_somewhere(name):
 )
 def test_every_file_that_a_page_names_is_there(page):
     text = (ROOT / page).read_text(encoding="utf-8")
-    own = {found[0] for found in FILE.findall(text)}  # the page itself says what is in them
-    named = set(OURS.findall(text)) - own
+    written_here = {match[0] for match in FILE.findall(text)}  # files of the page itself
+    named = set(OUR_FILE.findall(text)) - written_here
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
 
 

@@ -1,4 +1,4 @@
-"""Blocks that are not Python: what can be read by a program is in order."""
+"""Blocks that are not Python are valid, as far as a program can check."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_js(text: str) -> None:
 
 
 def feed(command: list[str], text: str) -> None:
-    """Fail where a program complains about a text."""
+    """Fail if a program rejects a text."""
     done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -48,26 +48,26 @@ CHECKS = {
 ELSEWHERE = {"python", "console", "text", "nginx"}
 
 BLOCKS = [
-    pytest.param(kind, text, id=f"{page.name} {kind} {number}")
+    pytest.param(language, text, id=f"{page.name} {language} {number}")
     for page in PAGES
-    for number, (kind, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
-    if kind in CHECKS
+    for number, (language, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
+    if language in CHECKS
 ]
 
 
-@pytest.mark.parametrize(("kind", "text"), BLOCKS)
-def test_a_block_is_in_order(kind, text):
-    CHECKS[kind](text)
+@pytest.mark.parametrize(("language", "text"), BLOCKS)
+def test_a_block_is_valid(language, text):
+    CHECKS[language](text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_block_says_what_it_is(page):
-    kinds = {kind for kind, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
-    assert kinds <= CHECKS.keys() | ELSEWHERE
+def test_every_block_names_its_language(page):
+    languages = {language for language, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
+    assert languages <= CHECKS.keys() | ELSEWHERE
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"),
+    ("language", "text"),
     [
         ("toml", "a = "),
         ("json", "{'a': 1}"),
@@ -76,6 +76,6 @@ def test_every_block_says_what_it_is(page):
         ("js", "const = 1"),
     ],
 )
-def test_a_mistake_is_noticed(kind, text):
+def test_a_mistake_is_noticed(language, text):
     with pytest.raises((ValueError, configparser.Error, AssertionError)):
-        CHECKS[kind](text)
+        CHECKS[language](text)

@@ -24,7 +24,7 @@ NEWCOMERS = ROOT / "docs" / "from-feathersjs.md"
 class Name(NamedTuple):
     """A name of the interface, and where it is documented."""
 
-    theirs: str
+    feathers: str
     reference: str
     word: str
 
@@ -50,20 +50,20 @@ def object_of(name: str) -> Any:
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         try:
-            found = importlib.import_module(".".join(parts[:length]))
+            value = importlib.import_module(".".join(parts[:length]))
         except ModuleNotFoundError:
             continue
         for part in parts[length:]:
-            found = getattr(found, part)
-        return found
+            value = getattr(value, part)
+        return value
     raise LookupError(name)
 
 
-def said_of(name: str) -> str:
+def description_of(name: str) -> str:
     """Return what the reference says of a name: its signature and its docstring."""
-    found = object_of(name)
-    signature = str(inspect.signature(found)) if callable(found) else ""
-    return f"{name} {signature} {inspect.getdoc(found)}"
+    value = object_of(name)
+    signature = str(inspect.signature(value)) if callable(value) else ""
+    return f"{name} {signature} {inspect.getdoc(value)}"
 
 
 def has_word(word: str, text: str) -> bool:
@@ -77,7 +77,7 @@ def inventory(site) -> set[str]:
 
 def test_the_list_is_whole():
     assert len(NAMES) > 200
-    assert len({name.theirs for name in NAMES}) == len(NAMES)
+    assert len({name.feathers for name in NAMES}) == len(NAMES)
 
 
 def test_every_name_of_the_interface_is_in_the_reference(inventory):
@@ -86,14 +86,16 @@ def test_every_name_of_the_interface_is_in_the_reference(inventory):
 
 def test_the_reference_says_what_it_is_called():
     missing = [
-        name for name in NAMES if name.word and not has_word(name.word, said_of(name.reference))
+        name
+        for name in NAMES
+        if name.word and not has_word(name.word, description_of(name.reference))
     ]
     assert missing == []
 
 
 def test_the_page_for_newcomers_has_every_name():
     code = set(re.findall(r"`([^`\n]+)`", NEWCOMERS.read_text()))
-    assert [name.theirs for name in NAMES if name.theirs not in code] == []
+    assert [name.feathers for name in NAMES if name.feathers not in code] == []
 
 
 def test_the_page_for_newcomers_says_what_each_is_called_here():
@@ -145,9 +147,15 @@ def test_the_table_of_errors_is_right():
         re.MULTILINE,
     )
     classes = FrameworkError.__subclasses__()
-    ours = [each for each in classes if each.__module__ == FrameworkError.__module__]
-    told = {(name, int(code), class_name) for name, code, class_name in rows}
-    assert told == {(each.__name__, each.code, each.class_name) for each in ours}
+    ours = [
+        error_class
+        for error_class in classes
+        if error_class.__module__ == FrameworkError.__module__
+    ]
+    documented = {(name, int(code), class_name) for name, code, class_name in rows}
+    assert documented == {
+        (error_class.__name__, error_class.code, error_class.class_name) for error_class in ours
+    }
 
 
 # Names of loggers and in traces.

@@ -38,12 +38,12 @@ def test_the_pages_are_served_with_what_the_search_reads(site, tmp_path):
         start_new_session=True,
     )
     try:
-        said = ""
-        while not (found := re.search(r"Serving HTTP on 127\.0\.0\.1 port (\d+)", said)):
+        output = ""
+        while not (address := re.search(r"Serving HTTP on 127\.0\.0\.1 port (\d+)", output)):
             line = process.stdout.readline()
-            assert line, said
-            said += line
-        url = f"http://127.0.0.1:{found[1]}"
+            assert line, output
+            output += line
+        url = f"http://127.0.0.1:{address[1]}"
         with urlopen(f"{url}/", timeout=10) as page:
             assert "<title>" in page.read().decode()
         with urlopen(f"{url}/search/search_index.json", timeout=10) as index:
