@@ -1,7 +1,6 @@
-"""Draws the floors of the house as docs/floors.svg: ``python -m scripts.floors``.
+"""Draws the floors of the architecture as docs/floors.svg: ``python -m scripts.floors``.
 
-The rooms come from the table of ``tests/test_floors.py``, which holds the imports to it; so the
-picture is as true as that test.
+The rooms come from the table in ``tests/test_floors.py``, which checks the imports against it.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ PICTURE = SRC.parent / "docs" / "floors.svg"
 
 WIDTH = 620
 MARGIN = 16
-LEFT = 56  # where the rooms begin, right of the number of the floor
-ROOM = 34  # the height of one
+LEFT = 56  # of the rooms, to the right of the number of the floor
+ROOM = 34  # the height of a room
 GAP = 8
-LETTER = 8.4  # the width of one, nearly, in the font of the rooms
+LETTER = 8.4  # the approximate width of a letter
 
 STYLE = """
 text { font-family: system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
@@ -40,7 +39,7 @@ def rooms_of(floors: Mapping[str, int], floor: int) -> list[str]:
 
 
 def rows_of(rooms: list[str]) -> list[list[tuple[str, int, int]]]:
-    """Return rows of rooms that are not too wide, each room with its place and its width."""
+    """Break the rooms of a floor into rows; return each room with its position and its width."""
     rows: list[list[tuple[str, int, int]]] = [[]]
     x = LEFT
     for room in rooms:
@@ -54,7 +53,7 @@ def rows_of(rooms: list[str]) -> list[list[tuple[str, int, int]]]:
 
 
 def label_of(room: str) -> str:
-    """Return what stands in the box of a room."""
+    """Return the text in the box of a room."""
     return "alula" if room == "__init__" else room
 
 
@@ -64,7 +63,7 @@ def is_package(room: str) -> bool:
 
 
 def floor_of(number: int, rooms: list[str], top: int) -> tuple[list[str], int]:
-    """Return the lines that draw a floor, and where the next one begins."""
+    """Return the SVG of a floor and the top of the next one."""
     rows = rows_of(rooms)
     height = len(rows) * (ROOM + GAP) + GAP
     lines = [
@@ -79,7 +78,7 @@ def floor_of(number: int, rooms: list[str], top: int) -> tuple[list[str], int]:
 
 
 def box(room: str, x: int, width: int, y: int) -> Iterator[str]:
-    """Yield the lines that draw a room."""
+    """Yield the SVG of a room."""
     kind = "package" if is_package(room) else "module"
     yield f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{ROOM}" rx="4"/>'
     middle = x + width // 2
@@ -87,7 +86,7 @@ def box(room: str, x: int, width: int, y: int) -> Iterator[str]:
 
 
 def picture() -> str:
-    """Return the picture of all floors, the highest on top."""
+    """Return the SVG of all floors, the highest at the top."""
     lines: list[str] = []
     top = GAP
     for number in sorted(set(FLOOR_OF.values()), reverse=True):
