@@ -52,6 +52,7 @@ def load_object(target: str) -> object:
         raise UsageError(
             f"{target!r} is not the name of an application; write MODULE:NAME, such as app:app"
         )
+    # A console script has its own folder on `sys.path` instead of the current one.
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -67,4 +68,5 @@ def load_object(target: str) -> object:
         if not hasattr(value, part):
             raise UsageError(f"the module {module_name!r} has no {name!r}")
         value = getattr(value, part)
+    # Not `callable`: ASGI applications are callable as well.
     return value() if inspect.isroutine(value) else value

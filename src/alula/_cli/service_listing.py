@@ -94,7 +94,16 @@ def list_services(services: Mapping[str, ServiceHandle]) -> list[ServiceListing]
             handle.hook_methods(),
             key=lambda name: (name not in handle.methods, order.get(name, len(order))),
         )
-        listings.append(ServiceListing(path, [_list_method(handle, name) for name in names]))
+        methods = []
+        for name in names:
+            hooks = list(_list_hooks(handle, name))
+            if name in handle.methods:
+                verb, id_part = _REQUESTS.get(name, ("POST", ""))
+                header = None if name in _REQUESTS else name
+                methods.append(MethodListing(name, verb, f"/{path}{id_part}", header, hooks))
+            else:
+                methods.append(MethodListing(name, None, None, None, hooks))
+        listings.append(ServiceListing(path, methods))
     return listings
 
 
@@ -122,15 +131,6 @@ def identifier_of(path: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def _list_method(handle: ServiceHandle, name: str) -> MethodListing:
-    hooks = list(_list_hooks(handle, name))
-    if name not in handle.methods:
-        return MethodListing(name, None, None, None, hooks)
-    verb, id_part = _REQUESTS.get(name, ("POST", ""))
-    header = None if name in _REQUESTS else name
-    return MethodListing(name, verb, f"/{handle.path}{id_part}", header, hooks)
-
-
 def _list_hooks(handle: ServiceHandle, method: str) -> Iterator[HookListing]:
     """Yield hooks in the order in which they run; those of a mounted application run innermost."""
     tables = (("app", handle.app.hook_table), ("service", handle.hook_table))
@@ -143,6 +143,7 @@ def _list_hooks(handle: ServiceHandle, method: str) -> Iterator[HookListing]:
         yield from listed("before", level, table)
     if isinstance(handle.service, ServiceHandle):
         yield from _list_hooks(handle.service, method)
+    # These run from the innermost hook to the outermost.
     for kind in ("after", "error"):
         for level, table in reversed(tables):
             yield from listed(kind, level, table)

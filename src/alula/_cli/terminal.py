@@ -66,6 +66,7 @@ def reporting_errors() -> Iterator[None]:
     except UsageError as error:
         print_error(error.message)
         raise typer.Exit(error.exit_code) from None
+    # An error such as NotFound is a result of the call, not a defect: its message is enough.
     except FrameworkError as error:
         print_error(f"{error.name} ({error.code}): {error}")
         for details in filter(None, (error.data, error.errors)):

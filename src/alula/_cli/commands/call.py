@@ -1,6 +1,7 @@
 """`alula call`: calls one method of a service, in an application or on a running server.
 
-Both are called through a client, so that everything behind `_open_service` is the same for both.
+Both are called through a client, so that everything behind `local_service` and
+`remote_service` is the same for both.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import io
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -110,16 +111,30 @@ def call(
             raise UsageError(f"{method} takes no id; {names} do")
         if all_pages and method != "find":
             raise UsageError(f"--all is for find, not for {method}")
+        # As for a request without a body.
         payload = {} if data is None and method not in _METHODS_WITHOUT_DATA else read_data(data)
         params: dict[str, Any] = {"query": read_query(query)}
         if url is None:
             if provider is not None:
                 params["provider"] = provider
-            opened = _open_local(app, service, method, token, params)
+            opened = local_service(app, service, method, token, params)
         else:
-            opened = _open_remote(url, service, method, token)
-        result = _to_json(asyncio.run(_run(opened, method, record_id, payload, params, all_pages)))
-    print_result(result)
+            opened = remote_service(url, service, method, token)
+
+        async def run() -> object:
+            async with opened as target:
+                if not all_pages:
+                    return await target.call(method, record_id, payload, params)
+                progress = show_progress if sys.stderr.isatty() else None
+                records = target.iterate(None, params, progress=progress)
+                return [record async for record in records]
+
+        result = asyncio.run(run())
+        from alula.express._json_encoding import dumps  # noqa: PLC0415  # imports the web server
+
+        # The encoder of responses: redacted records are printed in their public form.
+        text = json.dumps(json.loads(dumps(result)), indent=2, ensure_ascii=False)
+    print_result(text)
 
 
 def read_query(text: str) -> dict[str, Any]:
@@ -164,7 +179,7 @@ def show_progress(done: int, total: int | None) -> None:
 
 
 @asynccontextmanager
-async def _open_local(
+async def local_service(
     target: str, path: str, method: str, token: str | None, params: dict[str, Any]
 ) -> AsyncIterator[ClientService]:
     """Set an application up, yield a client of one of its services, and tear it down.
@@ -196,6 +211,7 @@ async def _open_local(
     ):
         raise MethodNotAllowed(f"{handle!r} has no method `{method}` for this call")
     if token is not None:
+        # Both, as for a request with this header: hooks read either.
         params["authentication"] = {"strategy": "jwt", "accessToken": token}
         params["headers"] = {"authorization": f"Bearer {token}"}
 
@@ -217,7 +233,7 @@ async def _open_local(
 
 
 @asynccontextmanager
-async def _open_remote(
+async def remote_service(
     url: str, path: str, method: str, token: str | None
 ) -> AsyncIterator[ClientService]:
     """Yield a client of a service on a running server.
@@ -243,24 +259,9 @@ async def _open_remote(
     async with create_client().configure(connection.fetch()) as client:
         if token is not None:
             client.hooks(before=[add_token])
+        # A client sends `X-Service-Method` only for the methods that it knows as custom ones.
         custom = () if method in STANDARD_METHODS else (method,)
         yield client.service(path, methods=custom)
-
-
-async def _run(
-    opened: AbstractAsyncContextManager[ClientService],
-    method: str,
-    record_id: str | None,
-    data: object,
-    params: dict[str, Any],
-    all_pages: bool,
-) -> object:
-    async with opened as service:
-        if all_pages:
-            progress = show_progress if sys.stderr.isatty() else None
-            records = service.iterate(None, params, progress=progress)
-            return [record async for record in records]
-        return await service.call(method, record_id, data, params)
 
 
 def _services_to_complete(context: typer.Context) -> Mapping[str, ServiceHandle]:
@@ -280,10 +281,3 @@ def _parse_json(text: str, source: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise UsageError(f"{source} is not JSON: {error}") from None
-
-
-def _to_json(result: object) -> str:
-    """Return a result as JSON, with redacted records in their public form."""
-    from alula.express._json_encoding import dumps  # noqa: PLC0415  # imports the web server
-
-    return json.dumps(json.loads(dumps(result)), indent=2, ensure_ascii=False)

@@ -19,7 +19,7 @@ from alula._cli.service_listing import identifier_of
 from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
 from alula.errors import FrameworkError
 
-__all__ = ["client", "client_code"]
+__all__ = ["client", "client_code", "download_description", "record_schema"]
 
 JsonObject: TypeAlias = Mapping[str, Any]
 
@@ -71,6 +71,7 @@ _PYTHON_TYPES: Final = {
     "null": "None",
     "object": "dict[str, Any]",
 }
+# A service called `list` must not replace a name that the module itself uses.
 _NAMES_OF_THE_HEAD: Final = frozenset(
     {"Any", "Client", "ClientService", "Literal", "SyncClient", "SyncService", "TypedDict"}
     | {"TypedService", "TypedSyncService", "bool", "dict", "float", "int", "list", "overload"}
@@ -101,6 +102,7 @@ def download_description(url: str) -> JsonObject:
     """
     from alula.client import create_sync_client, rest  # noqa: PLC0415  # slow to import
 
+    # Requested like a service, for the timeouts, retries and errors of the client.
     base, _, name = url.rpartition("/") if url.endswith(".json") else (url, "", "openapi.json")
     try:
         with create_sync_client().configure(rest(base).fetch()) as connected:
@@ -139,7 +141,7 @@ def _service_function(path: str, description: JsonObject, records: _RecordTypes)
         if isinstance(operation, Mapping) and path in operation.get("tags", ())
     ]
     name = records.reserve_name(path.lower())
-    schema_name = next(filter(None, map(_record_schema, operations)), None)
+    schema_name = next(filter(None, map(record_schema, operations)), None)
     # A POST lists the custom methods that its header may name.
     methods = tuple(
         method
@@ -161,7 +163,7 @@ def _service_function(path: str, description: JsonObject, records: _RecordTypes)
     )
 
 
-def _record_schema(operation: JsonObject) -> str | None:
+def record_schema(operation: JsonObject) -> str | None:
     """Return the name of the schema of the records that a ``get`` or ``find`` returns."""
     if not operation.get("operationId", "").endswith((".get", ".find")):
         return None

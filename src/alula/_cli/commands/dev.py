@@ -41,6 +41,7 @@ def dev(
         watch_loop=watch_loop,
         development=True,
         announce=True,
+        # A restart does not wait for long requests, such as event streams.
         graceful_timeout=2,
     )
     with reporting_errors():

@@ -39,7 +39,7 @@ def routes(application: ApplicationTarget = "app:app", as_json: AsJson = False) 
         rows = [
             _HEAD,
             *(
-                (service.path, method.name, _request(method), _hooks(method))
+                (service.path, *_cells(method))
                 for service in services
                 for method in service.methods
             ),
@@ -67,16 +67,14 @@ def short_hook_name(name: str) -> str:
     return short.lstrip("_") if name.startswith("alula.") else short
 
 
-def _request(method: MethodListing) -> str:
-    if method.verb is None:
-        return "(internal)"
-    header = f" ({METHOD_HEADER.title()}: {method.header})" if method.header else ""
-    return f"{method.verb:<6} {method.path}{header}"
-
-
-def _hooks(method: MethodListing) -> str:
-    """Return the hooks by type, such as ``before check, hash; after hide``."""
-    groups: dict[str, list[str]] = {}
+def _cells(method: MethodListing) -> tuple[str, str, str]:
+    """Return the name, the request and the hooks, such as ``before check, hash; after hide``."""
+    request = "(internal)"
+    if method.verb is not None:
+        header = f" ({METHOD_HEADER.title()}: {method.header})" if method.header else ""
+        request = f"{method.verb:<6} {method.path}{header}"
+    names: dict[str, list[str]] = {}
     for hook in method.hooks:
-        groups.setdefault(hook.kind, []).append(short_hook_name(hook.name))
-    return "; ".join(f"{kind} {', '.join(names)}" for kind, names in groups.items())
+        names.setdefault(hook.kind, []).append(short_hook_name(hook.name))
+    hooks = "; ".join(f"{kind} {', '.join(group)}" for kind, group in names.items())
+    return method.name, request, hooks

@@ -15,6 +15,7 @@ __all__ = ["AccessLog", "Host", "Port", "WatchLoop", "serve"]
 Host = Annotated[
     str, typer.Option(help="The address to listen on; 0.0.0.0 for every network interface.")
 ]
+# Hosting platforms set PORT; WEB_CONCURRENCY and FORWARDED_ALLOW_IPS are those of uvicorn.
 Port = Annotated[
     int,
     typer.Option(
@@ -43,6 +44,8 @@ Drain = Annotated[
         " the server stops.",
     ),
 ]
+# The default is above the 60 seconds of nginx and of the load balancers of AWS: if the server
+# closes first, the proxy may send a request into the closing connection and responds with 502.
 KeepAlive = Annotated[
     int,
     typer.Option(
@@ -152,6 +155,7 @@ def serve(
         watch_loop=watch_loop,
         proxy_headers=proxy_headers,
         forwarded_allow_ips=forwarded_allow_ips,
+        # A client may reuse a connection just before it is closed: it gets a response, not a reset.
         linger=1,
         ssl_certfile=str(ssl_certfile) if ssl_certfile else None,
         ssl_keyfile=str(ssl_keyfile) if ssl_keyfile else None,

@@ -66,6 +66,8 @@ def open_console(app: Application) -> bool:
                 embedded = ipython.InteractiveShellEmbed(
                     banner1=_banner(names) + "\n", user_ns=names
                 )
+                # IPython would run `await` in its own loop; connections of the application work
+                # in this one only.
                 embedded.loop_runner = loop.run
                 embedded()
             else:
@@ -103,6 +105,7 @@ class Console(code.InteractiveConsole):
         super().__init__(self.names, _CONSOLE_FILE)
         self.failed = False
         self._loop = loop
+        # As `python -m asyncio` does: `await` works outside of a function.
         self.compile.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
     def enable_completion(self) -> None:
@@ -121,8 +124,18 @@ class Console(code.InteractiveConsole):
 
     def runcode(self, code: CodeType) -> None:
         """Run what was typed; Ctrl+C ends it."""
+
+        async def run() -> SystemExit | None:
+            try:
+                result = eval(code, self.names)  # noqa: S307  # this is what a prompt is for
+                if inspect.isawaitable(result):
+                    await result
+            except SystemExit as exit_request:
+                return exit_request  # raised in the loop, it would stop the loop
+            return None
+
         try:
-            exit_request = self._loop.run(self._run(code))
+            exit_request = self._loop.run(run())
         except KeyboardInterrupt:
             self.write("\nKeyboardInterrupt\n")
         except BaseException as error:  # noqa: BLE001  # a prompt shows every error
@@ -140,16 +153,6 @@ class Console(code.InteractiveConsole):
         """Show a line that is not Python."""
         self.failed = True
         super().showsyntaxerror(*args, **options)
-
-    async def _run(self, compiled: CodeType) -> SystemExit | None:
-        """Run code; return a `SystemExit` of it instead of raising, which would stop the loop."""
-        try:
-            result = eval(compiled, self.names)  # noqa: S307  # this is what a prompt is for
-            if inspect.isawaitable(result):
-                await result
-        except SystemExit as exit_request:
-            return exit_request
-        return None
 
 
 class BackgroundLoop:
@@ -187,6 +190,7 @@ class BackgroundLoop:
         try:
             self._move_to_this_thread()
         except KeyboardInterrupt:
+            # It is never awaited, which Python would warn about.
             work.close()
             raise
         task = self._loop.create_task(work)
@@ -233,6 +237,7 @@ class BackgroundLoop:
 
         self._stop_requested = False
         self._has_stopped.clear()
+        # A daemon: code that blocks the loop must not keep the command from exiting.
         threading.Thread(target=run, name="alula shell", daemon=True).start()
 
     def _move_to_this_thread(self) -> None:

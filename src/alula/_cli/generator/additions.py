@@ -35,6 +35,7 @@ __all__ = [
     "add_service",
     "create_authentication",
     "create_service",
+    "registered_path",
 ]
 
 HOOK_KINDS: Final = {
@@ -115,7 +116,7 @@ def add_hook(
         if not folder.is_dir():
             raise UsageError(f"there is no service {service!r}: no folder {folder}")
         place = (f"services/{module}/service.py", f"add_{module}")
-        target = f'app.service("{_registered_path(project.folder / place[0]) or service}")'
+        target = f'app.service("{registered_path(project.folder / place[0]) or service}")'
     statement = f"{target}.hooks({kind}=[{function}])"
     _register(plan, project, place, f"hooks.{function}", function, statement)
     carry_out(plan, force=force, dry_run=dry_run)
@@ -201,6 +202,7 @@ def create_service(
         "path": path,
         "record": record,
         "words": words,
+        # Without "u": a user, a unit.
         "article": "an" if words[0] in "aeio" else "a",
         "model": names.class_name(record),
         "fields": fields,
@@ -255,11 +257,13 @@ def _add_secret_variable(plan: Plan, variable: str) -> None:
         optional=True,
     )
     line = f"{variable}={secrets.token_urlsafe(48)}"
+    # An existing secret is kept: a new one would invalidate all tokens.
     if (plan.folder / ".env").exists():
         append = partial(append_lines, lines=[line], unless=f"{variable}=")
         plan.change(".env", append, where="at the end", code=line)
     else:
         plan.create(".env", f"{line}\n", private=True)
+    # Each test run makes its own secret, so that tests do not depend on an .env file.
     anchor = 'os.environ["ALULA_ENV"] = "test"'
     statement = f'os.environ["{variable}"] = secrets.token_urlsafe(48)'
     plan.change(
@@ -278,7 +282,7 @@ def _add_secret_variable(plan: Plan, variable: str) -> None:
     )
 
 
-def _registered_path(file: Path) -> str | None:
+def registered_path(file: Path) -> str | None:
     """Return the path at which the code of a service registers it, None if it cannot be found."""
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))

@@ -58,6 +58,7 @@ class Field:
         default = ["None"] if self.optional else ["False"] if self.type_name == "bool" else []
         options = [f'alias="{self.wire_name}"'] if self.wire_name != self.name else []
         if self.type_name == "str":
+            # Without a limit, only the size of the request body limits a text.
             options += ["min_length=1", "max_length=2000"]
         if not options:
             return " = ".join([annotation, *default])

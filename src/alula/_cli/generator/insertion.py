@@ -55,7 +55,8 @@ def add_import(code: str, module: str, name: str, own: Collection[str] = ()) -> 
         # Unparsing an import drops its comments, so a commented one is left alone.
         if not node.level and "#" not in "".join(_lines(code)[node.lineno - 1 : node.end_lineno]):
             names = [ast.unparse(alias) for alias in node.names]
-            return _replace(code, node, _import_lines(module, [*names, name]))
+            lines = _import_lines(module, [*names, name])
+            return _insert(code, node.lineno - 1, lines, _end(node) - node.lineno + 1)
     lines = _import_lines(module, [name])
     own_imports = [node for node in imports if _root(_module(node)) in own and _root(module) in own]
     for later in own_imports:
@@ -95,6 +96,7 @@ def add_statement(code: str, function: str, statement: str) -> str:
     """
     for node in _parse(code).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function:
+            # Unparsed code compares without formatting and comments.
             new = ast.unparse(ast.parse(statement))
             statements = (inner for inner in ast.walk(node) if isinstance(inner, ast.stmt))
             if any(ast.unparse(inner) == new for inner in statements):
@@ -196,6 +198,7 @@ def add_extra(text: str, *, extra: str) -> str:
     Raises:
         NoPlaceError: It does not require Alula.
     """
+    # The name alone: in quotes, and not the start of another one such as alula-more.
     match = re.search(r"""(?<=["'])alula(?:\[([^\]]*)\])?(?=[^\w-])""", text)
     if match is None:
         raise NoPlaceError("it does not require alula")
@@ -225,10 +228,6 @@ def _insert(code: str, at: int, new: list[str], replaced: int = 0) -> str:
     lines = _lines(code)
     lines[at : at + replaced] = new
     return ("\r\n" if "\r\n" in code else "\n").join(lines)
-
-
-def _replace(code: str, node: ast.stmt, new: list[str]) -> str:
-    return _insert(code, node.lineno - 1, new, _end(node) - node.lineno + 1)
 
 
 def _indent(code: str, node: ast.stmt) -> str:

@@ -25,6 +25,7 @@ MAX_LENGTH: Final = 24
 
 _WORDS: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _PATH_SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]*")
+# Registered by the generated `app.py`.
 _RESERVED_PATHS: Final = frozenset({"docs", "health", "openapi.json"})
 _IMPORTED_CLASSES: Final = frozenset(  # by the templates
     {"Any", "BaseModel", "ConfigDict", "ExpressApplication", "Field", "MemoryService", "Reference"}
@@ -69,6 +70,7 @@ def check_function(what: str, name: str) -> str:
         UsageError: The name is not valid.
     """
     function = _check(what, name).replace("-", "_")
+    # The code that imports it could not use the built-in function any more.
     if function in dir(builtins):
         raise UsageError(f"{name!r} is a built-in name of Python; choose another name")
     return function

@@ -188,6 +188,7 @@ def install_command() -> str:
 
     An Alula that was installed from a folder, a file or a repository may not be on any index.
     """
+    # The record of the origin of an installed package, see PEP 610.
     source = json.loads(distribution("alula").read_text("direct_url.json") or "{}")
     url, repository = source.get("url"), source.get("vcs_info")
     if repository:

@@ -88,6 +88,7 @@ class Plan:
             # The output is source code, not HTML. Its values are names that `names` has checked.
             autoescape=False,  # noqa: S701  # as above
             loader=FileSystemLoader(_TEMPLATES / folder),
+            # A misspelled variable is an error instead of an empty string.
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -171,6 +172,7 @@ class Plan:
         raise UsageError(f"{path} exists already; nothing was written. --force overwrites it")
 
     def _read(self, path: str) -> str:
+        # No translation: the line ends of the user's files stay as they are.
         with (self.folder / path).open(encoding="utf-8", newline="") as file:
             return file.read()
 

@@ -33,6 +33,7 @@ def open_socket(host: str, port: int, path: str | None = None) -> socket.socket:
             "alula serve and alula dev need a system with Unix processes; here, run the"
             " application from a script: app.run(3030)"
         )
+    # Only looked up: this process never imports the server, which only its workers need.
     if find_spec("uvicorn") is None:
         raise UsageError("no server is installed; install one with: pip install 'alula[server]'")
     try:

@@ -79,6 +79,7 @@ class Reloader:
         self._settings = settings
         self._sock = sock
         self._paths = paths
+        # Before the first worker starts: a change while it imports the code restarts it.
         self._snapshot = scan(paths)
         self._stopped = asyncio.Event()
         self._status = 0
@@ -131,11 +132,13 @@ class Reloader:
         """Stop on SIGINT and SIGTERM."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.stop)
+        # Shells report the end by a signal as 128 plus its number.
         loop.add_signal_handler(signal.SIGINT, self.stop, 130)
 
     async def _wait_for_changes(self) -> list[str]:
         while True:
             await asyncio.sleep(SCAN_SECONDS)
+            # Network drives and mounts of containers can be slow; signals are handled meanwhile.
             snapshot = await asyncio.to_thread(scan, self._paths)
             changed = changed_files(self._snapshot, snapshot)
             if changed:

@@ -102,6 +102,7 @@ class Supervisor:
         self._on_stop = on_stop
         self._stopped = asyncio.Event()
         self._status = 0
+        # Held while a worker starts, so that `run` does not miss it when it stops all of them.
         self._adding = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._pending_restarts = 0
@@ -159,6 +160,7 @@ class Supervisor:
         """Stop on SIGINT and SIGTERM, restart on SIGHUP."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.stop)
+        # Shells report the end by a signal as 128 plus its number.
         loop.add_signal_handler(signal.SIGINT, self.stop, 130)
         loop.add_signal_handler(signal.SIGHUP, self.restart)
 

@@ -95,6 +95,7 @@ def load_web_application(settings: WorkerSettings) -> WebApplication:
             " express(): web = express(app)"
         )
     if settings.access_log:
+        # Outermost, so that requests which other middleware refuses are logged, too.
         app.prepend_middleware(request_id(), access_log())
     # Only the first of several workers, which starts early, prints the warning.
     if settings.workers > 1 and settings.early and isinstance(app, ExpressApplication):
@@ -182,6 +183,14 @@ class _Worker:
             loop.remove_reader(self._control)
             self._stopped.set()
 
+        async def send_heartbeats() -> None:
+            # A full buffer must not block the event loop whose life the heartbeats show.
+            self._control.setblocking(False)
+            while True:
+                with contextlib.suppress(OSError):
+                    self._control.send(HEARTBEAT)
+                await asyncio.sleep(HEARTBEAT_SECONDS)
+
         loop.add_signal_handler(signal.SIGTERM, stop)
         loop.add_reader(self._control, retire)
         stopped = loop.create_task(self._stopped.wait())
@@ -192,7 +201,7 @@ class _Worker:
                 return 0
             self._control.send(READY)
             if self._settings.worker_timeout:
-                heartbeat = loop.create_task(self._send_heartbeats())
+                heartbeat = loop.create_task(send_heartbeats())
             if self._settings.announce:
                 announce(self._app, server)
             # The watchdog starts here: what the setup imports blocks the loop, but no request.
@@ -237,14 +246,6 @@ class _Worker:
                 raise
             self._app = _error_application(error)
             return await self._app.serve(self._sock)
-
-    async def _send_heartbeats(self) -> None:
-        # A full buffer must not block the event loop, whose life the heartbeats prove.
-        self._control.setblocking(False)
-        while True:
-            with contextlib.suppress(OSError):
-                self._control.send(HEARTBEAT)
-            await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
 async def _unless(stopped: asyncio.Task[Any], awaitable: Awaitable[T]) -> T | None:

@@ -142,6 +142,7 @@ class WorkerProcess:
         with worker_end:
             # -P: a file of the current folder, such as json.py, must not replace a module that
             # Alula imports.
+            # The command line is visible to other users: settings must not contain secrets.
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-c", _WORKER_CODE, settings.to_text()),
                 pass_fds=descriptors,
@@ -193,9 +194,11 @@ class WorkerProcess:
         if not allowed_seconds or not self.is_ready:
             return
         loop, missed = asyncio.get_running_loop(), 0
+        # A worker that is stopping may block in a teardown; its parent limits that time.
         while missed * HEARTBEAT_SECONDS < allowed_seconds or self.retiring:
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    # More than one byte: heartbeats may have piled up.
                     await loop.sock_recv(self._control, 4096)
             except TimeoutError:
                 missed += 1
