@@ -1,42 +1,64 @@
-"""Who is calling: what the hook and the middleware `authenticate` have in common.
+"""Checks who is calling, for the hook and the middleware `authenticate`.
 
-It knows authentication services by what they can do (``authenticate``, ``parse``), not by their
-class, and so does the web layer.
+Authentication services are known by their methods (``authenticate``, ``parse``), not by their
+class: the web layer does not import `alula.authentication`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
 
 from alula._context import Params
-from alula._service import ServiceHandle
+from alula._service import ServiceHandle, owning_handle
 from alula.errors import NotAuthenticated
 
-__all__ = ["authentication_at", "find_authentication", "identify", "strategies_of"]
+__all__ = [
+    "Application",
+    "authentication_at",
+    "find_authentication",
+    "identify",
+    "strategies_of",
+]
 
 _log: Final = logging.getLogger("alula.authentication")
+
+
+class Application(Protocol):
+    """An application with services: an `App`, or what `alula.express.express` makes of one."""
+
+    settings: dict[str, Any]
+
+    @property
+    def services(self) -> Mapping[str, ServiceHandle]:
+        """Handles by path."""
+
+    def service(self, path: str) -> ServiceHandle:
+        """Return the handle of a service."""
+
+    def emit(self, event: str, *values: Any) -> bool:
+        """Call the listeners of an event."""
 
 
 def strategies_of(
     name: str, names: tuple[str, ...], strategies: Iterable[str] | None
 ) -> tuple[str, ...]:
-    """Return the strategies that ``authenticate(*names, strategies=...)`` means.
+    """Return the names of strategies in ``authenticate(*names, strategies=...)``.
 
     Raises:
-        TypeError: There are none, or something is no name.
+        TypeError: There are none, or one of them is not a string.
     """
-    found = (*names, *(strategies or ()))
-    if isinstance(strategies, str) or not all(isinstance(each, str) for each in found):
+    allowed = (*names, *(strategies or ()))
+    if isinstance(strategies, str) or not all(isinstance(strategy, str) for strategy in allowed):
         raise TypeError(f"{name}(...) takes names of strategies: {name}('jwt')")
-    if not found:
+    if not allowed:
         raise TypeError(f"{name}() needs at least one strategy: {name}('jwt')")
-    return found
+    return allowed
 
 
-def find_authentication(app: Any, path: str | None = None) -> Any:
-    """Return the authentication service at a path, None where there is nothing.
+def find_authentication(app: Application, path: str | None = None) -> Any:
+    """Return the authentication service at a path, None if nothing is registered there.
 
     Args:
         app: The application.
@@ -44,22 +66,20 @@ def find_authentication(app: Any, path: str | None = None) -> Any:
             which is the first that was set up, or else ``"authentication"``.
 
     Raises:
-        LookupError: The application has no services at all.
+        LookupError: The application cannot have services.
     """
-    services = getattr(app, "services", None)
+    # A router or a web application without an `App` gets here from middleware.
+    services: Mapping[str, ServiceHandle] | None = getattr(app, "services", None)
     if services is None:
         raise LookupError(
             f"{app!r} has no services, so nobody can sign in there; for middleware that needs"
             " them, mount a Router() in its place"
         )
     handle = services.get(path or app.settings.get("authentication") or "authentication")
-    service = None if handle is None else handle.service
-    while isinstance(service, ServiceHandle):  # that of another application
-        service = service.service
-    return service
+    return None if handle is None else owning_handle(handle).service
 
 
-def authentication_at(app: Any, path: str | None = None) -> Any:
+def authentication_at(app: Application, path: str | None = None) -> Any:
     """Return the authentication service at a path.
 
     Args:
@@ -67,7 +87,7 @@ def authentication_at(app: Any, path: str | None = None) -> Any:
         path: As in `find_authentication`.
 
     Raises:
-        LookupError: There is none.
+        LookupError: No authentication service is registered there.
     """
     service = find_authentication(app, path)
     if not callable(getattr(service, "authenticate", None)):
@@ -79,45 +99,50 @@ def authentication_at(app: Any, path: str | None = None) -> Any:
     return service
 
 
-async def identify(app: Any, params: Params, path: str | None, strategies: tuple[str, ...]) -> None:
-    """Let ``params`` say who is calling; internal calls without a proof pass as they are.
+async def identify(
+    app: Application, params: Params, path: str | None, strategies: tuple[str, ...]
+) -> None:
+    """Check the credentials of a call, and put its user into ``params``.
+
+    Internal calls without credentials pass.
 
     Args:
         app: The application.
-        params: The params of the call, with the proof under ``authentication``.
+        params: The params of the call, with the credentials under ``authentication``.
         path: The path of the authentication service, None for the default one.
         strategies: Names of the strategies that are allowed.
 
     Raises:
-        NotAuthenticated: The call comes from outside and proves nothing, or its proof is not good.
-        LookupError: There is no such authentication service.
+        NotAuthenticated: The credentials are not valid, or a call from a client has none.
+        LookupError: No such authentication service is registered.
     """
     service = authentication_at(app, path)
-    proof = params.authentication
+    credentials = params.authentication
     if params.get("authenticated") is True:
-        if proof is None:  # server code says so
+        if credentials is None:  # set by the server's own code: clients cannot set params
             return
         # What another service or strategy has checked does not count here.
-        if params.get("authenticated_by") is service and proof.get("strategy") in strategies:
+        is_same_service = params.get("authenticated_by") is service
+        if is_same_service and credentials.get("strategy") in strategies:
             return
-    if proof is None:
+    if credentials is None:
         if params.provider is not None:
-            _tell_unknown(service, strategies)
+            _warn_of_unknown(service, strategies)
             raise NotAuthenticated("Not authenticated")
         return
     try:
-        result = await service.authenticate(proof, params, *strategies)
+        result = await service.authenticate(credentials, params, *strategies)
     except NotAuthenticated:
-        _tell_unknown(service, strategies)
+        _warn_of_unknown(service, strategies)
         raise
-    own = params.__dict__
-    own.update(result)
-    own.pop("accessToken", None)
-    own["authenticated"], own["authenticated_by"] = True, service
+    values = params.__dict__  # as attributes, which need no declaration
+    values.update(result)
+    values.pop("accessToken", None)
+    values["authenticated"], values["authenticated_by"] = True, service
 
 
-def _tell_unknown(service: Any, strategies: tuple[str, ...]) -> None:
-    """Log that nobody can pass, where none of the allowed strategies is registered."""
+def _warn_of_unknown(service: object, strategies: tuple[str, ...]) -> None:
+    """Log a warning if none of the allowed strategies is registered: then nobody can pass."""
     strategy_named = getattr(service, "strategy", None)
     if strategy_named is None:
         return

@@ -337,7 +337,7 @@ def test_durations(duration, seconds):
     "duration", ["", "d", "1", "1 month", "-1d", "0s", 0, -5, 0.5, timedelta(0), None, [], "1d "]
 )
 def test_no_durations(duration):
-    with pytest.raises(ValueError, match="is no duration; write '15m'"):
+    with pytest.raises(ValueError, match="is not a duration; write '15m'"):
         seconds_of(duration)
 
 

@@ -129,7 +129,7 @@ class TestAuthenticate:
             await self.result_of(app, self.token_for(app, subject))
         assert caught.value.to_dict() == {
             "name": "NotAuthenticated",
-            "message": "The account of this proof does not exist",
+            "message": "The user of these credentials does not exist",
             "code": 401,
             "className": "not-authenticated",
         }

@@ -92,8 +92,8 @@ class TestSettings:
         ("options", "text"),
         [
             ({"algorithm": "none"}, "algorithm is 'none'"),
-            ({"expires_in": "soon"}, "'soon' is no duration"),
-            ({"expires_in": 0}, "0 is no duration"),
+            ({"expires_in": "soon"}, "'soon' is not a duration"),
+            ({"expires_in": 0}, "0 is not a duration"),
         ],
     )
     async def test_that_are_not_in_order_stop_the_start(self, options, text):
@@ -504,7 +504,7 @@ class TestTheUserInAnswers:
             raise NotFound("No record found for id '1'")
 
         app.service("users").hooks(before={"get": [gone]})
-        with pytest.raises(NotAuthenticated, match="The account of this proof does not exist"):
+        with pytest.raises(NotAuthenticated, match="The user of these credentials does not exist"):
             await app.service("authentication").create(login())
 
 

@@ -168,7 +168,7 @@ async def test_a_result_without_ids_ends_nobodys_sessions(make, app):
 
 @pytest.mark.parametrize("name", ["lifetime", "grace"])
 def test_a_time_that_is_none_is_told(name):
-    with pytest.raises(ValueError, match=rf"^sessions: {name}: 'soon' is no duration"):
+    with pytest.raises(ValueError, match=rf"^sessions: {name}: 'soon' is not a duration"):
         Sessions(service="sessions", **{name: "soon"})
 
 

@@ -577,7 +577,7 @@ def test_a_budget_that_is_none_is_told(name, value):
 
 @pytest.mark.parametrize("name", ["window", "known"])
 def test_a_time_that_is_none_is_told(name):
-    with pytest.raises(ValueError, match=rf"^throttle: {name}: 'soon' is no duration"):
+    with pytest.raises(ValueError, match=rf"^throttle: {name}: 'soon' is not a duration"):
         Throttle(**{name: "soon"})
 
 

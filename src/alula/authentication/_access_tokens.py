@@ -1,7 +1,7 @@
-"""Access tokens: made, and checked, by one pinned algorithm.
+"""Access tokens: JWTs, created and verified with one pinned algorithm.
 
-What holds in this file: the signature comes first, and nothing of a token counts before it. Texts
-and data of the errors are those that FeathersJS front ends know.
+Rule of this file: the signature is verified first; nothing in a token counts before that. Texts
+and data of the errors are those of FeathersJS, which front ends know.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from typing import Any, Final, TypeAlias
 
 import jwt
 
-from alula._identity import find_authentication
+from alula._identity import Application, find_authentication
 from alula._service import owning_handle
+from alula.authentication._entities import Entities
 from alula.errors import NotAuthenticated
 from alula.outgoing import javascript_date
 
@@ -30,10 +31,10 @@ __all__ = ["Duration", "Tokens", "check_separation", "milliseconds_of", "seconds
 Duration: TypeAlias = float | str | timedelta
 """Seconds, a `timedelta`, or a text such as ``"15m"``: s, m, h, d or w."""
 
-# Secrets are as long as the hash, as RFC 7518 asks for.
-_LEAST_SECRET: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
-_LONGEST_TOKEN: Final = 8192
-_KEPT: Final = 2048  # checked signatures that are remembered
+# Secrets are at least as long as the hash (RFC 7518, section 3.2).
+_MIN_SECRET_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
+_MAX_TOKEN_LENGTH: Final = 8192
+_CACHED_TOKENS: Final = 2048  # whose signatures are not verified again
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) ?([smhdw])")
@@ -42,19 +43,19 @@ _SCALARS: Final = (str, int, float, type(None))
 
 
 class Tokens:
-    """Makes access tokens and checks them.
+    """Creates and verifies access tokens.
 
     Args:
         secret: The key of the signatures.
         algorithm: ``"HS256"``, ``"HS384"`` or ``"HS512"``; no token chooses another.
-        audience: Whom tokens are for; of a list, a token needs one. None sets none and takes any.
-        issuer: Who makes them; None sets none and takes any.
+        audience: The claim ``aud``; of a list, a token needs one. None sets none and accepts any.
+        issuer: The claim ``iss``; None sets none and accepts any.
         expires_in: How long they are valid.
-        needs_subject: Whether a token has to name its user.
-        types: What the header ``typ`` of a token may be; the first is that of new ones.
+        needs_subject: Whether a token must name its user.
+        types: The accepted values of the header ``typ``; the first is that of new tokens.
 
     Raises:
-        ValueError: One of these is not in order; the text says what.
+        ValueError: One of these is not valid; the message says which, and what to do.
     """
 
     def __init__(
@@ -82,12 +83,14 @@ class Tokens:
         self._issuer = issuer
         self._seconds = seconds_of(expires_in)
         self._needs_subject = needs_subject
-        least = _LEAST_SECRET.get(algorithm)
-        if least is None:
-            raise ValueError(f"algorithm is {algorithm!r}; use one of {', '.join(_LEAST_SECRET)}")
-        if len(self._secret) < least:
+        min_bytes = _MIN_SECRET_BYTES.get(algorithm)
+        if min_bytes is None:
             raise ValueError(
-                f"the secret has {len(self._secret)} bytes; {algorithm} needs {least}. Make one"
+                f"algorithm is {algorithm!r}; use one of {', '.join(_MIN_SECRET_BYTES)}"
+            )
+        if len(self._secret) < min_bytes:
+            raise ValueError(
+                f"the secret has {len(self._secret)} bytes; {algorithm} needs {min_bytes}. Make one"
                 " with: python -c 'import secrets; print(secrets.token_urlsafe(48))'"
             )
         self._jws = jwt.PyJWS(algorithms=[algorithm])
@@ -95,17 +98,18 @@ class Tokens:
             self._jws.get_algorithm_by_name(algorithm).prepare_key(self._secret)
         except jwt.InvalidKeyError:
             raise ValueError(
-                f"the secret is a public key or a certificate, which others know; {algorithm}"
-                " needs random bytes that nobody knows"
+                f"the secret is a public key or a certificate, which others may know; {algorithm}"
+                " needs secret random bytes"
             ) from None
-        # A token is sent with every request; its signature never changes, its time does.
-        self._signed = lru_cache(_KEPT)(self._check_signed)
+        # A token is sent with every request. Its signature stays valid, so only its times are
+        # checked each time: that takes a hundredth of the time of a verification.
+        self._signed = lru_cache(_CACHED_TOKENS)(self._check_signed)
 
     def create(self, claims: Mapping[str, Any], subject: str | None = None) -> str:
         """Return a new token.
 
         Args:
-            claims: What the payload has besides the usual; an ``exp`` replaces the usual one.
+            claims: Additional claims; an ``exp`` replaces the configured expiry.
             subject: The id of the user.
         """
         now = int(time.time())
@@ -124,7 +128,7 @@ class Tokens:
         """Return the payload of a token.
 
         Raises:
-            NotAuthenticated: It is not in order, not for this audience, or not valid now.
+            NotAuthenticated: It is not valid, not valid now, or for another audience.
         """
         if not isinstance(token, str):
             raise _refused("jwt must be a string")
@@ -132,47 +136,66 @@ class Tokens:
         now = time.time()
         not_before, expires = payload.get("nbf"), payload["exp"]
         if not_before is not None and not_before > now:
-            raise _refused("jwt not active", "NotBeforeError", date=_shown(not_before))
+            raise _refused("jwt not active", "NotBeforeError", date=_javascript_date(not_before))
         if not expires > now:
-            raise _refused("jwt expired", "TokenExpiredError", expiredAt=_shown(expires))
-        # Hooks may change what they get, and must not change what is remembered.
+            raise _refused("jwt expired", "TokenExpiredError", expiredAt=_javascript_date(expires))
+        # Hooks may change the payload that they get, but must not change the cached one.
         return dict(payload) if flat else deepcopy(payload)
 
     def accepts_those_of(self, other: Tokens) -> bool:
-        """Tell whether a token that another one makes is good here."""
+        """Return whether tokens that another service creates are accepted here."""
         return (
             (self._secret, self._algorithm) == (other._secret, other._algorithm)
-            and self._takes_audience(other._audience)
+            and self._accepts_audience(other._audience)
             and self._issuer in {None, other._issuer}
             and other._types[0] in self._types
         )
 
-    def _takes_audience(self, audience: Any) -> bool:
+    def _accepts_audience(self, audience: object) -> bool:
         if self._audience is None:
             return True
         targets = audience if isinstance(audience, list | tuple) else [audience]
         return any(target in self._audience for target in targets)
 
     def derived_key(self, purpose: bytes) -> bytes:
-        """Return a key for another purpose, from which nobody gets back to the secret."""
+        """Return a key for another purpose; the secret cannot be computed from it."""
         return hmac.digest(self._secret, b"alula:" + purpose, "sha256")
 
     def _check_signed(self, token: str) -> tuple[dict[str, Any], bool]:
-        """Check all of a token that does not depend on the time."""
+        """Return the payload of a valid token, and whether its claims are all immutable.
+
+        Everything is checked that does not depend on the time.
+        """
         header, payload = self._read(token)
-        self._check_claims(header, payload)
+        if header.get("typ") not in self._types:
+            raise _refused(f"jwt type invalid. expected: {' or '.join(self._types)}")
+        if type(payload.get("exp")) not in _NUMBERS:
+            raise _refused("invalid exp value")
+        if "nbf" in payload and type(payload["nbf"]) not in _NUMBERS:
+            raise _refused("invalid nbf value")
+        if not self._accepts_audience(payload.get("aud")):
+            expected = " or ".join(self._audience or ())
+            raise _refused(f"jwt audience invalid. expected: {expected}")
+        if self._issuer is not None and payload.get("iss") != self._issuer:
+            raise _refused(f"jwt issuer invalid. expected: {self._issuer}")
+        subject = payload.get("sub")
+        if (self._needs_subject or "sub" in payload) and not (isinstance(subject, str) and subject):
+            raise _refused("jwt subject invalid")
         return payload, all(isinstance(value, _SCALARS) for value in payload.values())
 
     def _read(self, token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return header and payload of a token whose signature is right."""
         parts = token.split(".")
-        if len(parts) != 3 or len(token) > _LONGEST_TOKEN:
+        if len(parts) != 3 or len(token) > _MAX_TOKEN_LENGTH:
             raise _refused("jwt malformed")
         if not parts[2]:
             raise _refused("jwt signature is required")
         try:
-            found = self._jws.decode_complete(token, self._secret, algorithms=[self._algorithm])
-            payload = json.loads(found["payload"])
-            if _encoded(found["signature"]) != parts[2]:  # Base64 has many texts for one value
+            decoded = self._jws.decode_complete(token, self._secret, algorithms=[self._algorithm])
+            payload = json.loads(decoded["payload"])
+            # Base64 has several texts for one value. Without this check, a token that some list
+            # of revoked tokens has could be written in another way, and would still be valid.
+            if urlsafe_b64encode(decoded["signature"]).rstrip(b"=").decode() != parts[2]:
                 raise _refused("invalid signature")
         except jwt.InvalidSignatureError:
             raise _refused("invalid signature") from None
@@ -182,88 +205,72 @@ class Tokens:
             raise _refused("invalid token") from None
         if not isinstance(payload, dict):
             raise _refused("invalid token")
-        return found["header"], payload
-
-    def _check_claims(self, header: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
-        if header.get("typ") not in self._types:
-            raise _refused(f"jwt type invalid. expected: {' or '.join(self._types)}")
-        if type(payload.get("exp")) not in _NUMBERS:
-            raise _refused("invalid exp value")
-        if "nbf" in payload and type(payload["nbf"]) not in _NUMBERS:
-            raise _refused("invalid nbf value")
-        if not self._takes_audience(payload.get("aud")):
-            expected = " or ".join(self._audience or ())
-            raise _refused(f"jwt audience invalid. expected: {expected}")
-        if self._issuer is not None and payload.get("iss") != self._issuer:
-            raise _refused(f"jwt issuer invalid. expected: {self._issuer}")
-        subject = payload.get("sub")
-        if (self._needs_subject or "sub" in payload) and not (isinstance(subject, str) and subject):
-            raise _refused("jwt subject invalid")
+        return decoded["header"], payload
 
 
-def check_separation(authentication: Any, app: Any, path: str) -> None:
+def check_separation(
+    tokens: Tokens, entities: Entities | None, app: Application, path: str
+) -> None:
     """Check that no two authentication services accept each other's tokens for different users.
 
-    A token names its user by id alone, so the token of user 1 of one service would be good for
-    user 1 of the other. The token does not name the service: FeathersJS makes none that do, and
-    their tokens are accepted here.
+    A token names its user by id alone, so the token of user 1 of one service would be valid for
+    user 1 of the other. It does not name the service: FeathersJS creates none that do, and its
+    tokens are accepted here.
 
     Args:
-        authentication: The service.
-        app: The application that has it.
-        path: Where it is registered.
+        tokens: The tokens of a service.
+        entities: Its users.
+        app: The application.
+        path: Where the service is registered.
 
     Raises:
-        ValueError: Another one does, or the other way round; the message says what to do.
+        ValueError: One accepts tokens of the other; the message says what to do.
     """
-    for place in app.services:
-        other = find_authentication(app, place)
-        if isinstance(getattr(other, "tokens", None), Tokens) and _mixed_up(authentication, other):
+    if entities is None:
+        return
+    for other_path in app.services:
+        other = find_authentication(app, other_path)
+        other_tokens = getattr(other, "tokens", None)
+        if not isinstance(other_tokens, Tokens) or other.entities is None:
+            continue
+        if owning_handle(entities.handle) is owning_handle(other.entities.handle):
+            continue
+        if tokens.accepts_those_of(other_tokens) or other_tokens.accepts_those_of(tokens):
             raise ValueError(
-                f"the authentication services {path!r} and {place!r} have different users, in"
-                f" {authentication.entities.path!r} and {other.entities.path!r}, and the token of a"
-                " user of one would be good for the user of the same id of the other; give one of"
-                f" them a secret or an audience of its own: AuthenticationService(app,"
-                f" audience={place!r})"
+                f"the authentication services {path!r} and {other_path!r} have different users, in"
+                f" {entities.path!r} and {other.entities.path!r}, and the token of a user of one"
+                " would be valid for the user of the same id of the other; give one of them a"
+                f" different secret or audience: AuthenticationService(app,"
+                f" audience={other_path!r})"
             )
-
-
-def _mixed_up(one: Any, other: Any) -> bool:
-    if one.entities is None or other.entities is None or _users_of(one) is _users_of(other):
-        return False
-    first: Tokens = one.tokens
-    second: Tokens = other.tokens
-    return first.accepts_those_of(second) or second.accepts_those_of(first)
-
-
-def _users_of(authentication: Any) -> Any:
-    return owning_handle(authentication.entities.handle).service
 
 
 def seconds_of(duration: Duration) -> int:
     """Return a duration in seconds.
 
     Raises:
-        ValueError: It is none, or not longer than nothing.
+        ValueError: It is not a duration, or shorter than a second.
     """
     seconds: float = 0
     if isinstance(duration, timedelta):
         seconds = duration.total_seconds()
     elif isinstance(duration, str):
-        found = _DURATION.fullmatch(duration)
-        seconds = float(found[1]) * _SECONDS[found[2]] if found else 0
+        match = _DURATION.fullmatch(duration)
+        seconds = float(match[1]) * _SECONDS[match[2]] if match else 0
     elif isinstance(duration, int | float):
         seconds = duration
     if seconds < 1:
-        raise ValueError(f"{duration!r} is no duration; write '15m', '1d', seconds or a timedelta")
+        raise ValueError(
+            f"{duration!r} is not a duration; write '15m', '1d', seconds or a timedelta"
+        )
     return int(seconds)
 
 
 def milliseconds_of(duration: Duration, option: str) -> int:
-    """Return a duration as the times in such a service count.
+    """Return the duration of an option in milliseconds.
 
     Raises:
-        ValueError: It is none; the message names the option.
+        ValueError: It is not a duration; the message names the option.
     """
     try:
         return seconds_of(duration) * 1000
@@ -271,12 +278,8 @@ def milliseconds_of(duration: Duration, option: str) -> int:
         raise ValueError(f"{option}: {error}") from None
 
 
-def _encoded(signature: bytes) -> str:
-    return urlsafe_b64encode(signature).rstrip(b"=").decode()
-
-
-def _shown(seconds: float) -> str | None:
-    """Return a time as JavaScript shows it."""
+def _javascript_date(seconds: float) -> str | None:
+    """Return a time in the format of JavaScript's `Date.toJSON`, None if it is out of range."""
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
@@ -284,5 +287,5 @@ def _shown(seconds: float) -> str | None:
     return javascript_date(moment)
 
 
-def _refused(message: str, name: str = "JsonWebTokenError", **data: Any) -> NotAuthenticated:
+def _refused(message: str, name: str = "JsonWebTokenError", **data: str | None) -> NotAuthenticated:
     return NotAuthenticated(message, {"name": name, **data})

@@ -1,4 +1,4 @@
-"""The records that sign in, by the service that has them."""
+"""Records in services of the application: the users, and what sessions and the throttle store."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from alula._context import HookContext, Params
+from alula._identity import Application
 from alula._service import ServiceHandle, owning_handle
 from alula.errors import NotAuthenticated, NotFound
 from alula.outgoing import RedactedRecord
@@ -25,7 +26,7 @@ __all__ = [
 
 _log: Final = logging.getLogger("alula.authentication")
 
-# What belongs to the call that asks, and not to the look at its user.
+# Params of the outer call that must not change how its user is looked up.
 _OF_THE_CALL: Final = frozenset(
     {
         *("query", "provider", "authentication", "authenticated", "authenticated_by"),
@@ -35,16 +36,16 @@ _OF_THE_CALL: Final = frozenset(
 
 
 class Entities:
-    """Calls the service of the users.
+    """The users who sign in, as records of a service.
 
     Args:
         app: The application.
         path: The path of the service.
-        name: The name under which a record gets into params and answers, ``"user"``.
-        id_name: The property that holds its id; None takes that of the service.
+        name: The name of a user's record in params and responses, ``"user"``.
+        id_name: The property that holds the id of a record; None takes that of the service.
     """
 
-    def __init__(self, app: Any, path: str, name: str, id_name: str | None = None) -> None:
+    def __init__(self, app: Application, path: str, name: str, id_name: str | None = None) -> None:
         self.app = app
         self.path = path
         self.name = name
@@ -55,17 +56,16 @@ class Entities:
         """The handle of the service.
 
         Raises:
-            LookupError: There is none.
+            LookupError: It is not registered.
         """
-        handle: ServiceHandle = self.app.service(self.path)
-        return handle
+        return self.app.service(self.path)
 
     @property
     def id_name(self) -> str:
         """The property that holds the id of a record.
 
         Raises:
-            LookupError: Nobody said which one.
+            LookupError: The service does not name it, and nor does ``entity_id``.
         """
         service = owning_handle(self.handle).service
         name = self._id_name or getattr(service, "id", None)
@@ -76,8 +76,8 @@ class Entities:
             )
         return name
 
-    def id_of(self, record: Any) -> Id:
-        """Return the id of a record, None where it has none."""
+    def id_of(self, record: object) -> Id:
+        """Return the id of a record, None if it has none."""
         return record.get(self.id_name) if isinstance(record, Mapping) else None
 
     def subject_of(self, result: Mapping[str, Any]) -> str:
@@ -95,39 +95,39 @@ class Entities:
             )
         return str(subject)
 
-    async def get(self, id: Id, params: Params) -> Any:
-        """Return a record as hooks inside see it.
+    async def get(self, id: Id, params: Params) -> object:
+        """Return a record as internal calls see it.
 
         Raises:
-            NotAuthenticated: There is none.
+            NotAuthenticated: It does not exist.
         """
         try:
             return (await self._run("get", _inside(params), id)).result
         except NotFound as error:
-            raise NotAuthenticated("The account of this proof does not exist") from error
+            raise NotAuthenticated("The user of these credentials does not exist") from error
 
-    async def find_one(self, query: Mapping[str, Any], params: Params) -> Any:
-        """Return the one record that a query finds, None where there is none."""
+    async def find_one(self, query: Mapping[str, Any], params: Params) -> object:
+        """Return the first record that a query matches, None if it matches none."""
         inside = _inside(params, query={"$limit": 1, **query}, paginate=False)
-        found = (await self._run("find", inside)).result
-        records = found["data"] if isinstance(found, Mapping) else found
+        result = (await self._run("find", inside)).result
+        records = result["data"] if isinstance(result, Mapping) else result
         return records[0] if records else None
 
     async def renew_password(
-        self, id: Id, data: Any, params: Params, query: Mapping[str, Any]
+        self, id: Id, data: Mapping[str, Any], params: Params, query: Mapping[str, Any]
     ) -> None:
-        """Store another hash of the same password, if the record meets the query.
+        """Store another hash of the same password, if the record matches the query.
 
-        ``params.renews_password`` tells hooks that the password itself stays as it was.
+        ``params.renews_password`` tells hooks that the password stays the same.
         """
         inside = _inside(params, query=dict(query), renews_password=True)
         await self._run("patch", inside, id, data)
 
-    async def shown(self, record: Any, params: Params) -> Any:
-        """Return a record as the caller may see it, by the hooks for such calls.
+    async def shown(self, record: object, params: Params) -> object:
+        """Return a record as the caller may see it: through the hooks of the users' service.
 
         Raises:
-            NotAuthenticated: It does not exist any more, or has no id.
+            NotAuthenticated: It no longer exists, or has no id.
         """
         record_id = self.id_of(record)
         if record_id is None:
@@ -137,33 +137,36 @@ class Entities:
                 self.path,
                 self.id_name,
             )
+            # FeathersJS's text, which front ends may know.
             raise NotAuthenticated(f"Can not set subject from {self.name}.{self.id_name}")
         outside = _inside(params, provider=params.provider, authenticated=True)
         outside[self.name] = record
         try:
             context = await self._run("get", outside, record_id)
         except NotFound as error:
-            raise NotAuthenticated("The account of this proof does not exist") from error
+            raise NotAuthenticated("The user of these credentials does not exist") from error
         return context.result if context.dispatch is UNSET else context.dispatch
 
-    async def _run(self, method: str, params: Params, id: Id = None, data: Any = None) -> Any:
+    async def _run(
+        self, method: str, params: Params, id: Id = None, data: Any = None
+    ) -> HookContext:
         handle = self.handle
         context = HookContext(handle.app, handle, method, params, id, data)
-        context.event = None  # a hash that is renewed is no news, and no listener should get it
+        context.event = None  # a renewed hash is not news, and listeners must not get it
         await handle.run(context)
         return context
 
 
 def fold_username(name: str) -> str:
-    """Return the form of a sign-in name in which names that look the same are the same.
+    """Return a sign-in name in the form in which names that look the same are equal.
 
-    Case and Unicode compatibility forms are folded (NFKC and case folding, to a fixed point),
-    characters that are not visible (category Cf, such as the soft hyphen) and blanks at the ends
-    are left out. The throttle counts guesses by this form. Store it in a property of its own with
-    a unique index, and two people cannot register names that differ only in such ways.
+    Case and Unicode compatibility forms are folded (NFKC and case folding, to a fixed point).
+    Invisible characters (category Cf, such as the soft hyphen) and surrounding blanks are removed.
+    The throttle counts guesses by this form. Store it in a separate property with a unique index,
+    and two people cannot register names that look the same.
 
     Args:
-        name: The name as somebody typed it.
+        name: The name as it was typed.
 
     Examples:
         >>> fold_username("  \uff21da@Example.COM ")
@@ -172,8 +175,8 @@ def fold_username(name: str) -> str:
     if name.isascii():
         return name.strip().lower()
     folded = name
-    while True:
-        visible = "".join(each for each in folded if unicodedata.category(each) != "Cf")
+    while True:  # until nothing changes: case folding can make a form that NFKC changes again
+        visible = "".join(letter for letter in folded if unicodedata.category(letter) != "Cf")
         again = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible).casefold())
         again = again.strip()
         if again == folded:
@@ -182,39 +185,39 @@ def fold_username(name: str) -> str:
 
 
 def check_property(field: str, where: str) -> None:
-    """See to it that a secret is no part of another property, where it would not be found.
+    """Check the name of a secret property; one inside another property would not be removed.
 
     Raises:
-        TypeError: It is not a name.
+        TypeError: It is not a string.
         ValueError: The name has a dot; the message says what to do.
     """
     if not isinstance(field, str):
         raise TypeError(f"{where} takes names of properties, one by one: 'password'")
     if "." in field:
         raise ValueError(
-            f"{where}: {field!r} lies inside another property; keep it in one of its own, such as"
+            f"{where}: {field!r} is inside another property; keep it in a separate one, such as"
             f" {field.rpartition('.')[2]!r}"
         )
 
 
-def without(record: Any, fields: frozenset[str]) -> Any:
-    """Return a record without some fields; one that is guarded stays so."""
+def without(record: object, fields: frozenset[str]) -> object:
+    """Return a record without some fields; a redacted record stays redacted."""
     if not isinstance(record, Mapping):
         return record
     rest = {name: value for name, value in record.items() if name not in fields}
     return record.changed(rest) if isinstance(record, RedactedRecord) else rest
 
 
-def _inside(params: Params, **values: Any) -> Params:
-    """Return the params of an internal call, with what middleware and hooks have set."""
+def _inside(params: Params, **values: object) -> Params:
+    """Return params for an internal call, with what middleware and hooks have set in others."""
     kept = {name: value for name, value in params.__dict__.items() if name not in _OF_THE_CALL}
     inside = Params()
     inside.__dict__.update(kept, **values)  # as attributes, which need no declaration
     return inside
 
 
-def private_service(app: Any, path: str, option: str) -> ServiceHandle:
-    """Return the handle of a service that an option names, once it is sure that it is closed.
+def private_service(app: Application, path: str, option: str) -> ServiceHandle:
+    """Return the handle of a service that an option names, and check that clients cannot call it.
 
     Args:
         app: The application.
@@ -222,9 +225,9 @@ def private_service(app: Any, path: str, option: str) -> ServiceHandle:
         option: The name of the option, for the messages.
 
     Raises:
-        ValueError: There is no such service, or clients can call it.
+        ValueError: It is not registered, or clients can call it.
     """
-    handle: ServiceHandle | None = app.services.get(path.strip("/"))
+    handle = app.services.get(path.strip("/"))
     if handle is None:
         raise ValueError(
             f"{option} names the service {path!r}, which is not registered: add"
@@ -245,7 +248,7 @@ def id_name(handle: ServiceHandle) -> str:
 
 
 async def remove_before(handle: ServiceHandle, field: str, time: int) -> None:
-    """Remove the records of a service whose field, a time, has passed."""
+    """Remove the records of a service that have a time up to this one in a field."""
     await handle.remove(
         None, query={field: {"$lte": time}}, adapter={"multi": ["remove"]}, paginate=False
     )

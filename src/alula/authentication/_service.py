@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from alula._context import HookContext, Params
+from alula._identity import Application
 from alula.authentication._access_tokens import Duration, Tokens, check_separation
 from alula.authentication._attempt import Attempt, Extension, current_attempt
 from alula.authentication._entities import Entities, without
@@ -91,7 +92,7 @@ class AuthenticationService:
 
     def __init__(
         self,
-        app: Any,
+        app: Application,
         *,
         secret: str | bytes | None = None,
         entity: str | None = "user",
@@ -286,17 +287,16 @@ class AuthenticationService:
                 await extension.after_sign_out(attempt)
         return attempt.response
 
-    async def setup(self, app: Any, path: str) -> None:
+    async def setup(self, app: Application, path: str) -> None:
         """Check secret, options, strategies and the users' service before the application starts.
 
         Raises:
             ValueError: The secret or another option is not valid; the message says what to do.
             LookupError: A strategy or the users' service is not registered.
         """
-        _ = self.tokens
         if self.entities is not None:
             _ = self.entities.id_name
-        check_separation(self, app, path)
+        check_separation(self.tokens, self.entities, app, path)
         for name in {*self.strategies, *self.parse_strategies}:
             self.strategy(name)
         for strategy in list(self._strategies.values()):
