@@ -32,7 +32,7 @@ FLOOR_OF = {
 
 # What a room may import besides the standard library. A room that is not here needs nothing more.
 THIRD_PARTY = {
-    "adapters": {"bson", "pymongo"},
+    "adapters": {"bson", "pymongo", "typing_extensions"},  # the last for type checkers alone
     "authentication": {"argon2", "bcrypt", "jwt"},
     "cli": {"jinja2", "typer"},
     "client": {"aiohttp", "httpx2", "js", "pyodide", "yarl"},

@@ -7,6 +7,7 @@ The rules that callers see stand in the suite; here is the side of somebody who 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -32,27 +33,27 @@ class Recorder(AdapterService):
         self.total = total
         self.calls = []
 
-    async def _find(self, query, params, pagination):
-        self.calls.append(("find", query, params, pagination))
+    async def _find(self, query, params, options):
+        self.calls.append(("find", query, params, options.pagination))
         return self.records, self.total
 
-    async def _get(self, id, query, params):
+    async def _get(self, id, query, params, options):
         self.calls.append(("get", id, query, params))
         return self.records[0] if self.records else None
 
-    async def _create(self, records, query, params):
+    async def _create(self, records, query, params, options):
         self.calls.append(("create", records, query, params))
         return [{"id": n, **record} for n, record in enumerate(records)]
 
-    async def _update(self, id, data, query, params):
+    async def _update(self, id, data, query, params, options):
         self.calls.append(("update", id, data, query, params))
         return self.records[0] if self.records else None
 
-    async def _patch(self, id, data, query, params):
+    async def _patch(self, id, data, query, params, options):
         self.calls.append(("patch", id, data, query, params))
         return self.records
 
-    async def _remove(self, id, query, params):
+    async def _remove(self, id, query, params, options):
         self.calls.append(("remove", id, query, params))
         return self.records
 
@@ -71,14 +72,17 @@ class TestOptions:
     def test_what_is_set_when_nothing_is_given(self):
         service = Recorder()
         assert (service.id, service.events) == ("id", ())
-        assert service.options == (None, frozenset(), {})
+        assert service.options.pagination is None
+        assert (service.options.multi, service.options.adapter) == (frozenset(), {})
 
     def test_what_is_given(self):
         service = Recorder(
             id="_id", paginate={"default": 1, "max": 2}, multi=["patch"], events=["seen"]
         )
         assert (service.id, service.events) == ("_id", ("seen",))
-        assert service.options == (Pagination(1, 2), frozenset({"patch"}), {})
+        assert service.options.id == "_id"
+        assert service.options.pagination == Pagination(1, 2)
+        assert service.options.multi == {"patch"}
 
     @pytest.mark.parametrize(
         ("option", "text"),
@@ -105,7 +109,8 @@ class TestOptions:
     def test_options_of_a_call(self):
         service = Recorder(multi=True, paginate={"max": 9})
         of_call = service.options_for
-        assert of_call(Params(paginate=False)) == (None, service.options.multi, {})
+        unpaged = of_call(Params(paginate=False))
+        assert unpaged == replace(service.options, pagination=None)
         assert of_call(Params(paginate={"max": 3})).pagination == Pagination(3, 3)
         assert of_call(Params(adapter={"multi": []})).multi == frozenset()
         assert of_call(Params(adapter={"multi": None})).multi == service.options.multi

@@ -356,7 +356,7 @@ class TestOrders:
                 for way, expected in ((1, [2, 1, 0]), (-1, [0, 1, 2])):
                     query = {"$sort": {f"f{n}": way}}
                     assert ids(await service.find({"query": query})) == expected
-                    assert len(service._orders) <= 8
+                    assert len(service._sorted_lists) <= 8
 
     async def test_the_answer_is_not_the_order_that_is_kept(self):
         service = MemoryService(PEOPLE)
@@ -527,7 +527,7 @@ def test_pages_are_slices_of_what_matches(records, skip, limit, least, way):
 
 def test_there_are_no_update_operators_to_open():
     assert MemoryService(update_operators=[]).options
-    with pytest.raises(ValueError, match="records in memory know none"):
+    with pytest.raises(ValueError, match="records in memory have none"):
         MemoryService(update_operators=["$inc"])
 
 

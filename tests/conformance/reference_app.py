@@ -12,6 +12,7 @@ import json as standard_json
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,10 +79,10 @@ def control(main: Any, second: Any, database: Any) -> None:
     async def set_options(req, res):
         service = main.service(req.body["path"]).service
         if "multi" in req.body:
-            service.options = service.options._replace(multi=read_multi(req.body["multi"]))
+            service.options = replace(service.options, multi=read_multi(req.body["multi"]))
         if "paginate" in req.body:
             pagination = read_pagination(req.body["paginate"], service.paginate_options)
-            service.options = service.options._replace(pagination=pagination)
+            service.options = replace(service.options, pagination=pagination)
         res.status(204).end()
 
     def note(req, _, next):
@@ -100,7 +101,7 @@ def reset(main: Any, second: Any) -> None:
         service.reset(in_property_order(SEED[seed], service.id) if seed else None)
     for path in {"at-memory", "at-mongo"} & main.services.keys():
         service = main.service(path).service
-        service.options = service.options._replace(pagination=None, multi=read_multi(False))
+        service.options = replace(service.options, pagination=None, multi=frozenset())
     second.service("items").service.reset(ITEMS)
 
 

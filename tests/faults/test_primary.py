@@ -184,7 +184,7 @@ async def every_method_is_refused(site: Site, path: str, several: bool) -> None:
     answers = await asyncio.gather(*requests)
     assert [answer.status_code for answer in answers] == [503] * len(requests)
     messages = {answer.json()["message"] for answer in answers}
-    assert messages == {"The database can not be reached; try again later"}
+    assert messages == {"The database cannot be reached; try again later"}
 
 
 async def test_a_primary_that_says_nothing_any_more_holds_nobody_up(replica_set):

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from typing import ClassVar
 
 from alula._context import Params
 from alula.adapters.memory import MemoryService
-from alula.errors import BadRequest, FrameworkError, MethodNotAllowed, NotFound
+from alula.errors import BadRequest, FrameworkError, NotFound
 from alula.query import EMPTY_QUERY, Query
 from alula.query._grammar import COMMON_OPERATORS
 
@@ -43,14 +44,14 @@ def query_of(params):
     "get_answers_the_record", "get_takes_the_id_as_a_url_carries_it", "missing_ids_are_not_found"
 )
 class GetsTheFirst(MemoryService):
-    async def _get(self, id, query, params):
+    async def _get(self, id, query, params, options):
         return next(iter(self._store.values())).copy()
 
 
 @breaks("get_takes_the_id_as_a_url_carries_it")
 class WantsTheRightType(MemoryService):
-    async def _get(self, id, query, params):
-        record = await super()._get(id, query, params)
+    async def _get(self, id, query, params, options):
+        record = await super()._get(id, query, params, options)
         return record if record and record[self.id] == id else None
 
 
@@ -78,8 +79,8 @@ class HashesIds(MemoryService):
 
 @breaks("the_query_has_to_match_too", "the_query_may_have_the_id", "a_change_may_leave_the_query")
 class IgnoresTheQueryOfOne(MemoryService):
-    def _match(self, id, query):
-        return super()._match(id, EMPTY_QUERY)
+    def _get_matching(self, id, query):
+        return super()._get_matching(id, EMPTY_QUERY)
 
 
 @breaks("limit_and_skip_mean_nothing_for_one")
@@ -92,9 +93,9 @@ class LimitsOne(MemoryService):
 
 @breaks("limit_and_skip_mean_nothing_for_one", "limit_and_skip_do_not_narrow_several")
 class DropsLimitUnread(MemoryService):
-    def _read(self, params):
+    def _read(self, params, options):
         query = {k: v for k, v in params.query.items() if k not in {"$limit", "$skip"}}
-        return super()._read(params.copy(query=query))
+        return super()._read(params.copy(query=query), options)
 
 
 @breaks("find_answers_all_records", "without_pages_find_answers_a_list", "criteria_select")
@@ -141,25 +142,27 @@ class FillsGaps(MemoryService):
 
 @breaks("create_takes_null_for_no_id")
 class StoresNullIds(MemoryService):
-    def _new_record(self, data, params):
-        record = super()._new_record(data, params)
+    def _new_record(self, data, params, options):
+        record = super()._new_record(data, params, options)
         return {**record, self.id: data[self.id]} if self.id in data else record
 
 
 @breaks("create_ignores_the_query")
 class ReadsTheQueryOfCreate(MemoryService):
     async def create(self, data, params=None):
-        self._read(Params(params))
+        self._read(Params(params), self.options)
         return await super().create(data, params)
 
 
 @breaks("create_takes_objects_only", "changes_are_objects", "patch_takes_no_list")
 class TakesAnything(MemoryService):
-    def _new_record(self, data, params):
-        return super()._new_record(data if isinstance(data, dict) else {}, params)
+    def _new_record(self, data, params, options):
+        return super()._new_record(data if isinstance(data, dict) else {}, params, options)
 
-    def _read_changes(self, method, data, params):
-        return super()._read_changes(method, data if isinstance(data, dict) else {}, params)
+    def _read_changes(self, method, data, params, options):
+        return super()._read_changes(
+            method, data if isinstance(data, dict) else {}, params, options
+        )
 
 
 @breaks("create_keeps_an_id_that_is_brought", "create_stores_all_or_none")
@@ -180,9 +183,11 @@ class StoresOneByOne(MemoryService):
 
 @breaks("create_refuses_ids_that_are_none")
 class TakesAnyId(MemoryService):
-    def _new_record(self, data, params):
+    def _new_record(self, data, params, options):
         given = data.get(self.id) if isinstance(data, dict) else None
-        record = super()._new_record({**data, self.id: str(given)} if given else data, params)
+        record = super()._new_record(
+            {**data, self.id: str(given)} if given else data, params, options
+        )
         return {**record, self.id: given} if given else record
 
 
@@ -196,14 +201,14 @@ class MergesOnUpdate(MemoryService):
 
 @breaks("an_id_never_changes", "the_id_property_has_any_name", "patch_leaves_every_id")
 class PatchesTheId(MemoryService):
-    def _read_changes(self, method, data, params):
-        return {**super()._read_changes(method, data, params), **data}
+    def _read_changes(self, method, data, params, options):
+        return {**super()._read_changes(method, data, params, options), **data}
 
 
 @breaks("an_id_never_changes")
 class StoresTheIdOfTheUrl(MemoryService):
-    async def _update(self, id, data, query, params):
-        record = await super()._update(id, data, query, params)
+    async def _update(self, id, data, query, params, options):
+        record = await super()._update(id, data, query, params, options)
         return record and {**record, self.id: id}
 
 
@@ -238,28 +243,28 @@ class MergesDeeply(MemoryService):
 class ReadsAgainWithTheQuery(MemoryService):
     """What FeathersJS does on update."""
 
-    async def _update(self, id, data, query, params):
-        await super()._update(id, data, query, params)
-        return await super()._get(id, query, params)
+    async def _update(self, id, data, query, params, options):
+        await super()._update(id, data, query, params, options)
+        return await super()._get(id, query, params, options)
 
-    async def _patch(self, id, data, query, params):
-        await super()._patch(id, data, query, params)
+    async def _patch(self, id, data, query, params, options):
+        await super()._patch(id, data, query, params, options)
         if id is None:
-            return (await super()._find(query, params, None))[0]
-        record = await super()._get(id, query, params)
+            return (await super()._find(query, params, options))[0]
+        record = await super()._get(id, query, params, options)
         return [record] if record else []
 
 
 @breaks("remove_answers_what_is_gone", "remove_takes_what_the_query_selects")
 class RemovesNothing(MemoryService):
-    async def _remove(self, id, query, params):
-        return [record.copy() for record in self._chosen(id, query)]
+    async def _remove(self, id, query, params, options):
+        return [record.copy() for record in self._selected_records(id, query)]
 
 
 @breaks("remove_answers_what_is_gone", "remove_takes_what_the_query_selects")
 class AnswersIdsOnly(MemoryService):
-    async def _remove(self, id, query, params):
-        return [{self.id: r[self.id]} for r in await super()._remove(id, query, params)]
+    async def _remove(self, id, query, params, options):
+        return [{self.id: r[self.id]} for r in await super()._remove(id, query, params, options)]
 
 
 # -- several at once ---------------------------------------------------------------------------
@@ -267,14 +272,15 @@ class AnswersIdsOnly(MemoryService):
 
 @breaks("what_multi_does_not_allow", "an_empty_list_is_several", "multi_for_one_call")
 class AlwaysMulti(MemoryService):
-    def _check_multi(self, method, params):
-        pass
+    def options_for(self, params):
+        multi = frozenset({"create", "patch", "remove"})
+        return replace(super().options_for(params), multi=multi)
 
 
 @breaks("what_multi_allows", "none_selected_is_no_error", "several_are_never_a_page")
 class NeverMulti(MemoryService):
-    def _check_multi(self, method, params):
-        raise MethodNotAllowed(f"Can not {method} multiple entries")
+    def options_for(self, params):
+        return replace(super().options_for(params), multi=frozenset())
 
 
 @breaks("an_empty_list_is_several")
@@ -298,46 +304,46 @@ class KeepsOptionsOfACall(MemoryService):
 
 @breaks("create_answers_in_order", "select_works_with_several")
 class SortsNewRecords(MemoryService):
-    async def _create(self, records, query, params):
-        created = await super()._create(records, query, params)
+    async def _create(self, records, query, params, options):
+        created = await super()._create(records, query, params, options)
         return sorted(created, key=str)
 
-    def _selected(self, records, query):
-        return records if len(records) > 1 else super()._selected(records, query)
+    def _selected(self, records, query, options):
+        return records if len(records) > 1 else super()._selected(records, query, options)
 
 
 @breaks("none_selected_is_no_error")
 class MissesSeveral(MemoryService):
-    def _one_or_all(self, id, records, query):
+    def _one_or_all(self, id, records, query, options):
         if not records:
             raise NotFound
-        return super()._one_or_all(id, records, query)
+        return super()._one_or_all(id, records, query, options)
 
 
 @breaks("several_come_in_the_order_of_the_query", "remove_takes_what_the_query_selects")
 class SortsFindOnly(MemoryService):
     """What FeathersJS does."""
 
-    def _chosen(self, id, query):
-        return super()._chosen(id, Query(query.criteria))
+    def _selected_records(self, id, query):
+        return super()._selected_records(id, Query(query.criteria))
 
 
 @breaks("limit_and_skip_do_not_narrow_several")
 class LimitsSeveral(MemoryService):
-    def _one_or_all(self, id, records, query):
-        return super()._one_or_all(id, records[:1], query)
+    def _one_or_all(self, id, records, query, options):
+        return super()._one_or_all(id, records[:1], query, options)
 
 
 @breaks("patch_changes_what_the_query_selects", "remove_takes_what_the_query_selects")
 class TakesAll(MemoryService):
-    def _chosen(self, id, query):
-        return super()._chosen(id, Query(sort=query.sort) if id is None else query)
+    def _selected_records(self, id, query):
+        return super()._selected_records(id, Query(sort=query.sort) if id is None else query)
 
 
 @breaks("several_are_never_a_page", "patch_changes_what_the_query_selects")
 class AnswersPages(MemoryService):
-    def _one_or_all(self, id, records, query):
-        result = super()._one_or_all(id, records, query)
+    def _one_or_all(self, id, records, query, options):
+        result = super()._one_or_all(id, records, query, options)
         return {"total": len(result), "data": result} if id is None else result
 
 
@@ -357,7 +363,7 @@ class AnswersAPageOfOne(MemoryService):
 class DropsWhatItDoesNotKnow(MemoryService):
     def __init__(self, **options):
         super().__init__(**options)
-        read = self._grammar.read
+        read = self.options.grammar.read
 
         def lenient(raw):
             try:
@@ -365,7 +371,7 @@ class DropsWhatItDoesNotKnow(MemoryService):
             except BadRequest:
                 return EMPTY_QUERY
 
-        self._grammar.read = lenient
+        self.options.grammar.read = lenient
 
 
 @breaks("a_query_can_not_turn_pages_off")
@@ -379,7 +385,7 @@ class LetsQueriesTurnPagesOff(MemoryService):
 class MixesUpLessAndGreater(MemoryService):
     def __init__(self, **options):
         super().__init__(**options)
-        readers = self._grammar._operators
+        readers = self.options.grammar._operators
         assert readers.keys() == COMMON_OPERATORS
         readers["$lt"] = lambda name, value, depth: value - 1000
 
@@ -388,28 +394,28 @@ class MixesUpLessAndGreater(MemoryService):
 
 @breaks("sort_orders", "several_come_in_the_order_of_the_query", "a_page_has_four_parts")
 class SortsTheWrongWay(MemoryService):
-    def _ordered(self, query):
-        return super()._ordered(Query(sort=tuple((name, -way) for name, way in query.sort)))
+    def _sorted(self, query):
+        return super()._sorted(Query(sort=tuple((name, -way) for name, way in query.sort)))
 
 
 @breaks("sort_orders")
 class SortsByOneField(MemoryService):
-    def _ordered(self, query):
-        return super()._ordered(Query(sort=query.sort[:1]))
+    def _sorted(self, query):
+        return super()._sorted(Query(sort=query.sort[:1]))
 
 
 @breaks("sort_sees_every_write")
 class KeepsOrders(MemoryService):
-    def _ordered(self, query):
+    def _sorted(self, query):
         if len(self._store) == 3:
-            self._kept = list(super()._ordered(query))
-        return getattr(self, "_kept", None) or super()._ordered(query)
+            self._kept = list(super()._sorted(query))
+        return getattr(self, "_kept", None) or super()._sorted(query)
 
 
 @breaks("a_missing_field_is_null")
 class TellsNullFromMissing(MemoryService):
-    async def _find(self, query, params, pagination):
-        records, total = await super()._find(query, params, pagination)
+    async def _find(self, query, params, options):
+        records, total = await super()._find(query, params, options)
         return [record for record in records if "v" in record], total
 
 
@@ -424,8 +430,8 @@ class ComparesText(MemoryService):
 
 @breaks("lists_match_by_their_elements")
 class KnowsNoLists(MemoryService):
-    async def _find(self, query, params, pagination):
-        records, total = await super()._find(query, params, pagination)
+    async def _find(self, query, params, options):
+        records, total = await super()._find(query, params, options)
         lists = [r for r in records if isinstance(r.get("v"), list) and query.criteria.parts]
         return [record for record in records if record not in lists], total
 
@@ -448,8 +454,8 @@ class SelectsNothing(MemoryService):
 
 @breaks("select_works_with_every_method", "the_id_property_has_any_name")
 class SelectsTheIdOnRequest(MemoryService):
-    def _selected(self, records, query):
-        chosen = super()._selected(records, query)
+    def _selected(self, records, query, options):
+        chosen = super()._selected(records, query, options)
         if query.select is not None and self.id not in query.select:
             for record in chosen:
                 del record[self.id]
@@ -479,8 +485,8 @@ class SelectsAnything(MemoryService):
 
 @breaks("a_page_has_four_parts", "the_query_moves_the_page")
 class CountsThePage(MemoryService):
-    async def _find(self, query, params, pagination):
-        records, _ = await super()._find(query, params, pagination)
+    async def _find(self, query, params, options):
+        records, _ = await super()._find(query, params, options)
         return records, len(records)
 
 
@@ -550,14 +556,14 @@ class WritesIntoTheParams(MemoryService):
 
 @breaks("answers_may_be_changed")
 class AnswersWhatIsStored(MemoryService):
-    async def _get(self, id, query, params):
-        return self._match(id, query)
+    async def _get(self, id, query, params, options):
+        return self._get_matching(id, query)
 
 
 @breaks("answers_may_be_changed")
 class CopiesTheOutside(MemoryService):
-    async def _find(self, query, params, pagination):
-        records, total = await super()._find(query, params, pagination)
+    async def _find(self, query, params, options):
+        records, total = await super()._find(query, params, options)
         return [dict(self._store[str(record[self.id])]) for record in records], total
 
 
@@ -568,10 +574,10 @@ class StoresOperators(MemoryService):
 
 @breaks("operators_in_changes_are_refused", "operators_in_new_records_mean_nothing")
 class DropsOperators(MemoryService):
-    def _check_keys(self, method, data, params):
-        super()._check_keys(method, {k: v for k, v in data.items() if k[0] != "$"}, params)
-        for name in [name for name in data if name[0] == "$"]:
-            del data[name]
+    def _read_data(self, method, data, params, options):
+        if isinstance(data, dict):
+            data = {k: v for k, v in data.items() if k[0] != "$"}
+        return super()._read_data(method, data, params, options)
 
 
 @breaks("operators_in_new_records_mean_nothing")
@@ -585,18 +591,18 @@ class StoresBeforeItLooks(MemoryService):
 
 @breaks("data_has_a_hundred_levels")
 class CopiesBeforeItLooks(MemoryService):
-    def _check_keys(self, method, data, params):
+    def _read_data(self, method, data, params, options):
         try:
             deepcopy(data)
         except RecursionError as error:
             raise FrameworkError(error) from error
-        super()._check_keys(method, data, params)
+        return super()._read_data(method, data, params, options)
 
 
 @breaks("names_from_javascript_are_names")
 class KnowsJavaScript(MemoryService):
-    def _new_record(self, data, params):
-        record = super()._new_record(data, params)
+    def _new_record(self, data, params, options):
+        record = super()._new_record(data, params, options)
         record.pop("__proto__", None)
         return record
 

@@ -137,7 +137,7 @@ from alula.adapters.memory import MemoryService
 from alula.testing import AdapterSuite
 
 class Forgetful(MemoryService):
-    async def _remove(self, id, query, params):
+    async def _remove(self, id, query, params, options):
         return [record.copy() for record in self._chosen(id, query)]
 
 class TestForgetful(AdapterSuite):

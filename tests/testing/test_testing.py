@@ -12,7 +12,7 @@ import alula.testing
 
 def test_the_suite_is_the_only_name():
     assert alula.testing.__all__ == ["AdapterSuite"]
-    assert alula.testing.AdapterSuite.__module__ == "alula.testing._adapter_suite"
+    assert alula.testing.AdapterSuite.__module__ == "alula.testing._rules"
     with pytest.raises(AttributeError, match="no attribute 'Adapter'"):
         _ = alula.testing.Adapter
 

@@ -1,66 +1,134 @@
-"""What an adapter was set up with, and what of it is different for one call.
+"""Options of an adapter: read and checked once, immutable afterwards.
 
-Options are read and found in order once, when the service is made; a call that overrides none of
-them uses the very same object.
+A call that overrides none of them uses the very object of the service; one that does gets a
+changed copy from `AdapterService.options_for`, and everything in that call reads the copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
+
+from alula.errors import MethodNotAllowed
+from alula.query import Grammar
 
 __all__ = ["MULTI_METHODS", "Options", "Pagination", "read_multi", "read_pagination"]
 
 MULTI_METHODS: Final = ("create", "patch", "remove")
 """The methods that can work on several records at once."""
 
+_READ_HERE: Final = frozenset(
+    {"id", "paginate", "multi", "operators", "filters", "update_operators", "dotted_names"}
+)
+
 
 class Pagination(NamedTuple):
     """Page sizes of `find`.
 
     Attributes:
-        default: How many records a page has where the query does not say.
-        max: The upper bound, None for none.
-        more: What an adapter reads beside these, by `AdapterService.paginate_options`.
+        default: How many records a page has if the query does not say.
+        max: The upper bound, None for no bound.
+        more: Further settings that an adapter reads; see `AdapterService.paginate_options`.
     """
 
     default: int
     max: int | None = None
     more: Mapping[str, Any] = MappingProxyType({})
 
-    def limit(self, asked: int | None) -> int:
-        """Return how many records a page has for a query that asks for so many."""
-        if asked is None:
+    def limit(self, requested: int | None) -> int:
+        """Return the page size for a query that requests this many records.
+
+        >>> Pagination(default=10, max=50).limit(200)
+        50
+        """
+        if requested is None:
             return self.default
-        return asked if self.max is None or asked <= self.max else self.max
+        return requested if self.max is None or requested <= self.max else self.max
 
 
-class Options(NamedTuple):
-    """The options that hold for a call.
+@dataclass(frozen=True)
+class Options:
+    """The options of one call.
 
     Attributes:
-        pagination: Page sizes, None where `find` answers a list.
-        multi: The methods that may work on several records.
-        adapter: What an adapter reads of ``params.adapter`` beside the two above.
+        id: Name of the property that holds the id.
+        pagination: Page sizes, None if `find` returns a list.
+        multi: The methods that may work on several records at once.
+        grammar: Reads queries, with the operators and filters that are open.
+        update_operators: Keys that begin with ``$`` that clients may send to update and patch.
+        dotted_names: Whether clients may patch properties of nested objects (``address.town``).
+        adapter: Entries of ``params.adapter`` that an adapter of your own reads; see
+            `AdapterService.call_options`.
     """
 
+    id: str = "id"
     pagination: Pagination | None = None
     multi: frozenset[str] = frozenset()
-    adapter: Mapping[str, Any] = MappingProxyType({})
+    grammar: Grammar = field(default_factory=Grammar)
+    update_operators: frozenset[str] = frozenset()
+    dotted_names: bool = False
+    adapter: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def check_multi(self, method: str) -> None:
+        """Refuse a method that may not work on several records.
+
+        Raises:
+            MethodNotAllowed: The option ``multi`` does not name the method.
+        """
+        if method not in self.multi:
+            raise MethodNotAllowed(f"Can not {method} multiple entries")  # FeathersJS' text
+
+    def changed(self, given: Mapping[str, Any], paginate_names: Collection[str]) -> Self:
+        """Return these options with others in their place; None leaves an option as it is.
+
+        A subclass with options of its own extends this.
+
+        Args:
+            given: Options as `AdapterService` and ``params.adapter`` take them.
+            paginate_names: The names that ``paginate`` may have.
+
+        Raises:
+            ValueError: An option is not valid.
+        """
+        changes: dict[str, Any] = {}
+        if "id" in given:
+            name = given["id"]
+            if not isinstance(name, str) or not name:
+                raise ValueError(f"id is {name!r}; give the name of the property that holds the id")
+            changes["id"] = name
+        if (paginate := given.get("paginate")) is not None:
+            changes["pagination"] = read_pagination(paginate, paginate_names)
+        if (multi := given.get("multi")) is not None:
+            changes["multi"] = read_multi(multi)
+        operators, filters = given.get("operators"), given.get("filters")
+        if operators is not None or filters is not None:
+            changes["grammar"] = self.grammar.opened(operators, filters)
+        if (update_operators := given.get("update_operators")) is not None:
+            changes["update_operators"] = frozenset(update_operators)
+            for name in changes["update_operators"]:
+                if name[:1] != "$":
+                    raise ValueError(f"update_operators lists {name!r}; their names begin with '$'")
+        if given.get("dotted_names") is not None:
+            changes["dotted_names"] = given["dotted_names"]
+        more = {name: given[name] for name in given if name not in _READ_HERE}
+        if more:
+            changes["adapter"] = MappingProxyType(more)
+        return replace(self, **changes)
 
 
 def read_pagination(
     value: Mapping[str, Any] | bool | None, known: Collection[str]
 ) -> Pagination | None:
-    """Return the page sizes that a ``paginate`` option names, None for no pages.
+    """Return the page sizes that a ``paginate`` option sets, None if it turns pages off.
 
     Args:
-        value: ``{"default", "max"}``; None, False and ``{}`` stand for no pages.
-        known: The names that the adapter knows.
+        value: ``{"default": 10, "max": 50}``, or None, False or ``{}`` for no pages.
+        known: The names that the adapter reads.
 
     Raises:
-        ValueError: Something about it is not in order; the text says what.
+        ValueError: The option is not valid; the message says why.
     """
     if value is None or value is False or value == {}:
         return None
@@ -71,18 +139,18 @@ def read_pagination(
     for name in value:
         if name not in known:
             raise ValueError(f"paginate has {name!r}; it may have {', '.join(sorted(known))}")
-    default, most = value.get("default"), value.get("max")
-    for name, size in (("default", default), ("max", most)):
+    default, max_size = value.get("default"), value.get("max")
+    for name, size in (("default", default), ("max", max_size)):
         if size is not None and (type(size) is not int or size < 1):
             raise ValueError(f"paginate: {name!r} is {size!r}; give a whole number from 1 on")
     if default is None:
-        default = most
+        default = max_size
     if default is None:
         raise ValueError("paginate has neither 'default' nor 'max'; give at least one of them")
-    if most is not None and default > most:
-        raise ValueError(f"paginate: 'default' ({default}) is greater than 'max' ({most})")
-    more = {name: each for name, each in value.items() if name not in {"default", "max"}}
-    return Pagination(default, most, MappingProxyType(more))
+    if max_size is not None and default > max_size:
+        raise ValueError(f"paginate: 'default' ({default}) is greater than 'max' ({max_size})")
+    more = {name: value[name] for name in value if name not in {"default", "max"}}
+    return Pagination(default, max_size, MappingProxyType(more))
 
 
 def read_multi(value: bool | Iterable[str] | None) -> frozenset[str]:

@@ -54,6 +54,7 @@ _MAX_PADDING: Final = 1500
 """How many entries of None a patch may add to a list before its own (as in MongoDB)."""
 
 _CONTAINERS: Final = (Mapping, list, tuple, set, frozenset)
+_NOT_SCALAR: Final = (*_CONTAINERS, type(None))
 _JSON_NAMES: Final = {
     type(None): "null",
     str: "a string",
@@ -72,7 +73,8 @@ _Tree: TypeAlias = dict[str, "_Tree"]
 
 def is_scalar(id: object) -> bool:
     """Return whether this can be an id: neither None nor a container."""
-    return type(id) is str or (id is not None and not isinstance(id, _CONTAINERS))
+    # The first test is for speed: isinstance() with Mapping takes longer than a get in memory.
+    return type(id) is str or type(id) is int or not isinstance(id, _NOT_SCALAR)
 
 
 def check_new_id(name: str, id: object) -> None:

@@ -1,19 +1,18 @@
-"""What is true for every adapter, once: pages, ids, multi, ``$select``, queries, data from outside.
+"""The base class of adapters: everything that is the same whatever the store is.
 
-An adapter derives from `AdapterService`, and says in six methods how its store finds, gets,
-creates, updates, patches and removes. What these get has been read and checked; what they return
-is finished here.
+An adapter subclasses `AdapterService` and implements six methods that find, get, create, update,
+patch and remove records in its store. Pages, ids, ``multi``, ``$select``, the checks of queries and
+data, and "not found" are done here, once.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias
 
 from alula._context import Params, RequestParams
-from alula.adapters._options import Options, Pagination, read_multi, read_pagination
+from alula.adapters._options import Options, Pagination
 from alula.adapters._records import (
     check_data,
     check_new_id,
@@ -23,39 +22,47 @@ from alula.adapters._records import (
     read_data,
     selector,
 )
-from alula.errors import BadRequest, MethodNotAllowed, NotFound
-from alula.query import EMPTY_QUERY, Grammar, Query
+from alula.errors import BadRequest, NotFound
+from alula.query import EMPTY_QUERY, Query
 from alula.query._budget import MAX_STEPS, Budget
 from alula.types import Id, Page, Record
 
+if TYPE_CHECKING:
+    # A default, which Python itself knows from 3.13 on: `class Mine(AdapterService)` needs no more.
+    from typing_extensions import TypeVar
+
+    OptionsT = TypeVar("OptionsT", bound=Options, default=Options)
+else:
+    from typing import TypeVar
+
+    OptionsT = TypeVar("OptionsT")
+
 __all__ = ["AdapterService", "DollarKeys", "Options", "Pagination", "Query"]
 
-Given: TypeAlias = Params | Mapping[str, Any] | None
+ParamsLike: TypeAlias = Params | Mapping[str, Any] | None
 
 DollarKeys: TypeAlias = Literal["internal", "plain", "never"]
-"""Who may send data with keys that begin with ``$``: ``"internal"``, internal calls, and others
-for the keys that ``update_operators`` opens; ``"plain"``, everyone, since they are stored like any
-other key; ``"never"``, nobody."""
+"""Which data may have keys that begin with ``$``: ``"internal"``, that of internal calls, and from
+clients the keys that ``update_operators`` opens; ``"plain"``, all data, in which they are keys like
+any other; ``"never"``, no data."""
 
-_NO_REPLACING_OF_MANY = "You can not replace multiple instances. Did you mean 'patch'?"
+_NOT_MULTIPLE: Final = "You can not replace multiple instances. Did you mean 'patch'?"  # FeathersJS
 
 
-class AdapterService(ABC):
+class AdapterService(ABC, Generic[OptionsT]):
     """A service that keeps records in a store.
 
     Args:
         id: Name of the property that holds the id of a record.
-        paginate: ``{"default", "max"}``: `find` answers pages of this size.
-        multi: Whether create takes a list and patch and remove the id None; or the methods that
-            may.
-        operators: Operators of the store that queries may use beside the common ones.
-        filters: Names at the top level of a query that are accepted beside the common ones: True
-            passes the value to the store, False drops it, a callable converts it.
-        dotted_names: Whether the data of a patch from outside may have names with dots, which lead
-            into objects. Hooks and checks that look at ``data["address"]`` do not see
-            ``{"address.town": ...}``.
-        update_operators: Keys that begin with ``$`` that data of update and patch may have when
-            it comes from outside.
+        paginate: Page sizes of `find`, such as ``{"default": 10, "max": 50}``.
+        multi: Whether create takes a list, and patch and remove the id None; True, False, or the
+            names of the methods that may.
+        operators: Operators of the store to open for queries, beside the common ones.
+        filters: Names to open at the top level of a query. True passes the value to the store,
+            False drops it, a callable converts it.
+        dotted_names: Whether a patch from a client may set properties of nested objects
+            (``{"address.town": ...}``). Hooks that look at ``data["address"]`` do not see those.
+        update_operators: Keys that begin with ``$`` that clients may send to update and patch.
         events: Names of events that the service emits beside the standard ones.
 
     Attributes:
@@ -64,16 +71,19 @@ class AdapterService(ABC):
         options: The options of every call that overrides none of them.
 
     Raises:
-        ValueError: An option is not in order; the text says what.
+        ValueError: An option is not valid; the message says why.
     """
 
+    options_type: ClassVar[type[Options]] = Options
+    """The class of `options`, for an adapter that has options of its own."""
+
     paginate_options: ClassVar[frozenset[str]] = frozenset({"default", "max"})
-    """What ``paginate`` may have; an adapter that reads more of it names it here."""
+    """The names that ``paginate`` may have; an adapter that reads more adds them."""
 
     call_options: ClassVar[frozenset[str]] = frozenset(
         {"paginate", "multi", "operators", "filters"}
     )
-    """What ``params.adapter`` may have; an adapter that reads more of it names it here."""
+    """The names that ``params.adapter`` may have; an adapter that reads more adds them."""
 
     dollar_keys: ClassVar[Mapping[str, DollarKeys]] = {
         "create": "internal",
@@ -83,8 +93,8 @@ class AdapterService(ABC):
     """Which data may have keys that begin with ``$``, by method."""
 
     process_local: ClassVar[bool] = False
-    """Whether the records are in this process alone; `alula serve` with several workers warns of
-    it. A service that derives from nothing says the same by an attribute of this name."""
+    """Whether the records exist in this process only. `alula serve` with several workers warns
+    about it. A service that is not an adapter may have an attribute of this name, too."""
 
     selects: ClassVar[bool] = False
     """Whether the store itself reduces records to the fields of ``query.select`` and the id."""
@@ -101,60 +111,62 @@ class AdapterService(ABC):
         dotted_names: bool = False,
         events: Iterable[str] = (),
     ) -> None:
-        if not isinstance(id, str) or not id:
-            raise ValueError(f"id is {id!r}; give the name of the property that holds the id")
-        self.id = id
         self.events = tuple(events)
-        self.options = Options(read_pagination(paginate, self.paginate_options), read_multi(multi))
-        self._grammar = Grammar(operators=operators, filters=filters)
-        self._dotted_names = dotted_names
-        self._opened = frozenset(update_operators)
-        for name in self._opened:
-            if name[:1] != "$":
-                raise ValueError(f"update_operators lists {name!r}; their names begin with '$'")
+        self.options: OptionsT = self.options_type()  # type: ignore[assignment]  # of the subclass
+        given = {
+            "id": id, "paginate": paginate, "multi": multi, "operators": operators,
+            "filters": filters, "update_operators": update_operators, "dotted_names": dotted_names,
+        }  # fmt: skip
+        self.options = self.options.changed(given, self.paginate_options)
+        self.id = id
 
     # -- what the store does -------------------------------------------------------------------
 
     @abstractmethod
     async def _find(
-        self, query: Query, params: Params, pagination: Pagination | None
+        self, query: Query, params: Params, options: OptionsT
     ) -> tuple[list[Record], int | None]:
         """Return the records of a query, and how many there are without ``limit`` and ``skip``.
 
         Args:
-            query: The limit in it is the one that counts; with 0 only the number is wanted.
+            query: Its limit is the page size that counts; with 0 only the number is wanted.
             params: The params of the call.
-            pagination: The page sizes, None where the number is not wanted.
+            options: The options of the call. If ``pagination`` is None, the number is not used.
         """
 
     @abstractmethod
-    async def _get(self, id: Id, query: Query, params: Params) -> Record | None:
+    async def _get(self, id: Id, query: Query, params: Params, options: OptionsT) -> Record | None:
         """Return the record with an id if it meets ``query.criteria``, None otherwise."""
 
     @abstractmethod
-    async def _create(self, records: list[Record], query: Query, params: Params) -> list[Record]:
+    async def _create(
+        self, records: list[Record], query: Query, params: Params, options: OptionsT
+    ) -> list[Record]:
         """Store all records or none, and return them with their ids, in the same order.
 
         Args:
-            records: Those that bring an id have it; the store gives the others one.
+            records: The store gives an id to those that have none.
             query: Has nothing but ``select``.
             params: The params of the call.
+            options: The options of the call.
 
         Raises:
-            Conflict: There is a record with one of the ids already.
+            Conflict: The store has a record with one of the ids already.
         """
 
     @abstractmethod
-    async def _update(self, id: Id, data: Record, query: Query, params: Params) -> Record | None:
-        """Put ``data``, which has no id, in place of a record that meets the criteria.
+    async def _update(
+        self, id: Id, data: Record, query: Query, params: Params, options: OptionsT
+    ) -> Record | None:
+        """Replace a record that meets the criteria by ``data``, which has no id.
 
         Returns:
-            The new record with its id as it was, None where no record has the id and meets them.
+            The new record with the id of the old one, None if no record has the id and meets them.
         """
 
     @abstractmethod
     async def _patch(
-        self, id: Id | None, data: Record, query: Query, params: Params
+        self, id: Id | None, data: Record, query: Query, params: Params, options: OptionsT
     ) -> list[Record]:
         """Merge ``data``, which has no id, into the record with an id, or with None into all.
 
@@ -163,7 +175,9 @@ class AdapterService(ABC):
         """
 
     @abstractmethod
-    async def _remove(self, id: Id | None, query: Query, params: Params) -> list[Record]:
+    async def _remove(
+        self, id: Id | None, query: Query, params: Params, options: OptionsT
+    ) -> list[Record]:
         """Remove the record with an id, or with None all records, and return what was removed.
 
         Returns:
@@ -172,250 +186,209 @@ class AdapterService(ABC):
 
     # -- what callers see ----------------------------------------------------------------------
 
-    async def find(self, params: Given = None) -> list[Record] | Page:
-        """Return the records that the query selects: a list, or a page where pages are on.
+    async def find(self, params: ParamsLike = None) -> list[Record] | Page:
+        """Return the records that a query selects: a page if ``paginate`` is set, or else a list.
 
         Raises:
-            BadRequest: The query is not in order.
+            BadRequest: The query is not valid.
         """
         params = read_params(params)
-        if params.adapter and (own := self._set_up_for(params)) is not None:
-            return await AdapterService.find(own, params)
-        query = self._grammar_for(params).read(params.query, _budget_of(params))
-        pagination = self.options_for(params).pagination
+        options = self.options_for(params)
+        query = options.grammar.read(params.query, _budget_of(params))
+        pagination = options.pagination
         if pagination is None:
             if query.limit == 0:
                 return []
-            return self._selected((await self._find(query, params, None))[0], query)
+            return self._selected((await self._find(query, params, options))[0], query, options)
         limit = pagination.limit(query.limit)
         if limit != query.limit:
             query = _with_range(query, limit, query.skip)
-        records, total = await self._find(query, params, pagination)
+        records, total = await self._find(query, params, options)
         return Page(
-            total=total,  # type: ignore[arg-type]  # an adapter may leave it open
+            total=total,  # type: ignore[arg-type]  # None where an adapter does not count
             limit=limit,
             skip=query.skip,
-            data=self._selected(records, query),
+            data=self._selected(records, query, options),
         )
 
-    async def get(self, id: Id, params: Given = None) -> Record:
+    async def get(self, id: Id, params: ParamsLike = None) -> Record:
         """Return one record.
 
         Raises:
-            BadRequest: The id is None, or the query is not in order.
+            BadRequest: The id is None, or the query is not valid.
             NotFound: No record has the id and meets the query.
         """
         if not isinstance(params, Params):
             params = read_params(params)
-        if params.adapter and (own := self._set_up_for(params)) is not None:
-            return await AdapterService.get(own, id, params)
-        query = EMPTY_QUERY if params.query == {} else self._read(params)
+        options = self.options_for(params)
+        query = EMPTY_QUERY if params.query == {} else self._read(params, options)
         if id is None:
             raise BadRequest("get needs an id")
-        known = type(id) is str or is_scalar(id)
-        record = await self._get(id, query, params) if known else None
+        record = await self._get(id, query, params, options) if is_scalar(id) else None
         if record is None:
             raise _not_found(id)
-        return record if query.select is None else self._selected([record], query)[0]
+        return record if query.select is None else self._selected([record], query, options)[0]
 
-    async def create(self, data: Any, params: Given = None) -> Any:
+    async def create(self, data: object, params: ParamsLike = None) -> Any:
         """Store one record from a mapping, or several from a list of them, and return them.
 
-        Of the query only ``$select`` counts.
+        Only ``$select`` of the query counts.
 
         Raises:
-            BadRequest: The data is not in order.
+            BadRequest: The data is not valid.
             Conflict: There is a record with this id already.
             MethodNotAllowed: The data is a list, and ``multi`` does not allow that.
         """
         params = read_params(params)
-        if params.adapter and (own := self._set_up_for(params)) is not None:
-            return await AdapterService.create(own, data, params)
-        several = isinstance(data, list | tuple)
-        if several:
-            self._check_multi("create", params)
+        options = self.options_for(params)
+        items = data if isinstance(data, list | tuple) else (data,)
+        if items is data:
+            options.check_multi("create")
         query = EMPTY_QUERY
-        if params.query and (select := self._grammar.read_select(params.query)) is not None:
+        if params.query and (select := options.grammar.read_select(params.query)) is not None:
             query = Query(select=select)
-        new = [self._new_record(each, params) for each in (data if several else (data,))]
-        records = self._selected(await self._create(new, query, params) if new else [], query)
-        return records if several else records[0]
+        new = [self._new_record(item, params, options) for item in items]
+        stored = await self._create(new, query, params, options) if new else []
+        records = self._selected(stored, query, options)
+        return records if items is data else records[0]
 
-    async def update(self, id: Id, data: Any, params: Given = None) -> Record:
-        """Put ``data`` in place of a record, whose id stays, and return the new one.
+    async def update(self, id: Id, data: object, params: ParamsLike = None) -> Record:
+        """Replace a record by ``data`` and return it; its id stays.
 
         Raises:
-            BadRequest: The id is None, or data or query are not in order.
+            BadRequest: The id is None, or the data or the query is not valid.
             NotFound: No record has the id and meets the query.
         """
         params = read_params(params)
-        if params.adapter and (own := self._set_up_for(params)) is not None:
-            return await AdapterService.update(own, id, data, params)
-        query = self._read(params)
+        options = self.options_for(params)
+        query = self._read(params, options)
         if id is None or isinstance(data, list | tuple):
-            raise BadRequest(_NO_REPLACING_OF_MANY)
-        changes = self._read_changes("update", data, params)
-        record = await self._update(id, changes, query, params) if is_scalar(id) else None
+            raise BadRequest(_NOT_MULTIPLE)
+        changes = self._read_changes("update", data, params, options)
+        record = await self._update(id, changes, query, params, options) if is_scalar(id) else None
         if record is None:
             raise _not_found(id)
-        return self._selected([record], query)[0]
+        return self._selected([record], query, options)[0]
 
-    async def patch(self, id: Id, data: Any, params: Given = None) -> Any:
-        """Merge ``data`` into a record, whose id stays; with id None into all of the query.
+    async def patch(self, id: Id, data: object, params: ParamsLike = None) -> Any:
+        """Merge ``data`` into a record, whose id stays; with the id None into all of the query.
 
         Returns:
-            The changed record; with id None a list of them, which may be empty.
+            The changed record; with the id None a list of them, which may be empty.
 
         Raises:
-            BadRequest: Data or query are not in order.
+            BadRequest: The data or the query is not valid.
             MethodNotAllowed: The id is None, and ``multi`` does not allow that.
             NotFound: No record has the id and meets the query.
         """
         params = read_params(params)
-        if params.adapter and (own := self._set_up_for(params)) is not None:
-            return await AdapterService.patch(own, id, data, params)
-        query = self._read(params)
+        options = self.options_for(params)
+        query = self._read(params, options)
         if id is None:
-            self._check_multi("patch", params)
-        changes = self._read_changes("patch", data, params)
-        if params.provider is not None and not self._dotted_names:
+            options.check_multi("patch")
+        changes = self._read_changes("patch", data, params, options)
+        if params.provider is not None and not options.dotted_names:
             check_undotted(changes)
-        found = id is None or is_scalar(id)
-        records = await self._patch(id, changes, query, params) if found else []
-        return self._one_or_all(id, records, query)
+        valid = id is None or is_scalar(id)
+        records = await self._patch(id, changes, query, params, options) if valid else []
+        return self._one_or_all(id, records, query, options)
 
-    async def remove(self, id: Id, params: Given = None) -> Any:
-        """Remove a record, with id None all of the query, and return what was removed.
+    async def remove(self, id: Id, params: ParamsLike = None) -> Any:
+        """Remove a record, with the id None all of the query, and return what was removed.
 
         Raises:
-            BadRequest: The query is not in order.
+            BadRequest: The query is not valid.
             MethodNotAllowed: The id is None, and ``multi`` does not allow that.
             NotFound: No record has the id and meets the query.
         """
         params = read_params(params)
-        if params.adapter and (own := self._set_up_for(params)) is not None:
-            return await AdapterService.remove(own, id, params)
-        query = self._read(params)
+        options = self.options_for(params)
+        query = self._read(params, options)
         if id is None:
-            self._check_multi("remove", params)
-        found = id is None or is_scalar(id)
-        records = await self._remove(id, query, params) if found else []
-        return self._one_or_all(id, records, query)
+            options.check_multi("remove")
+        valid = id is None or is_scalar(id)
+        records = await self._remove(id, query, params, options) if valid else []
+        return self._one_or_all(id, records, query, options)
 
-    def options_for(self, params: Params) -> Options:
-        """Return the options of a call: the service's, and over them what its params bring.
+    def options_for(self, params: Params) -> OptionsT:
+        """Return the options of a call: those of the service, changed by its params.
 
         Raises:
-            ValueError: What they bring is not in order, or no option of this adapter.
+            ValueError: An option in the params is not valid, or this adapter does not have it.
         """
+        # The common case creates nothing: the object of the service serves every such call.
         if params.paginate is None and params.adapter is None:
             return self.options
-        own: Mapping[str, Any] = params.adapter or {}
-        for name in own:
+        given = dict(params.adapter or {})
+        for name in given:
             if name not in self.call_options:
                 known = ", ".join(sorted(self.call_options))
                 raise ValueError(
                     f"params.adapter has {name!r}; {type(self).__name__} reads {known} from it"
                 )
-        pagination, multi, _ = self.options
-        paginate = own.get("paginate")
-        if paginate is None:
-            paginate = params.paginate
-        if paginate is not None:
-            pagination = read_pagination(paginate, self.paginate_options)
-        if own.get("multi") is not None:
-            multi = read_multi(own["multi"])
-        more = {name: value for name, value in own.items() if name not in {"paginate", "multi"}}
-        return Options(pagination, multi, MappingProxyType(more))
-
-    def _set_up_for(self, params: Params) -> Self | None:  # noqa: ARG002  # for those who derive
-        """Return this service with the options that ``params.adapter`` brings for a call.
-
-        None where it brings none but those of `options_for`. An adapter that reads others, such as
-        another id property, says here how it is set up with them.
-
-        Raises:
-            ValueError: One of them is not in order.
-        """
-        return None
-
-    def _grammar_for(self, params: Params) -> Grammar:
-        """Return what reads the query of a call: ``params.adapter`` may open it for others.
-
-        Raises:
-            ValueError: It opens what can not be opened.
-        """
-        own = params.adapter
-        if not own or ("operators" not in own and "filters" not in own):
-            return self._grammar
-        return self._grammar.opened(own.get("operators"), own.get("filters"))
+        if given.get("paginate") is None:
+            given["paginate"] = params.paginate
+        return self.options.changed(given, self.paginate_options)
 
     # -- reading and checking ------------------------------------------------------------------
 
-    def _read(self, params: Params) -> Query:
+    def _read(self, params: Params, options: OptionsT) -> Query:
         """Return the query of a method for which ``$limit`` and ``$skip`` mean nothing."""
         raw = params.query
         if type(raw) is dict and not raw:
             return EMPTY_QUERY
-        query = self._grammar_for(params).read(raw, _budget_of(params))
-        if query.limit is None and query.skip == 0:
-            return query
-        return _with_range(query, None, 0)
+        query = options.grammar.read(raw, _budget_of(params))
+        return query if query.limit is None and query.skip == 0 else _with_range(query, None, 0)
 
-    def _check_multi(self, method: str, params: Params) -> None:
-        if method not in self.options_for(params).multi:
-            raise MethodNotAllowed(f"Can not {method} multiple entries")
-
-    def _new_record(self, data: Any, params: Params) -> Record:
-        record = self._read_data("create", data, params)
-        given = record.get(self.id)
-        if given is None or given == "":
-            record.pop(self.id, None)
-        elif type(given) is not str and type(given) is not int:
-            check_new_id(self.id, given)
+    def _new_record(self, data: object, params: Params, options: OptionsT) -> Record:
+        record = self._read_data("create", data, params, options)
+        new_id = record.get(options.id)
+        if new_id is None or new_id == "":
+            record.pop(options.id, None)
+        elif type(new_id) is not str and type(new_id) is not int:
+            check_new_id(options.id, new_id)
         return record
 
-    def _read_changes(self, method: str, data: Any, params: Params) -> Record:
-        changes = self._read_data(method, data, params)
-        changes.pop(self.id, None)
+    def _read_changes(self, method: str, data: object, params: Params, options: OptionsT) -> Record:
+        changes = self._read_data(method, data, params, options)
+        changes.pop(options.id, None)
         return changes
 
-    def _read_data(self, method: str, data: Any, params: Params) -> Record:
+    def _read_data(self, method: str, data: object, params: Params, options: OptionsT) -> Record:
         record = read_data(method, data)
-        self._check_keys(method, record, params)
+        rule = self.dollar_keys[method]
+        if rule == "plain" or (rule == "internal" and params.provider is None):
+            check_data(record, None)
+        elif rule == "internal" and method != "create":
+            check_data(record, options.update_operators)
+        else:
+            check_data(record, frozenset())
         hide_nested(record)
         return record
 
-    def _check_keys(self, method: str, data: Record, params: Params) -> None:
-        rule = self.dollar_keys[method]
-        opened: frozenset[str] | None = frozenset()
-        if rule == "plain" or (rule == "internal" and params.provider is None):
-            opened = None
-        elif rule == "internal" and method != "create":
-            opened = self._opened
-        check_data(data, opened)
-
-    def _selected(self, records: list[Record], query: Query) -> list[Record]:
+    def _selected(self, records: list[Record], query: Query, options: OptionsT) -> list[Record]:
         if query.select is None or self.selects:
             return records
-        select = selector(query.select, self.id)
-        return [select(record) for record in records]
+        return list(map(selector(query.select, options.id), records))
 
-    def _one_or_all(self, id: Id | None, records: list[Record], query: Query) -> Any:
+    def _one_or_all(
+        self, id: Id | None, records: list[Record], query: Query, options: OptionsT
+    ) -> Any:
         if id is not None and not records:
             raise _not_found(id)
-        records = self._selected(records, query)
+        records = self._selected(records, query, options)
         return records if id is None else records[0]
 
 
-def read_params(params: Given, values: Mapping[str, Any] | None = None) -> Params:
+def read_params(params: ParamsLike, values: Mapping[str, Any] | None = None) -> Params:
     """Return the params of a call that goes to the adapter itself, not through a handle.
 
     Raises:
-        TypeError: They are neither `Params` nor a mapping, or have names that nobody declared.
+        TypeError: They are neither `Params` nor a mapping, or have names that were not declared.
     """
     if isinstance(params, Params) and not values:
-        if type(params) is not RequestParams:  # those of a transport; nobody gave them by hand
+        # Those of a transport have no names that somebody could have mistyped.
+        if type(params) is not RequestParams:
             params.check_names("the adapter")
         return params
     read = Params(params, **(values or {}))
@@ -424,16 +397,17 @@ def read_params(params: Given, values: Mapping[str, Any] | None = None) -> Param
 
 
 def _with_range(query: Query, limit: int | None, skip: int) -> Query:
+    # dataclasses.replace() takes four times as long, in every find with pages.
     return Query(query.criteria, limit, skip, query.sort, query.select, query.filters, query.budget)
 
 
 def _budget_of(params: Params) -> Budget | None:
-    """Return what a call may make the process do; the application itself may do all it likes."""
+    """Return the work limit of a query: clients have one, the application itself does not."""
     return None if params.provider is None else Budget(MAX_STEPS)
 
 
 def _not_found(id: Id) -> NotFound:
     message = f"No record found for id '{id}'"
-    if isinstance(id, Mapping | list):  # by code alone: from outside, an id is text
+    if isinstance(id, Mapping | list):  # from Python code only: a client's id is text
         message += "; an id is a single value, and what selects records is query={...}"
     return NotFound(message)

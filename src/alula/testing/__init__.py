@@ -1,6 +1,6 @@
 """Tests that ship with Alula: `AdapterSuite`, which every adapter passes.
 
-Nothing is loaded before it is asked for, since pytest is needed by tests alone.
+The suite is imported on first access, because only tests need pytest.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from alula.testing._adapter_suite import AdapterSuite
+    from alula.testing._rules import AdapterSuite
 
 __all__ = ["AdapterSuite"]
 
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
             "alula.testing.AdapterSuite needs pytest and a plugin that runs coroutines:"
             " pip install pytest anyio"
         ) from error
-    if (rules := f"{__name__}.rules") not in sys.modules:
-        # So that a failure shows the values, as it does in a project's own tests.
+    if (rules := f"{__name__}._rules") not in sys.modules:
+        # Before the import: a failure then shows the values, as in a project's own tests.
         pytest.register_assert_rewrite(rules)
-    return import_module("alula.testing._adapter_suite").AdapterSuite
+    return import_module(rules).AdapterSuite

@@ -6,64 +6,65 @@ import pytest
 from pymongo import ReturnDocument
 
 from alula._context import Params
-from alula.adapters.mongodb._driver_options import options_for, ranged, upsert_options
+from alula.adapters.mongodb._options import driver_options, upsert_options
+from alula.adapters.mongodb._queries import with_docdb_range
 from alula.query import Query
 
 COLLATION = {"locale": "en", "strength": 2}
 CALLS = [
     "find", "aggregate", "count", "get", "insert", "change", "replace", "delete",
-    "several", "create_all", "patch_all", "remove_all",
+    "select_many", "create_many", "patch_many", "remove_many",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_there_are_none_where_none_are_given(call):
-    assert options_for(call, Params()) == {}
-    assert options_for(call, Params(docdb={})) == {}
+    assert driver_options(call, Params()) == {}
+    assert driver_options(call, Params(docdb={})) == {}
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_collation_is_for_find_patch_and_remove(call):
-    found = options_for(call, Params(collation=COLLATION))
-    wanted = {"find", "aggregate", "count", "change", "delete", "several"}
+    found = driver_options(call, Params(collation=COLLATION))
+    wanted = {"find", "aggregate", "count", "change", "delete", "select_many"}
     assert found == ({"collation": COLLATION} if call in wanted else {})
 
 
 def test_an_option_of_the_driver_goes_before_the_param():
     own = {"locale": "de"}
     params = Params(collation=COLLATION, docdb={"collation": own})
-    assert options_for("find", params) == {"collation": own}
-    assert options_for("get", params) == {"collation": own}
+    assert driver_options("find", params) == {"collation": own}
+    assert driver_options("get", params) == {"collation": own}
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_session_takes_part_in_every_call(call):
-    found = options_for(call, Params(docdb={"session": "s"}))
+    found = driver_options(call, Params(docdb={"session": "s"}))
     # Calls on several records hand it over apart: it may be one of their own.
-    apart = {"several", "create_all", "patch_all", "remove_all"}
+    apart = {"select_many", "create_many", "patch_many", "remove_many"}
     assert found == ({} if call in apart else {"session": "s"})
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_an_upsert_concerns_writes_of_one_record(call):
-    found = options_for(call, Params(docdb={"upsert": True, "comment": "c"}))
+    found = driver_options(call, Params(docdb={"upsert": True, "comment": "c"}))
     assert found == {"comment": "c"} | ({"upsert": True} if call in {"change", "replace"} else {})
 
 
 def test_options_of_commands_bear_the_names_of_the_server():
     params = Params(docdb={"max_time_ms": 5, "allow_disk_use": True, "batch_size": 2})
-    assert options_for("find", params) == dict(params.docdb)
-    assert options_for("aggregate", params) == {
+    assert driver_options("find", params) == dict(params.docdb)
+    assert driver_options("aggregate", params) == {
         "maxTimeMS": 5,
         "allowDiskUse": True,
         "batchSize": 2,
     }
-    assert options_for("change", params) == {"maxTimeMS": 5}
+    assert driver_options("change", params) == {"maxTimeMS": 5}
 
 
 def test_a_name_that_no_call_knows_is_an_error():
     with pytest.raises(ValueError, match=r"params\.docdb has 'sesion'; .*session"):
-        options_for("find", Params(docdb={"sesion": 1}))
+        driver_options("find", Params(docdb={"sesion": 1}))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_a_name_that_no_call_knows_is_an_error():
 )
 def test_what_a_service_has_its_own_way_for_is_said(name, why):
     with pytest.raises(ValueError, match=rf"params\.docdb has '{name}'; .*{why}"):
-        options_for("change", Params(docdb={name: 1}))
+        driver_options("change", Params(docdb={name: 1}))
 
 
 @pytest.mark.parametrize("call", ["find", "aggregate", "count", "change"])
@@ -87,12 +88,12 @@ def test_what_a_service_has_its_own_way_for_is_said(name, why):
     ],
 )
 def test_an_index_has_the_forms_that_the_driver_knows(call, hint, wanted):
-    assert options_for(call, Params(docdb={"hint": hint})) == {"hint": wanted}
+    assert driver_options(call, Params(docdb={"hint": hint})) == {"hint": wanted}
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_order_and_range_go_with_the_query(call):
-    assert options_for(call, Params(docdb={"sort": "a", "limit": 1, "skip": 1})) == {}
+    assert driver_options(call, Params(docdb={"sort": "a", "limit": 1, "skip": 1})) == {}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_order_and_range_go_with_the_query(call):
     ],
 )
 def test_the_query_goes_before_order_and_range_of_the_driver(docdb, query, wanted):
-    assert ranged(query, Params(docdb=docdb)) == wanted
+    assert with_docdb_range(query, Params(docdb=docdb)) == wanted
 
 
 def test_an_upsert_of_a_query_has_the_options_of_a_change():

@@ -10,13 +10,13 @@ from bson import ObjectId
 from bson.regex import Regex
 
 from alula.adapters.mongodb import MongoDBService
-from alula.adapters.mongodb._filters import (
+from alula.adapters.mongodb._bson_types import to_object_id
+from alula.adapters.mongodb._options import MongoDBOptions
+from alula.adapters.mongodb._queries import (
     all_of,
     check_conditions,
     filter_of,
-    read_max_conditions,
 )
-from alula.adapters.mongodb._object_ids import to_object_id
 from alula.errors import BadRequest
 from alula.query import Grammar
 
@@ -187,14 +187,15 @@ def test_conditions_are_counted(query, number):
 @pytest.mark.parametrize("value", [0, -1, 1.5, "5", True, None])
 def test_a_number_of_conditions_that_makes_no_sense_is_refused(value):
     with pytest.raises(ValueError, match=r"^max_conditions is .* or False for no limit"):
-        read_max_conditions(value)
+        MongoDBOptions().changed({"max_conditions": value}, ())
     with pytest.raises(ValueError, match=r"^max_conditions is"):
         MongoDBService(lambda: None, max_conditions=value)
 
 
 def test_any_number_can_be_allowed():
-    assert read_max_conditions(False) is None
-    assert read_max_conditions(7) == 7
+    changed = MongoDBOptions().changed
+    assert changed({"max_conditions": False}, ()).max_conditions is None
+    assert changed({"max_conditions": 7}, ()).max_conditions == 7
 
 
 A = re.compile("^a", re.IGNORECASE)

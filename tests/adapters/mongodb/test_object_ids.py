@@ -16,7 +16,7 @@ from alula.adapters.mongodb import (
     resolve_object_id,
     resolve_query_object_id,
 )
-from alula.adapters.mongodb._object_ids import to_object_id
+from alula.adapters.mongodb._bson_types import to_object_id
 from alula.errors import BadRequest
 from alula.types import UNSET, SchemaKeyword
 
@@ -134,7 +134,7 @@ def test_the_schema_of_a_model_has_the_keyword():
 
 def test_all_of_it_is_exported():
     assert set(mongodb.__all__) >= {
-        "JSON_FORMS",
+        "JSON_ENCODERS",
         "MongoDBService",
         "ObjectIdSchema",
         "keyword_object_id",

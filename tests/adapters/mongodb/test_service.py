@@ -159,7 +159,7 @@ async def test_what_is_created_is_what_is_stored(people, collection):
 
 
 async def test_what_could_never_be_read_is_not_stored(people):
-    with pytest.raises(BadRequest, match="can not store"):
+    with pytest.raises(BadRequest, match="cannot store"):
         await people.create({"at": DatetimeMS(2**60)})
     assert await people.find() == PEOPLE
 

@@ -5,9 +5,8 @@ import asyncio
 import pytest
 from pymongo import _csot
 
-from alula.adapters.mongodb._time_limit import (
+from alula.adapters.mongodb._options import (
     MAX_TIME_MS,
-    as_option,
     in_time,
     limited,
     read_max_time,
@@ -36,11 +35,6 @@ def test_the_driver_gets_the_limit_inside_only():
 def test_without_a_limit_that_of_the_client_holds():
     with limited(3), limited(None):
         assert _csot.get_timeout() == 3
-
-
-def test_a_limit_may_go_as_an_option():
-    assert as_option("maxTimeMS", 1.5) == {"maxTimeMS": 1500}
-    assert as_option("maxTimeMS", None) == {}
 
 
 @pytest.mark.parametrize("seconds", [None, 5])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from bson import ObjectId
@@ -8,11 +9,12 @@ from pymongo import AsyncMongoClient, monitoring
 from pymongo.errors import OperationFailure
 
 from alula import App, Params
+from alula.adapters import _totals as totals_module
 from alula.adapters._options import Pagination
+from alula.adapters._totals import Totals
 from alula.adapters.mongodb import MongoDBService
-from alula.adapters.mongodb import _totals as totals_module
-from alula.adapters.mongodb._totals import Totals, read_counting
-from alula.errors import Timeout
+from alula.adapters.mongodb._options import MongoDBOptions
+from alula.errors import BadRequest, Timeout
 from alula.query import Grammar
 
 GRAMMAR = Grammar()
@@ -59,16 +61,19 @@ class Collection:
 
 
 def test_the_way_to_count_stands_with_the_page_sizes():
-    assert read_counting(None, "exact") == "exact"
-    assert read_counting(Pagination(10), "estimated") == "estimated"
+    assert MongoDBOptions().counting == "exact"
+    assert MongoDBOptions(pagination=Pagination(10), estimates=True).counting == "estimated"
     for way in ("exact", "estimated", "none"):
-        assert read_counting(Pagination(10, None, {"count": way}), "exact") == way
+        pagination = Pagination(10, None, {"count": way})
+        assert MongoDBOptions(pagination=pagination).counting == way
 
 
 @pytest.mark.parametrize("way", ["some", None, True, ["exact"]])
 def test_another_way_is_refused(way):
     with pytest.raises(ValueError, match=r"^paginate: 'count' is .*; give 'exact', 'estimated'"):
-        read_counting(Pagination(10, None, {"count": way}), "exact")
+        MongoDBOptions().changed(
+            {"paginate": {"max": 10, "count": way}}, MongoDBService.paginate_options
+        )
 
 
 # -- what the page tells ---------------------------------------------------------------------------
@@ -145,7 +150,7 @@ async def test_criteria_with_lists_work_too():
 
 
 async def test_hints_do_not_grow_without_end(monkeypatch):
-    monkeypatch.setattr(totals_module, "_KEPT", 3)
+    monkeypatch.setattr(totals_module, "_MAX_HINTS", 3)
     totals = Totals()
     for n in range(10):
         await Collection(5).find(totals, limit=10, criteria={"a": n})
@@ -154,7 +159,7 @@ async def test_hints_do_not_grow_without_end(monkeypatch):
 
 async def test_where_other_stages_follow_the_page_tells_nothing():
     collection = Collection(3)
-    assert await collection.find(Totals(), limit=10, telling=False) == (3, 3)
+    assert await collection.find(Totals(), limit=10, short_page_is_total=False) == (3, 3)
     assert collection.begun == ["page", "count"]
     assert collection.most_together == 2
 
@@ -172,49 +177,51 @@ def both_at_once(collection, error=None):
 
 
 async def test_where_few_records_match_page_and_total_come_in_one_round_trip():
-    totals, collection = Totals(), Collection(totals_module.FEW)
+    totals, collection = Totals(), Collection(totals_module.MAX_COMBINED)
     at_once = both_at_once(collection)
-    assert await collection.find(totals, limit=10, at_once=at_once) == (10, 200)
+    assert await collection.find(totals, limit=10, combined=at_once) == (10, 200)
     assert collection.begun == ["page", "count"]
-    assert await collection.find(totals, limit=10, at_once=at_once, beside=False) == (10, 200)
+    assert await collection.find(totals, limit=10, combined=at_once, concurrent=False) == (10, 200)
     assert collection.begun == ["at once"]
     collection.total += 1
-    assert await collection.find(totals, limit=10, at_once=at_once) == (10, 201)
+    assert await collection.find(totals, limit=10, combined=at_once) == (10, 201)
     assert collection.begun == ["at once"]
-    assert await collection.find(totals, limit=10, at_once=at_once) == (10, 201)
+    assert await collection.find(totals, limit=10, combined=at_once) == (10, 201)
     assert collection.begun == ["page", "count"]
 
 
 async def test_a_page_that_tells_is_still_asked_for_alone_where_few_match():
     totals, collection = Totals(), Collection(5)
     for _ in range(2):
-        found = await collection.find(totals, limit=10, at_once=both_at_once(collection))
+        found = await collection.find(totals, limit=10, combined=both_at_once(collection))
         assert found == (5, 5)
         assert collection.begun == ["page"]
 
 
-@pytest.mark.parametrize("code", [10334, 17419, 17420])
-async def test_a_page_too_large_for_one_document_is_asked_for_by_itself(code):
+async def test_where_both_at_once_did_not_work_each_is_queried_by_itself():
     totals, collection = Totals(), Collection(50)
     await collection.find(totals, limit=10)
-    at_once = both_at_once(collection, OperationFailure("too large", code))
-    assert await collection.find(totals, limit=10, at_once=at_once) == (10, 50)
+
+    async def fails():
+        collection.begun.append("at once")
+
+    assert await collection.find(totals, limit=10, combined=fails) == (10, 50)
     assert collection.begun == ["at once", "page", "count"]
 
 
-async def test_any_other_failure_is_one():
+async def test_any_failure_of_both_at_once_is_one():
     totals, collection = Totals(), Collection(50)
     await collection.find(totals, limit=10)
     at_once = both_at_once(collection, OperationFailure("no", 2))
     with pytest.raises(OperationFailure, match="no"):
-        await collection.find(totals, limit=10, at_once=at_once)
+        await collection.find(totals, limit=10, combined=at_once)
 
 
 @pytest.mark.parametrize("telling", [True, False])
 async def test_in_a_session_one_comes_after_the_other(telling):
     totals, collection = Totals(), Collection(100)
     for _ in range(2):
-        await collection.find(totals, limit=10, telling=telling, beside=False)
+        await collection.find(totals, limit=10, short_page_is_total=telling, concurrent=False)
         assert collection.begun == ["page", "count"]
         assert collection.most_together == 1
 
@@ -231,7 +238,9 @@ async def test_where_one_fails_the_other_has_ended_too(failing):
 
     query = GRAMMAR.read({"$limit": 1})
     with pytest.raises(OSError, match=failing):
-        await Totals().with_page(query, lambda: work("page"), lambda: work("count"), telling=False)
+        await Totals().with_page(
+            query, lambda: work("page"), lambda: work("count"), short_page_is_total=False
+        )
     assert len(ended) == 1
 
 
@@ -327,8 +336,37 @@ async def test_large_records_come_without_their_total_in_the_same_reply(model, c
         assert (page["total"], len(page["data"])) == (7, 6)
 
 
+def refuse_facets(model, monkeypatch, code):
+    """Let the database refuse a page with its total."""
+    aggregate = type(model).aggregate
+
+    async def refuse(self, stages, **options):
+        if any("$facet" in stage for stage in stages):
+            raise OperationFailure("no", code)
+        return await aggregate(self, stages, **options)
+
+    monkeypatch.setattr(type(model), "aggregate", refuse)
+
+
+@pytest.mark.parametrize("code", [10334, 17419, 17420])
+async def test_a_page_too_large_for_one_document_is_queried_by_itself(model, monkeypatch, code):
+    refuse_facets(model, monkeypatch, code)
+    service = MongoDBService(model, paginate={"default": 5})
+    for _ in range(2):
+        page = await service.find({"query": {"n": {"$gte": 3}}})
+        assert (page["total"], len(page["data"])) == (22, 5)
+
+
+async def test_another_failure_of_a_page_with_its_total_is_one(model, monkeypatch):
+    refuse_facets(model, monkeypatch, 2)
+    service = MongoDBService(model, paginate={"default": 5})
+    assert (await service.find({"query": {"n": {"$gte": 3}}}))["total"] == 22
+    with pytest.raises(BadRequest):
+        await service.find({"query": {"n": {"$gte": 3}}})
+
+
 async def test_pages_of_one_filter_share_their_counts(model, commands, monkeypatch):
-    monkeypatch.setattr(totals_module, "FEW", 20)
+    monkeypatch.setattr(totals_module, "MAX_COMBINED", 20)
     service = MongoDBService(model, paginate={"default": 5})
     await service.find()
     commands.take()
@@ -467,7 +505,7 @@ async def test_a_time_that_makes_no_sense_is_refused_by_its_name(model, value):
     with pytest.raises(ValueError, match=r"^max_time_ms is"):
         MongoDBService(model, max_time_ms=value)
     service = MongoDBService(model)
-    with pytest.raises(ValueError, match=r"^params\.adapter: 'max_time_ms' is"):
+    with pytest.raises(ValueError, match=r"^max_time_ms is"):
         await service.get(ObjectId(), Params(adapter={"max_time_ms": value}))
     app = App()
     app.set("mongodb_max_time_ms", value)
@@ -479,11 +517,11 @@ async def test_a_time_that_makes_no_sense_is_refused_by_its_name(model, value):
 @pytest.mark.parametrize("method", ["find", "get", "patch", "create"])
 async def test_over_time_is_a_408(model, share, method):
     service = MongoDBService(model, paginate={"default": 5}, max_time_ms=100, share=share)
-    service._terms.filter = lambda query: SLOW
+    service._translator.filter = lambda query: SLOW
     key = (await model.find_one())["_id"]
     arguments = {"find": (), "get": (key,), "patch": (key, {"n": 1}), "create": ({},)}
     if method == "create":
-        service._max_time = 1e-9
+        service.options = replace(service.options, seconds=1e-9)
     with pytest.raises(Timeout):
         await getattr(service, method)(*arguments[method], {"query": {"n": 1}})
 

@@ -617,7 +617,7 @@ async def test_a_standalone_server_is_told_to_become_a_set(tmp_path):
         app.use("orders", MongoDBService(client.shop.orders))
         await app.service("orders").create(order(1))
         app.service("orders").hooks(around=[transaction()])
-        with pytest.raises(RuntimeError, match=r"no transactions, which take a replica set;.*rs"):
+        with pytest.raises(RuntimeError, match=r"no transactions, .* replica set;.*rs"):
             await app.service("orders").create(order(1))
         assert await client.shop.orders.count_documents({}) == 1
     server.kill()
@@ -638,7 +638,7 @@ async def test_a_server_that_is_away_is_asked_again_until_the_time_is_over(app, 
     async def away(context):
         tried.append(time.monotonic())
         cause = labelled(AutoReconnect("gone"), TRANSIENT)
-        raise Unavailable("The database can not be reached") from cause
+        raise Unavailable("The database cannot be reached") from cause
 
     app.service("stock").hooks(around={"create": [transaction(seconds=0.3)]})
     app.service("stock").hooks(after={"create": [away]})
@@ -653,7 +653,9 @@ async def test_a_service_without_a_client_is_told_how_to_name_one():
     app = App()
     app.use("notes", MemoryService())
     app.service("notes").hooks(around=[transaction()])
-    with pytest.raises(RuntimeError, match=r"around 'notes', .* no MongoDBService.*tion\(client\)"):
+    with pytest.raises(
+        RuntimeError, match=r"around 'notes', .* not a MongoDBService.*tion\(client\)"
+    ):
         await app.service("notes").create({})
 
 

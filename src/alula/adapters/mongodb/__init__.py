@@ -1,15 +1,15 @@
 """Services on collections of MongoDB. Needs the extra ``mongodb``."""
 
 try:
-    import pymongo as _pymongo  # noqa: F401  # to see whether it is there
+    import pymongo as _pymongo  # noqa: F401  # checks that it is installed
 except ImportError as error:
     raise ImportError(
         "alula.adapters.mongodb needs pymongo, which is not installed;"
         " install it with: pip install 'alula[mongodb]'"
     ) from error
 
-from alula.adapters.mongodb._forms import JSON_FORMS
-from alula.adapters.mongodb._object_ids import (
+from alula.adapters.mongodb._bson_types import (
+    JSON_ENCODERS,
     ObjectIdSchema,
     keyword_object_id,
     resolve_object_id,
@@ -19,7 +19,7 @@ from alula.adapters.mongodb._service import MongoDBService
 from alula.adapters.mongodb._transactions import transaction
 
 __all__ = [
-    "JSON_FORMS",
+    "JSON_ENCODERS",
     "MongoDBService",
     "ObjectIdSchema",
     "keyword_object_id",

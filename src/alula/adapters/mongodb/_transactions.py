@@ -1,4 +1,4 @@
-"""`transaction`: an around hook by which a call takes effect as a whole, or not at all."""
+"""`transaction`: an around hook that makes a call take effect as a whole, or not at all."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from pymongo.errors import OperationFailure, PyMongoError
 from alula._context import HookContext, Params
 from alula._events import HeldEvents
 from alula.adapters._records import copied
-from alula.adapters.mongodb._failures import translated
+from alula.adapters.mongodb._bson_types import BSON_IMMUTABLE
+from alula.adapters.mongodb._errors import translated
+from alula.adapters.mongodb._options import limited
 from alula.adapters.mongodb._service import MongoDBService
-from alula.adapters.mongodb._time_limit import limited
 from alula.types import Id
 
 __all__ = ["transaction"]
@@ -28,65 +29,83 @@ __all__ = ["transaction"]
 _log = logging.getLogger("alula.mongodb")
 
 Client: TypeAlias = AsyncMongoClient[Any]
-AroundHook: TypeAlias = Callable[[HookContext, Callable[[], Awaitable[None]]], Awaitable[None]]
+Next: TypeAlias = Callable[[], Awaitable[None]]
+AroundHook: TypeAlias = Callable[[HookContext, Next], Awaitable[None]]
 
 _TRANSIENT: Final = "TransientTransactionError"
 _UNKNOWN: Final = "UnknownTransactionCommitResult"
-_TOO_LATE: Final = 50
-_NO_TRANSACTIONS: Final = 20
+_MAX_TIME_EXPIRED: Final = 50
+_ILLEGAL_OPERATION: Final = 20
 
-_FIRST_PAUSE: Final = 0.005
-_LONGEST_PAUSE: Final = 0.5
-_LEAST_TO_END: Final = 1.0
-"""Seconds that an abort or a commit gets, however late it is."""
+_FIRST_PAUSE_SECONDS: Final = 0.005
+_MAX_PAUSE_SECONDS: Final = 0.5
+_MIN_SECONDS_TO_END: Final = 1.0
+"""Time for an abort or a commit, even if the time of the transaction is over."""
 
 
 def transaction(client: Client | None = None, *, seconds: float = 30, **options: Any) -> AroundHook:
-    """Return an around hook that runs each call in a transaction of its own.
+    """Return an around hook that runs each call in a transaction.
 
-    It puts a session into ``params.docdb["session"]``. Whoever passes that on takes part: calls of
-    other services with ``docdb=context.params.docdb``, and the driver's own with ``session=``. A
-    call that comes with a session in a transaction joins it, so that hooks may be nested.
+    It sets ``params.docdb["session"]``. Operations that get this session take part: calls of other
+    services with ``docdb=context.params.docdb``, and PyMongo's own with ``session=``. A call that
+    comes with a session in a transaction joins it, so such hooks may be nested.
 
-    What the call raises ends the transaction without a trace. A transaction that lost against
-    another, or whose server went away, begins anew with the id, the data and the params that it
-    began with; a commit whose outcome is unknown is repeated. So the hooks within may run several
-    times. The events of calls that take part come after the commit, and without one not at all. The
-    commit and the abort may take as long as an operation of the service, and where it has no limit,
-    the time that is left of ``seconds``.
+        app.service("orders").hooks(around={"create": [transaction()]})
+
+    An error in the call aborts the transaction. A transaction that conflicts with another, or whose
+    server went away, is retried with the id, the data and the params that the call began with; a
+    commit whose outcome is unknown is repeated. So the hooks within may run several times. The
+    events of calls that take part are emitted after the commit, and without one not at all. Commit
+    and abort may take as long as an operation of the service, or if that has no limit, what remains
+    of ``seconds``.
 
     Args:
-        client: The client to open sessions on, None for that of the service, which has to be a
+        client: The client to open sessions on. None uses that of the service, which must be a
             `MongoDBService` then.
-        seconds: How long after its beginning a transaction may still begin anew.
+        seconds: How long after its start a transaction may be retried.
         options: ``read_concern``, ``write_concern``, ``read_preference``, ``max_commit_time_ms``,
             as in PyMongo's ``start_transaction``.
 
     Raises:
-        TypeError: An option does not exist or is not in order.
-        RuntimeError: By the hook, where the server has no transactions, or no client is known.
+        TypeError: An option does not exist or is not valid.
+        RuntimeError: By the hook, if the server has no transactions, or no client is known.
     """
     if client is not None and not isinstance(client, AsyncMongoClient):
         raise TypeError(f"transaction() takes an AsyncMongoClient, not {client!r}")
-    options = {"read_preference": ReadPreference.PRIMARY, **options}  # whatever the client prefers
+    # Transactions must read from the primary, whatever the client prefers.
+    options = {"read_preference": ReadPreference.PRIMARY, **options}
     TransactionOptions(**options)
 
-    async def run(context: HookContext, next: Callable[[], Awaitable[None]]) -> None:
+    async def run(context: HookContext, next: Next) -> None:
         session: AsyncClientSession | None = (context.params.docdb or {}).get("session")
         if session is not None and session.in_transaction:
             await next()
-        elif session is not None:
-            await _Attempts(context, session, options, seconds).run(next)
-        else:
-            opener = client or await _client_of(context)
-            async with opener.start_session() as own:
-                await _Attempts(context, own, options, seconds).run(next)
+            return
+        if session is not None:
+            await _Transaction(context, session, options, seconds).run(next)
+            return
+        opener, service = client, context.service.service
+        if opener is None:
+            if not isinstance(service, MongoDBService):
+                raise RuntimeError(
+                    f"transaction() around {context.path!r}, which is not a MongoDBService, needs a"
+                    " client: transaction(client)"
+                )
+            with translated:
+                opener = (await service.get_model(context.params)).database.client
+        async with opener.start_session() as opened:
+            await _Transaction(context, opened, options, seconds).run(next)
 
     return run
 
 
-class _Attempts:
-    """The attempts of one call: each a transaction on the same session."""
+class _Transaction:
+    """The transaction of one call, with its retries on the same session.
+
+    PyMongo's ``with_transaction`` does not fit. It retries for 120 seconds unless all operations
+    get a common deadline. It sees only errors of its own, but hooks raise those of `alula.errors`,
+    with the driver's as their cause. Its abort has no time limit.
+    """
 
     def __init__(
         self,
@@ -98,127 +117,111 @@ class _Attempts:
         self._context = context
         self._session = session
         self._options = options
-        self._until = time.monotonic() + seconds
+        self._deadline = time.monotonic() + seconds
         service = context.service.service
-        self._limit = (
-            service.seconds_for(context.params) if isinstance(service, MongoDBService) else None
-        )
+        is_mongodb = isinstance(service, MongoDBService)
+        self._limit = service.options_for(context.params).seconds if is_mongodb else None
         self._docdb = context.params.docdb
-        self._params = _unshared(context.params)
+        self._params = _copied_params(context.params)
         self._id: Id = context.id
-        self._data = copied(context.data)
+        self._data = copied(context.data, BSON_IMMUTABLE)
         self._event = context.event
         self._http = dict(context.http)
 
-    async def run(self, next: Callable[[], Awaitable[None]]) -> None:
-        tried = 0
+    async def run(self, next: Next) -> None:
+        context = self._context
+        retries = 0
+
+        def takes_part(call: HookContext) -> bool:
+            return (call.params.docdb or {}).get("session") is self._session
+
         try:
-            with HeldEvents(self._takes_part) as held:
-                while not await self._succeeds(next, tried):
+            with HeldEvents(takes_part) as held:
+                while not await self._attempt(next, retries):
                     held.drop()
-                    tried += 1
-                    self._restore()
+                    retries += 1
+                    # Everything as it was, but the result, which `next` resets.
+                    context.params = _copied_params(self._params)
+                    context.id, context.data = self._id, copied(self._data, BSON_IMMUTABLE)
+                    context.event, context.http = self._event, dict(self._http)
         finally:
-            self._context.params.docdb = self._docdb  # others must not use the session any more
+            context.params.docdb = self._docdb  # later hooks must not use the session
         held.release()
 
-    def _takes_part(self, context: HookContext) -> bool:
-        docdb = context.params.docdb
-        return (docdb or {}).get("session") is self._session
-
-    async def _succeeds(self, next: Callable[[], Awaitable[None]], tried: int) -> bool:
-        """Make one attempt; return False where it failed and another one is due."""
-        self._context.params.docdb = {**(self._docdb or {}), "session": self._session}
+    async def _attempt(self, next: Next, retries: int) -> bool:
+        """Run the call in a transaction; return False if it failed and may be retried."""
+        session = self._session
+        self._context.params.docdb = {**(self._docdb or {}), "session": session}
         try:
-            await self._once(next)
+            await session.start_transaction(**self._options)
+            try:
+                await next()
+            except BaseException:
+                if session.in_transaction:
+                    await self._abort()
+                raise
+            if session.in_transaction:
+                await self._commit()
         except Exception as error:
-            cause = _of_driver(error)
-            if _has_code(cause, _NO_TRANSACTIONS) and "Transaction numbers" in str(cause):
+            cause = _driver_error(error)
+            if _has_code(cause, _ILLEGAL_OPERATION) and "Transaction numbers" in str(cause):
                 raise RuntimeError(
-                    "this MongoDB has no transactions, which take a replica set; one server can be"
-                    " a set of its own: start it with --replSet and call rs.initiate() once"
+                    "this MongoDB has no transactions, which need a replica set; a single server"
+                    " can be one: start it with --replSet and call rs.initiate() once"
                 ) from error
-            pause = _pause(tried)
-            if not _is_labelled(cause, _TRANSIENT) or time.monotonic() + pause > self._until:
+            pause = _pause(retries)
+            if not _has_label(cause, _TRANSIENT) or time.monotonic() + pause > self._deadline:
                 raise
             await asyncio.sleep(pause)
             return False
         return True
 
-    async def _once(self, next: Callable[[], Awaitable[None]]) -> None:
-        session = self._session
-        await session.start_transaction(**self._options)
-        try:
-            await next()
-        except BaseException:
-            if session.in_transaction:
-                await self._abort()
-            raise
-        if session.in_transaction:
-            # The driver leaves its own option out where there is a limit.
-            most = self._options.get("max_commit_time_ms") or math.inf
-            seconds = min(self._seconds_to_end(), most / 1000)
-            with translated, limited(seconds):
-                await self._commit(min(self._until, time.monotonic() + seconds))
-
     def _seconds_to_end(self) -> float:
-        left = max(self._until - time.monotonic(), _LEAST_TO_END)
-        return left if self._limit is None else min(left, self._limit)
+        remaining = max(self._deadline - time.monotonic(), _MIN_SECONDS_TO_END)
+        return remaining if self._limit is None else min(remaining, self._limit)
 
     async def _abort(self) -> None:
-        """Abort; where that fails, the server will do it, and the error of the call counts."""
+        """Abort the transaction; if that fails, the error of the call still counts."""
         try:
             with limited(self._seconds_to_end()):
                 await self._session.abort_transaction()
-        except Exception:  # noqa: BLE001  # whatever it is comes second
+        except Exception:  # noqa: BLE001  # whatever it is, the server aborts it by itself
             _log.warning("a transaction could not be aborted; the server will", exc_info=True)
 
-    async def _commit(self, until: float) -> None:
-        while True:
-            try:
-                await self._session.commit_transaction()
-            except PyMongoError as error:
-                late = _has_code(error, _TOO_LATE)
-                if late or not _is_labelled(error, _UNKNOWN) or time.monotonic() > until:
-                    raise
-                await asyncio.sleep(_FIRST_PAUSE)
-            else:
-                return
-
-    def _restore(self) -> None:
-        """Let the call begin anew with what it began with; ``next`` looks after the result."""
-        context = self._context
-        context.params = _unshared(self._params)
-        context.id, context.data = self._id, copied(self._data)
-        context.event, context.http = self._event, dict(self._http)
-
-
-def _unshared(params: Params) -> Params:
-    """Return params with a query of their own; one that a schema has checked stays one."""
-    found = params.copy()
-    found.query = copied(found.query)
-    return found
+    async def _commit(self) -> None:
+        """Commit the transaction, again as long as the outcome is unknown."""
+        # The driver ignores its own option where there is a time limit.
+        max_commit_ms = self._options.get("max_commit_time_ms") or math.inf
+        seconds = min(self._seconds_to_end(), max_commit_ms / 1000)
+        deadline = min(self._deadline, time.monotonic() + seconds)
+        with translated, limited(seconds):
+            while True:
+                try:
+                    await self._session.commit_transaction()
+                except PyMongoError as error:
+                    is_final = _has_code(error, _MAX_TIME_EXPIRED)
+                    if is_final or not _has_label(error, _UNKNOWN) or time.monotonic() > deadline:
+                        raise
+                    await asyncio.sleep(_FIRST_PAUSE_SECONDS)
+                else:
+                    return
 
 
-def _pause(tried: int) -> float:
-    """Return how long to wait after so many attempts more than one, by chance up to a bound."""
-    # Chance that spreads load, no secret.
-    return random.random() * min(_FIRST_PAUSE * 1.5**tried, _LONGEST_PAUSE)  # noqa: S311
+def _copied_params(params: Params) -> Params:
+    """Return a copy of params and their query; a query that a schema has checked stays one."""
+    copy = params.copy()
+    copy.query = copied(copy.query, BSON_IMMUTABLE)
+    return copy
 
 
-async def _client_of(context: HookContext) -> Client:
-    service = context.service.service
-    if not isinstance(service, MongoDBService):
-        raise RuntimeError(
-            f"transaction() around {context.path!r}, which is no MongoDBService, needs to know the"
-            " client: transaction(client)"
-        )
-    with translated:
-        return (await service.get_model(context.params)).database.client
+def _pause(retries: int) -> float:
+    """Return a random number of seconds to wait before the next retry, with growing bounds."""
+    bound = min(_FIRST_PAUSE_SECONDS * 1.5**retries, _MAX_PAUSE_SECONDS)
+    return random.random() * bound  # noqa: S311  # spreads load, and guards nothing
 
 
-def _of_driver(error: BaseException | None) -> PyMongoError | None:
-    """Return what the driver raised, which may have become another error on its way."""
+def _driver_error(error: BaseException | None) -> PyMongoError | None:
+    """Return the driver's error, which may be the cause of another one."""
     while error is not None and not isinstance(error, PyMongoError):
         error = error.__cause__ or error.__context__
     return error
@@ -228,5 +231,5 @@ def _has_code(error: PyMongoError | None, code: int) -> bool:
     return isinstance(error, OperationFailure) and error.code == code
 
 
-def _is_labelled(error: PyMongoError | None, label: str) -> bool:
+def _has_label(error: PyMongoError | None, label: str) -> bool:
     return error is not None and error.has_error_label(label)

@@ -11,6 +11,7 @@ import pytest
 from alula._context import Params
 from alula.errors import BadRequest
 from alula.testing._rules.subject import Make, Rules, seeded
+from alula.types import Record
 
 __all__ = ["SafetyRules"]
 
@@ -100,7 +101,7 @@ class SafetyRules(Rules):
     @pytest.mark.parametrize("data", HOSTILE)
     @pytest.mark.parametrize("method", ["update", "patch"])
     async def test_operators_in_changes_are_refused(
-        self, make: Make, method: str, data: Any
+        self, make: Make, method: str, data: object
     ) -> None:
         """From outside, data of update and patch has no key that begins with $, at any depth."""
         people = await seeded(make, multi=True)
@@ -114,7 +115,7 @@ class SafetyRules(Rules):
         assert await people.all() == before
 
     @pytest.mark.parametrize("data", HOSTILE)
-    async def test_operators_in_new_records_mean_nothing(self, make: Make, data: Any) -> None:
+    async def test_operators_in_new_records_mean_nothing(self, make: Make, data: Record) -> None:
         """From outside, create refuses such keys, or stores them like any other key."""
         people = await make(multi=True)
         try:
@@ -155,7 +156,7 @@ class SafetyRules(Rules):
         id = (await people.all())[0][people.id]
         adapter = people.adapter
 
-        async def must_not_run(*_: Any) -> None:
+        async def must_not_run(*_: object) -> None:
             pytest.fail("a public method called another one")
 
         for method in METHODS:

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from alula.errors import BadRequest, Conflict, MethodNotAllowed
-from alula.testing._rules.subject import Make, Rules, Subject, feature, names, seeded
+from alula.testing._rules.subject import Make, Result, Rules, Subject, feature, names, seeded
 
 __all__ = ["SeveralRules"]
 
@@ -16,7 +14,7 @@ MANY = 14
 """More records than the pages of these tests have."""
 
 
-async def call(people: Subject, method: str, query: Any = None, **params: Any) -> Any:
+async def call(people: Subject, method: str, query: object = None, **params: object) -> Result:
     """Call a method in the form that is about several records."""
     if method == "create":
         return await people.create([{"name": "Eve"}, {"name": "Finn"}], query, **params)
@@ -28,7 +26,7 @@ class SeveralRules(Rules):
 
     @pytest.mark.parametrize("method", ["create", "patch", "remove"])
     @pytest.mark.parametrize("multi", [False, "others"])
-    async def test_what_multi_does_not_allow(self, make: Make, method: str, multi: Any) -> None:
+    async def test_what_multi_does_not_allow(self, make: Make, method: str, multi: object) -> None:
         """Without the option, or with one that lists other methods, it is a MethodNotAllowed."""
         if multi == "others":
             multi = [name for name in ("create", "patch", "remove") if name != method]
@@ -48,7 +46,7 @@ class SeveralRules(Rules):
 
     @pytest.mark.parametrize("method", ["create", "patch", "remove"])
     @pytest.mark.parametrize("multi", [True, "listed"])
-    async def test_what_multi_allows(self, make: Make, method: str, multi: Any) -> None:
+    async def test_what_multi_allows(self, make: Make, method: str, multi: object) -> None:
         """With True, or a list that has the method, the answer is a list of the records."""
         people = await seeded(make, multi=[method] if multi == "listed" else True)
         records = await call(people, method)

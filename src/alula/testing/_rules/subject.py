@@ -11,7 +11,7 @@ import pytest
 from alula._app import App
 from alula.types import Id, Record
 
-__all__ = ["CREW", "FEATURES", "Make", "Rules", "Subject", "feature", "names", "seeded"]
+__all__ = ["CREW", "FEATURES", "Make", "Result", "Rules", "Subject", "feature", "names", "seeded"]
 
 CREW: Final[tuple[Record, ...]] = (
     {"name": "Ada", "age": 36},
@@ -33,6 +33,10 @@ FEATURES: Final[Mapping[str, str]] = {
 """What a store may declare in `unsupported`, and what it means."""
 
 
+Result: TypeAlias = Any
+"""What a method returns: a record, a list of records, or a page. The test knows which."""
+
+
 class Subject:
     """The adapter under test, called directly or through the handle of an application.
 
@@ -45,35 +49,37 @@ class Subject:
         in_app = access == "app"
         self._target = App().use("records", adapter).service("records") if in_app else adapter
 
-    async def find(self, query: Any = None, **params: Any) -> Any:
+    async def find(self, query: object = None, **params: object) -> Result:
         """Call `find`."""
         return await self._target.find({"query": query, **params})
 
-    async def get(self, id: Id, query: Any = None, **params: Any) -> Any:
+    async def get(self, id: Id, query: object = None, **params: object) -> Record:
         """Call `get`."""
-        return await self._target.get(id, {"query": query, **params})
+        record: Record = await self._target.get(id, {"query": query, **params})
+        return record
 
-    async def create(self, data: Any, query: Any = None, **params: Any) -> Any:
+    async def create(self, data: object, query: object = None, **params: object) -> Result:
         """Call `create`."""
         return await self._target.create(data, {"query": query, **params})
 
-    async def update(self, id: Id, data: Any, query: Any = None, **params: Any) -> Any:
+    async def update(self, id: Id, data: object, query: object = None, **params: object) -> Record:
         """Call `update`."""
-        return await self._target.update(id, data, {"query": query, **params})
+        record: Record = await self._target.update(id, data, {"query": query, **params})
+        return record
 
-    async def patch(self, id: Id, data: Any, query: Any = None, **params: Any) -> Any:
+    async def patch(self, id: Id, data: object, query: object = None, **params: object) -> Result:
         """Call `patch`."""
         return await self._target.patch(id, data, {"query": query, **params})
 
-    async def remove(self, id: Id, query: Any = None, **params: Any) -> Any:
+    async def remove(self, id: Id, query: object = None, **params: object) -> Result:
         """Call `remove`."""
         return await self._target.remove(id, {"query": query, **params})
 
-    async def bare(self, method: str, *arguments: Any) -> Any:
+    async def bare(self, method: str, *arguments: object) -> Result:
         """Call a method with exactly these arguments."""
         return await getattr(self._target, method)(*arguments)
 
-    async def with_id(self, method: str, id: Id, query: Any = None, **params: Any) -> Any:
+    async def with_id(self, method: str, id: Id, query: object = None, **params: object) -> Result:
         """Call one of the methods that take an id; with data where it takes data."""
         data = [{"name": "Eve"}] if method in {"update", "patch"} else []
         return await self.bare(method, id, *data, {"query": query, **params})
@@ -87,7 +93,7 @@ class Subject:
 class Make(Protocol):
     """The fixture ``make``: a new, empty service with the options given."""
 
-    async def __call__(self, **options: Any) -> Subject:
+    async def __call__(self, **options: object) -> Subject:
         """Return the service, ready to be called."""
         ...
 
@@ -104,7 +110,7 @@ class Rules:
     unsupported: ClassVar[Mapping[str, str]] = {}
     missing_ids: ClassVar[Sequence[Id]] = ("568225fbfe21222432e836ff", 123456789)
 
-    async def make_service(self, **options: Any) -> Any:
+    async def make_service(self, **options: object) -> Any:
         """Return a new, empty service. To be defined by the author of the adapter.
 
         Args:
@@ -123,7 +129,7 @@ class Rules:
         """Return an id in the form in which a URL carries it."""
         return str(id)
 
-    async def subject(self, access: str, **options: Any) -> Subject:
+    async def subject(self, access: str, **options: object) -> Subject:
         """Return a new service, to be called directly or by way of an ``"app"``."""
         return Subject(await self.make_service(**options), access)
 
@@ -146,7 +152,7 @@ def feature(name: str) -> Callable[[Test], Test]:
 
     def decorate(test: Test) -> Test:
         @wraps(test)
-        async def run(self: Rules, *args: Any, **kwargs: Any) -> None:
+        async def run(self: Rules, *args: object, **kwargs: object) -> None:
             reason = self.unsupported.get(name)
             if reason is None:
                 await test(self, *args, **kwargs)
@@ -162,7 +168,7 @@ def feature(name: str) -> Callable[[Test], Test]:
     return decorate
 
 
-async def seeded(make: Make, records: Iterable[Record] = CREW, **options: Any) -> Subject:
+async def seeded(make: Make, records: Iterable[Record] = CREW, **options: object) -> Subject:
     """Return a new service that holds these records, created one after the other."""
     subject = await make(**options)
     for record in records:

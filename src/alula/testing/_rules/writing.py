@@ -31,7 +31,7 @@ class WritingRules(Rules):
         assert await people.get(second[people.id]) == second
 
     @pytest.mark.parametrize("nothing", [None, ""])
-    async def test_create_takes_null_for_no_id(self, make: Make, nothing: Any) -> None:
+    async def test_create_takes_null_for_no_id(self, make: Make, nothing: object) -> None:
         """An id that is null or empty is replaced by one of the store's."""
         people = await make()
         record = await people.create({people.id: nothing, "name": "Ada"})
@@ -45,7 +45,7 @@ class WritingRules(Rules):
             assert (await people.create({"name": "Ada"}, query))["name"] == "Ada"
 
     @pytest.mark.parametrize("data", NO_OBJECTS)
-    async def test_create_takes_objects_only(self, make: Make, data: Any) -> None:
+    async def test_create_takes_objects_only(self, make: Make, data: object) -> None:
         """Data that is no object is a BadRequest."""
         people = await make(multi=True)
         with pytest.raises(BadRequest, match="must be an object"):
@@ -68,7 +68,7 @@ class WritingRules(Rules):
         assert (await people.create({people.id: self.own_id(2)}))[people.id] == self.own_id(2)
 
     @pytest.mark.parametrize("id", [{"$gt": ""}, {}, ["a"], True])
-    async def test_create_refuses_ids_that_are_none(self, make: Make, id: Any) -> None:
+    async def test_create_refuses_ids_that_are_none(self, make: Make, id: object) -> None:
         """An id holds no other values, and is neither true nor false."""
         people = await make()
         with pytest.raises(BadRequest):
@@ -142,7 +142,7 @@ class WritingRules(Rules):
 
     @pytest.mark.parametrize("method", ["update", "patch"])
     @pytest.mark.parametrize("data", NO_OBJECTS)
-    async def test_changes_are_objects(self, make: Make, method: str, data: Any) -> None:
+    async def test_changes_are_objects(self, make: Make, method: str, data: object) -> None:
         """Data of update and patch that is no object is a BadRequest."""
         people = await seeded(make)
         before = await people.all()

@@ -11,9 +11,9 @@ from bson import DatetimeMS, ObjectId
 from bson.codec_options import CodecOptions
 from bson.errors import InvalidDocument
 
-from alula.adapters.mongodb._documents import (
+from alula.adapters.mongodb._writes import (
     are_operators,
-    check_outside,
+    check_from_client,
     encoded,
     read_back,
     update_of,
@@ -98,13 +98,13 @@ def test_an_operator_has_an_object(value):
 def test_no_operator_changes_the_id(id, operators):
     data = json.loads(json.dumps(operators).replace("ID", id))
     (name,) = data
-    with pytest.raises(BadRequest, match=rf"{re.escape(name)}: '{id}' can not change"):
+    with pytest.raises(BadRequest, match=rf"{re.escape(name)}: '{id}' cannot change"):
         update_of(data, id)
 
 
 def test_no_operator_changes_the_id_of_the_database_beside_another():
     for data in ({"$rename": {"name": "_id"}}, {"$set": {"_id": 1}}):
-        with pytest.raises(BadRequest, match="'_id' can not change"):
+        with pytest.raises(BadRequest, match="'_id' cannot change"):
             update_of(data, "key")
     made = {"$setOnInsert": {"_id": 1}}
     assert update_of(made, "key") == made
@@ -112,7 +112,7 @@ def test_no_operator_changes_the_id_of_the_database_beside_another():
 
 @pytest.mark.parametrize("id", ["_id", "key"])
 def test_no_path_leads_into_the_id(id):
-    with pytest.raises(BadRequest, match=rf"Invalid key {id}\.part .*'{id}' can not change"):
+    with pytest.raises(BadRequest, match=rf"Invalid key {id}\.part .*'{id}' cannot change"):
         update_of({f"{id}.part": 1}, id)
 
 
@@ -135,13 +135,13 @@ def test_no_path_has_an_operator(name, place):
         "operator": {"$inc": {"fine": 1, name: 1}},
         "renamed": {"$rename": {"fine": name}},
     }
-    with pytest.raises(BadRequest, match=r"Invalid key .*no part can begin with '\$'"):
-        check_outside(places[place], OPENED)
+    with pytest.raises(BadRequest, match=r"Invalid key .*no part may begin with '\$'"):
+        check_from_client(places[place], OPENED)
 
 
 def test_other_paths_are_fine():
-    check_outside({"a": 1, "a.b.0": 1, "price$": 1, "a.b$": 2}, frozenset())
-    check_outside({"$inc": {"a.b.0": 1, "price$": 1}, "$rename": {"a": "b.c"}}, OPENED)
+    check_from_client({"a": 1, "a.b.0": 1, "price$": 1, "a.b$": 2}, frozenset())
+    check_from_client({"$inc": {"a.b.0": 1, "price$": 1}, "$rename": {"a": "b.c"}}, OPENED)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_other_paths_are_fine():
 )
 def test_an_operator_counts_at_the_top_level_only(data):
     with pytest.raises(BadRequest, match="Invalid key"):
-        check_outside(data, OPENED)
+        check_from_client(data, OPENED)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_an_operator_counts_at_the_top_level_only(data):
     ],
 )
 def test_modifiers_and_conditions_stay_within_their_operators(data):
-    check_outside(data, OPENED)
+    check_from_client(data, OPENED)
 
 
 def test_what_could_never_be_read_can_not_be_stored(offline):

@@ -9,7 +9,7 @@ from bson import ObjectId
 from pymongo.asynchronous.client_session import AsyncClientSession
 
 from alula.adapters.mongodb import MongoDBService
-from alula.adapters.mongodb import _several as several
+from alula.adapters.mongodb import _multi as multi
 from alula.errors import Conflict
 
 
@@ -23,7 +23,7 @@ async def people(collection):
 def server(request, monkeypatch):
     """The kind of server that the driver tells of."""
     if request.param == "standalone":
-        monkeypatch.setattr(several, "_kinds", lambda model: {"Standalone"})
+        monkeypatch.setattr(multi, "_server_types", lambda model: {"Standalone"})
     return request.param
 
 
@@ -67,7 +67,7 @@ async def test_ids_of_others_may_be_objects(people, collection, server):
 
 
 async def test_many_ids_take_several_commands(people, server, monkeypatch):
-    monkeypatch.setattr(several, "_AT_ONCE", 4)
+    monkeypatch.setattr(multi, "_MAX_IDS", 4)
     assert numbers(await people.patch(None, {"seen": 1})) == [0, 1, 2, 3, 4, 5]
     assert numbers(await people.remove(None)) == [0, 1, 2, 3, 4, 5]
     assert await people.find() == []
@@ -80,7 +80,7 @@ async def test_new_records_are_stored_all_or_none(people):
 
 
 async def test_without_transactions_those_before_the_first_refused_one_stay(people, monkeypatch):
-    monkeypatch.setattr(several, "_kinds", lambda model: {"Standalone"})
+    monkeypatch.setattr(multi, "_server_types", lambda model: {"Standalone"})
     with pytest.raises(Conflict):
         await people.create([{"_id": 10}, {"_id": 1}, {"_id": 11}])
     assert [each["_id"] for each in await people.find()] == [0, 1, 2, 3, 4, 5, 10]
@@ -121,7 +121,7 @@ async def test_a_session_without_a_transaction_gets_one(people, collection, clie
 async def test_a_patch_that_meets_another_write_begins_anew(people, collection):
     """What the other write did is part of what the patch sees then."""
     entered = asyncio.Event()
-    read = several.Matching.read
+    read = multi.Selection.read
     attempts = []
 
     async def slow(self, projection, session):
@@ -133,7 +133,7 @@ async def test_a_patch_that_meets_another_write_begins_anew(people, collection):
         return found
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(several.Matching, "read", slow)
+        patched.setattr(multi.Selection, "read", slow)
         changed = await people.patch(None, {"seen": 1}, {"query": {"kind": "a"}})
     assert attempts == [3, 2]
     assert numbers(changed) == [2, 4]
@@ -145,10 +145,10 @@ async def test_asks_a_server_that_it_does_not_know_yet(mongodb_url):
 
     async with AsyncMongoClient(mongodb_url) as client:
         collection = client["alula_adapter"][f"c{ObjectId()}"]
-        assert several._kinds(collection) == set()
+        assert multi._server_types(collection) == set()
         people = MongoDBService(collection, multi=True)
         assert len(await people.create([{"n": 1}, {"n": 2}])) == 2
-        assert several._kinds(collection) >= {"RSPrimary"}
+        assert multi._server_types(collection) >= {"RSPrimary"}
         await collection.drop()
 
 
@@ -156,5 +156,5 @@ async def test_asks_a_server_that_it_does_not_know_yet(mongodb_url):
     ("kind", "has"), [("Standalone", False), ("RSPrimary", True), ("Mongos", True)]
 )
 async def test_which_servers_have_transactions(offline, kind, has, monkeypatch):
-    monkeypatch.setattr(several, "_kinds", lambda model: {kind})
-    assert await several._has_transactions(offline) is has
+    monkeypatch.setattr(multi, "_server_types", lambda model: {kind})
+    assert await multi._has_transactions(offline) is has

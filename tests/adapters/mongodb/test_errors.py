@@ -10,7 +10,7 @@ import pytest
 from bson.errors import InvalidBSON, InvalidDocument, InvalidStringData
 from pymongo import errors
 
-from alula.adapters.mongodb._failures import translated
+from alula.adapters.mongodb._errors import translated
 from alula.errors import (
     BadRequest,
     Conflict,
@@ -176,7 +176,7 @@ def test_a_refusal_is_one_line_of_the_log(caplog):
 
 
 def test_a_uuid_is_a_bad_request_where_the_client_knows_no_form_for_it(caplog):
-    with pytest.raises(BadRequest, match="can not store") as caught, translated:
+    with pytest.raises(BadRequest, match="cannot store") as caught, translated:
         bson.encode({"id": uuid.UUID(int=5)})
     assert isinstance(caught.value.__cause__, ValueError)
     assert "UuidRepresentation" in caplog.text

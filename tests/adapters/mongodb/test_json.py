@@ -23,7 +23,7 @@ from bson import (
 )  # fmt: skip
 from bson.codec_options import CodecOptions
 
-from alula.adapters.mongodb import JSON_FORMS
+from alula.adapters.mongodb import JSON_ENCODERS
 from alula.express._json_encoding import dumps
 
 HEX = "64b0000000000000000000d1"
@@ -62,7 +62,7 @@ def test_has_a_form_in_json(value, form):
 
 
 def test_all_forms_are_tried():
-    assert {type(value) for value, _ in VALUES} >= JSON_FORMS.keys()
+    assert {type(value) for value, _ in VALUES} >= JSON_ENCODERS.keys()
 
 
 def test_an_id_may_be_a_key():

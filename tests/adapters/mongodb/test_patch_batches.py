@@ -151,7 +151,7 @@ async def test_nothing_is_kept_when_all_have_left(model):
     service = MongoDBService(model)
     await asyncio.gather(*(service.patch(key, {"on": 1}) for key in KEYS))
     await asyncio.sleep(0)
-    assert service._sharing._lines == {}
+    assert service._batches._batchers == {}
 
 
 # -- what is answered ------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from bson.errors import InvalidBSON
 from pymongo import AsyncMongoClient, WriteConcern, errors, monitoring
 
 from alula.adapters.mongodb import MongoDBService
-from alula.adapters.mongodb._sharing import Sharing, read_share
+from alula.adapters.mongodb._batches import Batches
+from alula.adapters.mongodb._options import MongoDBOptions, limited
 from alula.errors import BadRequest, Conflict, NotFound, Unavailable
 
 CASE_BLIND = {"locale": "en", "strength": 2}
@@ -60,6 +61,36 @@ async def model(watched, commands):
     await collection.drop()
 
 
+def options_with(share, seconds=None):
+    return MongoDBOptions(seconds=seconds).changed({"share": share}, ())
+
+
+def shared_by(share):
+    return options_with(share).shared
+
+
+class Shared:
+    """The batches of a service with an option ``share``, called within its time limit."""
+
+    def __init__(self, share=True):
+        self.batches, self.share = Batches(), share
+
+    async def get(self, model, id, filter, seconds, **options):
+        with limited(seconds):
+            given = options_with(self.share, seconds)
+            return await self.batches.get(model, id, filter, given, options)
+
+    async def create(self, model, document, seconds):
+        with limited(seconds):
+            await self.batches.create(model, document, options_with(self.share, seconds))
+
+    async def count(self, model, stages, seconds, **options):
+        with limited(seconds):
+            return await self.batches.count(
+                model, stages, options_with(self.share, seconds), options
+            )
+
+
 def get(sharing, model, id, filter=None, seconds=None, **options):
     return sharing.get(model, id, filter or {}, seconds, **options)
 
@@ -74,23 +105,23 @@ async def create(sharing, model, record, seconds):
 
 def test_all_is_shared_unless_it_is_switched_off():
     every = {"get", "create", "patch", "count"}
-    assert read_share(None) == read_share(True) == read_share({}) == every
-    assert read_share(False) == set()
-    assert read_share({"get": False}) == {"create", "patch", "count"}
-    assert read_share({"get": True, "count": False}) == {"get", "create", "patch"}
+    assert shared_by(None) == shared_by(True) == shared_by({}) == every
+    assert shared_by(False) == set()
+    assert shared_by({"get": False}) == {"create", "patch", "count"}
+    assert shared_by({"get": True, "count": False}) == {"get", "create", "patch"}
 
 
 @pytest.mark.parametrize("value", [1, "get", ["get"], {"find": False}, {"get": 1}])
 def test_an_option_that_makes_no_sense_is_refused(value):
     with pytest.raises(ValueError, match=r"^share "):
-        read_share(value)
+        shared_by(value)
 
 
 # -- get -------------------------------------------------------------------------------------------
 
 
 async def test_gets_of_one_turn_take_one_query(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     records = await asyncio.gather(*(get(sharing, model, n) for n in range(10)))
     assert records == [{"_id": n, "n": n, "tags": ["a"]} for n in range(10)]
     assert commands.names == ["find"]
@@ -98,7 +129,7 @@ async def test_gets_of_one_turn_take_one_query(model, commands):
 
 
 async def test_gets_that_come_while_one_is_under_way_take_the_next_query(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     first = asyncio.ensure_future(get(sharing, model, 0))
     commands.any.clear()
     await commands.any.wait()
@@ -108,32 +139,32 @@ async def test_gets_that_come_while_one_is_under_way_take_the_next_query(model, 
 
 
 async def test_one_alone_goes_as_a_plain_find_one(model, commands):
-    assert await get(Sharing(), model, 3) == {"_id": 3, "n": 3, "tags": ["a"]}
+    assert await get(Shared(), model, 3) == {"_id": 3, "n": 3, "tags": ["a"]}
     assert commands.sent[0]["filter"] == {"_id": 3}
     assert commands.sent[0]["limit"] == 1
     assert commands.sent[0]["singleBatch"] is True
 
 
 async def test_switched_off_each_takes_its_own(model, commands):
-    sharing = Sharing({"get": False})
+    sharing = Shared({"get": False})
     await asyncio.gather(*(get(sharing, model, n) for n in range(4)))
     assert len(commands.sent) == 4
 
 
 async def test_a_missing_record_concerns_its_own_caller_only(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     found = await asyncio.gather(*(get(sharing, model, key) for key in (ObjectId(), 1, 99, "x")))
     assert [record and record["n"] for record in found] == [None, 1, None, None]
 
 
 async def test_object_ids_that_are_missing_are_not_asked_for_again(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     assert await asyncio.gather(*(get(sharing, model, ObjectId()) for _ in range(5))) == [None] * 5
     assert commands.names == ["find"]
 
 
 async def test_only_the_same_criteria_go_together(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     await model.insert_one({"_id": "one", "n": 1, "mine": 1})
     await model.insert_one({"_id": "yes", "n": 2, "mine": True})
     commands.sent.clear()
@@ -150,7 +181,7 @@ async def test_only_the_same_criteria_go_together(model, commands):
     "options", [{"projection": {"n": 1}}, {"collation": CASE_BLIND}, {"seconds": 5.0}]
 )
 async def test_only_the_same_options_go_together(model, commands, options):
-    sharing = Sharing()
+    sharing = Shared()
     plain, other = await asyncio.gather(get(sharing, model, 1), get(sharing, model, 2, **options))
     assert plain["n"] == 1
     assert other["n"] == 2
@@ -159,7 +190,7 @@ async def test_only_the_same_options_go_together(model, commands, options):
 
 
 async def test_collections_never_mix(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     twin = model.with_options(write_concern=WriteConcern(w=1))  # equal to it for Python
     other = model["others"]
     await other.insert_one({"_id": 1, "n": "other"})
@@ -170,7 +201,7 @@ async def test_collections_never_mix(model, commands):
 
 
 async def test_callers_of_one_record_share_nothing_of_it(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     first, second, third = await asyncio.gather(*(get(sharing, model, 1) for _ in range(3)))
     assert first == second == third
     first["tags"].append("b")
@@ -180,7 +211,7 @@ async def test_callers_of_one_record_share_nothing_of_it(model, commands):
 
 
 async def test_an_id_that_a_collation_takes_for_another_is_found_in_company_too(model):
-    sharing = Sharing()
+    sharing = Shared()
     ids = ["abc", "ABC", "Abc", "x"]
     found = await asyncio.gather(*(get(sharing, model, key, collation=CASE_BLIND) for key in ids))
     assert [record and record["_id"] for record in found] == ["abc", "abc", "abc", None]
@@ -190,7 +221,7 @@ async def test_a_default_collation_mixes_up_no_callers(watched, commands):
     database = watched["alula_sharing"]
     model = await database.create_collection(f"c{ObjectId()}", collation=CASE_BLIND)
     await model.insert_many([{"_id": "ann", "tags": []}, {"_id": "bob"}])
-    sharing = Sharing()
+    sharing = Shared()
     for ids, wanted in (
         (["bob", "ANN", ObjectId()], ["bob", "ann", None]),
         (["bob", "ANN", "ANN"], ["bob", "ann", "ann"]),
@@ -206,7 +237,7 @@ async def test_a_default_collation_mixes_up_no_callers(watched, commands):
 
 async def test_an_id_of_another_type_beside_missing_ones(model):
     await model.insert_one({"_id": Decimal128("25")})
-    sharing = Sharing()
+    sharing = Shared()
     for ids in ([25, ObjectId()], [27, 25, ObjectId()], [25, 25, ObjectId()]):
         found = await asyncio.gather(*(get(sharing, model, key) for key in ids))
         keys = [record and record["_id"] for record in found]
@@ -215,21 +246,21 @@ async def test_an_id_of_another_type_beside_missing_ones(model):
 
 async def test_numbers_of_other_types_are_found_as_the_database_does(model):
     await model.insert_many([{"_id": 20.0}, {"_id": Decimal128("21")}, {"_id": {"a": 1}}])
-    sharing = Sharing()
+    sharing = Shared()
     found = await asyncio.gather(*(get(sharing, model, key) for key in (20, 21, 1)))
     assert [record["_id"] for record in found] == [20.0, Decimal128("21"), 1]
 
 
 async def test_true_is_not_one(model):
     await model.insert_one({"_id": True})
-    sharing = Sharing()
+    sharing = Shared()
     found = await asyncio.gather(get(sharing, model, 1), get(sharing, model, True))
     assert [type(record["_id"]) for record in found] == [int, bool]
 
 
 @pytest.mark.parametrize("id", [2**70, "\ud800"])
 async def test_an_id_that_can_not_be_sent_fails_for_its_own_caller(model, id):
-    sharing = Sharing()
+    sharing = Shared()
     good, bad = await asyncio.gather(
         get(sharing, model, 1), get(sharing, model, id), return_exceptions=True
     )
@@ -239,7 +270,7 @@ async def test_an_id_that_can_not_be_sent_fails_for_its_own_caller(model, id):
 
 async def test_a_record_that_can_not_be_read_fails_for_its_own_caller(model):
     await model.insert_one({"_id": "far", "at": bson.datetime_ms.DatetimeMS(2**60)})
-    sharing = Sharing()
+    sharing = Shared()
     good, bad = await asyncio.gather(
         get(sharing, model, 1), get(sharing, model, "far"), return_exceptions=True
     )
@@ -248,7 +279,7 @@ async def test_a_record_that_can_not_be_read_fails_for_its_own_caller(model):
 
 
 async def test_a_failed_round_trip_fails_for_all_that_shared_it(model):
-    sharing = Sharing()
+    sharing = Shared()
     answers = await asyncio.gather(
         *(get(sharing, model, n, {"n": {"$nonsense": 1}}) for n in range(3)),
         return_exceptions=True,
@@ -258,11 +289,11 @@ async def test_a_failed_round_trip_fails_for_all_that_shared_it(model):
 
 async def test_criteria_that_can_not_be_sent_fail_in_a_query_of_their_own(model):
     with pytest.raises(bson.errors.InvalidDocument):
-        await get(Sharing(), model, 1, {"n": object()})
+        await get(Shared(), model, 1, {"n": object()})
 
 
 async def test_a_record_found_by_something_else_than_usual_ids(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     key = Decimal128("21")
     await model.insert_one({"_id": key})
     commands.sent.clear()
@@ -276,14 +307,14 @@ async def test_a_record_found_by_something_else_than_usual_ids(model, commands):
 async def test_many_records_arrive_in_one_reply(model, commands):
     await model.insert_many([{"_id": f"r{n}"} for n in range(300)])
     commands.sent.clear()
-    sharing = Sharing()
+    sharing = Shared()
     found = await asyncio.gather(*(get(sharing, model, f"r{n}") for n in range(300)))
     assert [record["_id"] for record in found] == [f"r{n}" for n in range(300)]
     assert commands.names == ["find"]
 
 
 async def test_who_asks_after_a_write_sees_it_whatever_is_under_way(model):
-    sharing = Sharing()
+    sharing = Shared()
     for n in range(30):
         under_way = [asyncio.ensure_future(get(sharing, model, key)) for key in range(5)]
         await asyncio.sleep(0.0002 * (n % 5))
@@ -293,7 +324,7 @@ async def test_who_asks_after_a_write_sees_it_whatever_is_under_way(model):
 
 
 async def test_a_cancelled_caller_hurts_no_other(model):
-    sharing = Sharing()
+    sharing = Shared()
     tasks = [asyncio.ensure_future(get(sharing, model, n)) for n in range(4)]
     await asyncio.sleep(0)
     tasks[0].cancel()
@@ -303,16 +334,16 @@ async def test_a_cancelled_caller_hurts_no_other(model):
 
 
 async def test_nothing_is_kept_when_all_have_left(model):
-    sharing = Sharing()
+    sharing = Shared()
     await asyncio.gather(*(get(sharing, model, 1, {"n": n}) for n in range(5)))
     await create(sharing, model, {}, None)
     await sharing.count(model, None, None)
     await asyncio.sleep(0)
-    assert sharing._lines == {}
+    assert sharing.batches._batchers == {}
 
 
 async def test_over_time_is_over_time_for_all_that_shared_it(model):
-    sharing = Sharing()
+    sharing = Shared()
     slow = {"$where": "sleep(300) || true"}
     answers = await asyncio.gather(
         *(get(sharing, model, n, slow, 0.1) for n in range(3)), return_exceptions=True
@@ -325,7 +356,7 @@ async def test_over_time_is_over_time_for_all_that_shared_it(model):
 
 
 async def test_creates_of_one_turn_take_one_command(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     records = [{"n": n, "at": datetime(2026, 1, 1, tzinfo=UTC)} for n in range(100, 120)]
     await asyncio.gather(*(create(sharing, model, record, None) for record in records))
     assert commands.names == ["insert"]
@@ -338,21 +369,21 @@ async def test_creates_of_one_turn_take_one_command(model, commands):
 
 async def test_one_alone_goes_as_a_plain_insert(model, commands):
     record = {"n": 100}
-    await create(Sharing(), model, record, None)
+    await create(Shared(), model, record, None)
     assert commands.names == ["insert"]
     assert await model.find_one({"n": 100}) == record
     assert isinstance(record["_id"], ObjectId)
 
 
 async def test_switched_off_each_creates_its_own(model, commands):
-    sharing = Sharing({"create": False})
+    sharing = Shared({"create": False})
     await asyncio.gather(*(create(sharing, model, {"n": n}, None) for n in range(3)))
     assert commands.names == ["insert"] * 3
     assert await model.count_documents({}) == 14
 
 
 async def test_a_taken_key_concerns_its_own_caller_only(model):
-    sharing = Sharing()
+    sharing = Shared()
     await model.create_index("code", unique=True, sparse=True)
     ids = (50, 1, 51, 51, 52, 53)
     records = [{"_id": key} for key in ids]
@@ -376,7 +407,7 @@ async def test_a_taken_key_concerns_its_own_caller_only(model):
 async def test_a_record_that_the_collection_refuses_concerns_its_own_caller_only(model):
     rule = {"n": {"$lt": 1000}}
     await model.database.command("collMod", model.name, validator=rule)
-    sharing = Sharing()
+    sharing = Shared()
     answers = await asyncio.gather(
         *(create(sharing, model, {"n": n}, None) for n in (500, 5000)), return_exceptions=True
     )
@@ -386,7 +417,7 @@ async def test_a_record_that_the_collection_refuses_concerns_its_own_caller_only
 
 @pytest.mark.parametrize("value", [object(), 2**70, "\ud800", datetime])
 async def test_a_value_that_can_not_be_stored_concerns_its_own_caller_only(model, value):
-    sharing = Sharing()
+    sharing = Shared()
     answers = await asyncio.gather(
         *(create(sharing, model, {"n": each}, None) for each in (500, value)),
         return_exceptions=True,
@@ -401,13 +432,13 @@ async def test_values_are_stored_as_the_driver_stores_them(model):
         "ref": DBRef("records", 1), "text": "\u00e9\0", "list": [{"a": [None]}], "big": 2**40,
         "a.b": 1, "$c": {"$d": 1},
     }  # fmt: skip
-    sharing = Sharing()
+    sharing = Shared()
     await asyncio.gather(*(create(sharing, model, record | {"_id": key}, None) for key in "ab"))
     assert await model.find_one({"_id": "a"}) == record | {"_id": "a"}
 
 
 async def test_a_large_record_goes_on_its_own(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     records = [{"text": "x" * size} for size in (300_000, 1, 1)]
     await asyncio.gather(*(create(sharing, model, record, None) for record in records))
     assert sorted(len(command["documents"]) for command in commands.sent) == [1, 2]
@@ -415,7 +446,7 @@ async def test_a_large_record_goes_on_its_own(model, commands):
 
 
 async def test_a_record_that_is_too_large_concerns_its_own_caller_only(model):
-    sharing = Sharing()
+    sharing = Shared()
     answers = await asyncio.gather(
         *(create(sharing, model, {"text": "x" * size}, None) for size in (17_000_000, 1)),
         return_exceptions=True,
@@ -426,7 +457,7 @@ async def test_a_record_that_is_too_large_concerns_its_own_caller_only(model):
 
 async def test_a_failed_acknowledgement_reaches_all_but_those_with_an_error_of_their_own(model):
     unsafe = model.with_options(write_concern=WriteConcern(w=3, wtimeout=50))
-    sharing = Sharing()
+    sharing = Shared()
     answers = await asyncio.gather(
         *(create(sharing, unsafe, {"_id": key}, None) for key in (1, 60, 61)),
         return_exceptions=True,
@@ -438,14 +469,14 @@ async def test_a_failed_acknowledgement_reaches_all_but_those_with_an_error_of_t
 
 async def test_no_acknowledgement_is_waited_for_where_none_is_configured(model, commands):
     silent = model.with_options(write_concern=WriteConcern(w=0))
-    sharing = Sharing()
+    sharing = Shared()
     await asyncio.gather(*(create(sharing, silent, {"_id": key}, None) for key in (1, 60, 61)))
     assert commands.sent[-1]["writeConcern"] == {"w": 0}
 
 
 @pytest.mark.parametrize("share", [True, False])
 async def test_a_create_that_can_not_end_in_time_fails(model, share):
-    sharing = Sharing(share)
+    sharing = Shared(share)
     answers = await asyncio.gather(
         *(create(sharing, model, {"n": 500}, 1e-9) for _ in range(2)), return_exceptions=True
     )
@@ -459,13 +490,13 @@ NONE = [{"$match": {"n": 77}}, {"$count": "total"}]
 
 
 async def test_equal_counts_of_one_turn_take_one_query(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     assert await asyncio.gather(*(sharing.count(model, LARGE, None) for _ in range(5))) == [5] * 5
     assert commands.names == ["aggregate"]
 
 
 async def test_counts_that_differ_do_not_mix(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     totals = await asyncio.gather(
         sharing.count(model, LARGE, None),
         sharing.count(model, NONE, None),
@@ -477,7 +508,7 @@ async def test_counts_that_differ_do_not_mix(model, commands):
 
 
 async def test_who_counts_after_a_write_counts_it(model):
-    sharing = Sharing()
+    sharing = Shared()
     for n in range(20):
         under_way = [asyncio.ensure_future(sharing.count(model, LARGE, None)) for _ in range(3)]
         await asyncio.sleep(0.0002 * (n % 5))
@@ -487,16 +518,16 @@ async def test_who_counts_after_a_write_counts_it(model):
 
 
 async def test_switched_off_each_counts_for_itself(model, commands):
-    sharing = Sharing({"count": False})
+    sharing = Shared({"count": False})
     await asyncio.gather(*(sharing.count(model, LARGE, None) for _ in range(3)))
     assert commands.names == ["aggregate"] * 3
 
 
 async def test_counts_in_a_session_are_not_shared(model, commands):
-    sharing = Sharing()
+    sharing = Shared()
     async with model.database.client.start_session() as session:
         assert await sharing.count(model, LARGE, None, session=session) == 5
-        assert sharing._lines == {}
+        assert sharing.batches._batchers == {}
         assert commands.sent[-1]["lsid"] == session.session_id
 
 

@@ -6,8 +6,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from alula.adapters.mongodb import _line as line_module
-from alula.adapters.mongodb._line import MOST, Line
+from alula.adapters import _batching as batching
+from alula.adapters._batching import MAX_BATCH, Batcher
 
 TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")
 
@@ -15,7 +15,7 @@ TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
     """Let no pause of a busy machine look like a query that hangs."""
-    monkeypatch.setattr(line_module, "PATIENCE", 1000)
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 1000)
 
 
 class Store:
@@ -27,12 +27,12 @@ class Store:
         self.gate = asyncio.Event()
         self.left = 0
         self.error: Exception | None = None
-        self.line: Line[object] = Line(self.carry, self.leave, side_by_side)
+        self.batcher: Batcher[object, object] = Batcher(self.load_many, self.leave, side_by_side)
         if at_once:
             self.gate.set()
 
     def ask(self, question: object) -> asyncio.Task[object]:
-        return asyncio.ensure_future(self.line.ask(question))
+        return asyncio.ensure_future(self.batcher.load(question))
 
     async def sent(self, number: int) -> None:
         while len(self.batches) < number:
@@ -42,7 +42,7 @@ class Store:
     def leave(self) -> None:
         self.left += 1
 
-    async def carry(self, questions: list[object]) -> list[object]:
+    async def load_many(self, questions: list[object]) -> list[object]:
         self.batches.append(questions)
         self.asked.set()
         await self.gate.wait()
@@ -110,7 +110,7 @@ async def test_while_one_is_under_way_those_of_a_later_turn_have_another():
     assert store.left == 1
 
 
-async def test_what_an_idle_line_gathers_goes_as_one_and_what_waits_is_dealt_out():
+async def test_what_an_idle_batcher_gathers_goes_as_one_and_what_waits_is_dealt_out():
     store = Store(side_by_side=2)
     for wave in range(2):
         for n in range(40):
@@ -125,15 +125,15 @@ async def test_what_an_idle_line_gathers_goes_as_one_and_what_waits_is_dealt_out
 
 async def test_more_than_one_query_takes_are_asked_side_by_side():
     store = Store(side_by_side=2)
-    answers = [store.ask(n) for n in range(MOST + 100)]
+    answers = [store.ask(n) for n in range(MAX_BATCH + 100)]
     await turns()
-    assert [len(batch) for batch in store.batches] == [MOST, 50]
+    assert [len(batch) for batch in store.batches] == [MAX_BATCH, 50]
     store.gate.set()
-    assert await asyncio.gather(*answers) == [f"answer to {n}" for n in range(MOST + 100)]
+    assert await asyncio.gather(*answers) == [f"answer to {n}" for n in range(MAX_BATCH + 100)]
     assert store.left == 1
 
 
-async def test_the_line_works_again_after_it_was_left():
+async def test_the_batcher_works_again_after_it_was_idle():
     store = Store(at_once=True)
     assert await store.ask("a") == "answer to a"
     assert await store.ask("b") == "answer to b"
@@ -219,7 +219,7 @@ async def test_where_all_that_waited_were_cancelled_nothing_more_is_asked():
 
 
 async def test_a_query_takes_no_more_than_its_number(monkeypatch):
-    monkeypatch.setattr(line_module, "MOST", 3)
+    monkeypatch.setattr(batching, "MAX_BATCH", 3)
     store = Store(at_once=True)
     await asyncio.gather(*(store.ask(n) for n in range(7)))
     assert store.batches == [[0, 1, 2], [3, 4, 5], [6]]
@@ -232,7 +232,7 @@ async def test_a_query_that_hangs_holds_nobody_up_for_long(monkeypatch):
     waits = store.ask("b")
     await turns()
     assert store.batches == [["a"]]
-    monkeypatch.setattr(line_module, "PATIENCE", 0.0001)
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 0.0001)
     await asyncio.sleep(0.002)
     comes = store.ask("c")
     await turns()
@@ -248,7 +248,7 @@ async def test_a_query_that_hangs_holds_nobody_up_for_long(monkeypatch):
 async def test_who_waits_for_a_query_that_hangs_needs_nobody_else_to_come(
     monkeypatch, side_by_side
 ):
-    monkeypatch.setattr(line_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 0.05)
     store = Store(side_by_side=side_by_side)
     for n in range(side_by_side):
         store.ask(n)
@@ -265,7 +265,7 @@ async def test_who_waits_for_a_query_that_hangs_needs_nobody_else_to_come(
 
 
 async def test_every_query_may_hang(monkeypatch):
-    monkeypatch.setattr(line_module, "PATIENCE", 0.02)
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 0.02)
     store = Store()
     callers = []
     for n in range(5):
@@ -277,12 +277,12 @@ async def test_every_query_may_hang(monkeypatch):
     await asyncio.gather(*callers)
     await turns()
     assert store.left == 1
-    assert store.line._timer is None
+    assert store.batcher._timer is None
 
 
 async def test_all_that_wait_go_past_a_query_that_hangs(monkeypatch):
-    monkeypatch.setattr(line_module, "PATIENCE", 0.02)
-    monkeypatch.setattr(line_module, "MOST", 3)
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr(batching, "MAX_BATCH", 3)
     store = Store()
     store.ask("hangs")
     await turns()
@@ -299,15 +299,15 @@ async def test_all_that_wait_go_past_a_query_that_hangs(monkeypatch):
 
 
 async def test_of_queries_that_went_past_others_no_more_go_on_than_may(monkeypatch):
-    monkeypatch.setattr(line_module, "PATIENCE", 0.02)
-    monkeypatch.setattr(line_module, "MOST", 3)
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr(batching, "MAX_BATCH", 3)
     store = Store()
     store.ask("hangs")
     await turns()
     waits = [store.ask(n) for n in range(6)]
     await asyncio.sleep(0.05)
     assert store.batches == [["hangs"], [0, 1, 2], [3, 4, 5]]
-    monkeypatch.setattr(line_module, "PATIENCE", 1000)
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 1000)
     waits += [store.ask(n) for n in "abcdef"]
     await turns()
     gate, store.gate = store.gate, asyncio.Event()
@@ -322,7 +322,7 @@ async def test_of_queries_that_went_past_others_no_more_go_on_than_may(monkeypat
 
 
 async def test_a_turn_that_takes_long_loses_nobody(monkeypatch):
-    monkeypatch.setattr(line_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 0.01)
     store = Store()
     store.ask("hangs")
     await turns()
@@ -343,19 +343,19 @@ async def test_a_turn_that_takes_long_loses_nobody(monkeypatch):
 async def test_the_context_of_a_caller_stays_its_own():
     seen = []
 
-    async def carry(questions: list[str]) -> list[str]:
+    async def load_many(questions: list[str]) -> list[str]:
         seen.append((len(questions), TENANT.get()))
         return questions
 
-    line: Line[str] = Line(carry, lambda: None)
+    batcher: Batcher[str, str] = Batcher(load_many, lambda: None)
     TENANT.set("acme")
-    await asyncio.gather(line.ask("a"), line.ask("b"))
+    await asyncio.gather(batcher.load("a"), batcher.load("b"))
     assert seen == [(2, "nobody")]
-    await line.ask("c")
+    await batcher.load("c")
     assert seen[1:] == [(1, "acme")]
 
 
-async def test_who_is_alone_and_cancelled_leaves_the_line_to_the_next():
+async def test_who_is_alone_and_cancelled_leaves_the_batcher_to_the_next():
     store = Store()
     alone = store.ask("a")
     await turns()
@@ -392,7 +392,7 @@ async def test_a_query_that_is_cancelled_from_outside_leaves_nobody_waiting():
     await turns()
     waiting = store.ask("c")
     await turns()
-    (task,) = store.line._tasks
+    (task,) = store.batcher._tasks
     task.cancel()
     for future in under_way:
         with pytest.raises(asyncio.CancelledError):
@@ -408,9 +408,9 @@ async def test_a_timer_that_comes_too_early_is_set_again():
     await turns()
     waits = store.ask("b")
     await turns()
-    store.line._timer.cancel()
-    store.line._overtake()  # the query has not hung for long
+    store.batcher._timer.cancel()
+    store.batcher._overtake()  # the query has not hung for long
     assert store.batches == [["a"]]
-    assert store.line._timer is not None
+    assert store.batcher._timer is not None
     store.gate.set()
     assert await asyncio.gather(first, waits)

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from alula.adapters.mongodb._pipeline import (
+from alula.adapters.mongodb._queries import (
     NOTHING,
     counting,
     projection_of,
     stages_of,
-    with_own_stages,
+    with_caller_stages,
 )
 from alula.query import Grammar, Query
 
@@ -86,7 +86,7 @@ ADD = {"$addFields": {"c": 1}}
 )
 def test_the_marker_says_where_the_stages_go(own, wanted):
     before = None if own is None else list(own)
-    assert with_own_stages(STAGES, own) == wanted
+    assert with_caller_stages(STAGES, own) == wanted
     assert own == before
 
 

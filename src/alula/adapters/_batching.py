@@ -1,0 +1,210 @@
+"""Batches concurrent lookups: while one query runs, new callers queue up; the next serves them all.
+
+What holds in this file (as in DataLoader, but across requests):
+
+- A key never joins a query that is under way, so its result is never older than its request.
+- An idle batcher sends as soon as the current turn of the event loop ends: keys of one turn go
+  together, and no caller waits for company.
+- A single key loads in its caller's task. A batch of several runs in a task and a context of its
+  own: neither a cancelled caller nor the context of one caller affects the others.
+- No caller waits for a hanging query longer than `MAX_WAIT_SECONDS`; a timer overtakes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
+from time import monotonic as time
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+__all__ = ["MAX_BATCH", "MAX_WAIT_SECONDS", "MIN_SPLIT", "Batcher"]
+
+Key = TypeVar("Key")
+Result = TypeVar("Result")
+LoadMany: TypeAlias = Callable[[list[Key]], Awaitable[Sequence[Result | Exception]]]
+
+MAX_BATCH: Final = 500
+"""How many keys one query takes at most."""
+
+MIN_SPLIT: Final = 16
+"""How many keys are not worth being split between several queries."""
+
+MAX_WAIT_SECONDS: Final = 0.1
+"""How long callers wait for a query under way; then theirs is sent beside it."""
+
+
+class _Slot:
+    """The place of one query under way; a query that hangs for `MAX_WAIT_SECONDS` loses it.
+
+    Attributes:
+        since: When its query was sent.
+    """
+
+    __slots__ = ("since",)
+
+    def __init__(self) -> None:
+        self.since = time()
+
+
+class Batcher(Generic[Key, Result]):
+    """Loads values by keys, many at once.
+
+    Args:
+        load_many: Queries the database for some keys; returns as many results in the same order.
+            An exception among them is raised for its caller; one that it raises, for all.
+        on_idle: Called when the last query has ended and no key waits. Queries that hang do not
+            count.
+        concurrency: How many queries may be under way side by side, each with its part of the
+            waiting keys: the database works on one while Python decodes the results of another.
+    """
+
+    __slots__ = (
+        *("_concurrency", "_gathers", "_load_many", "_on_idle"),
+        *("_slots", "_tasks", "_timer", "_waiting"),
+    )
+
+    def __init__(
+        self,
+        load_many: LoadMany[Key, Result],
+        on_idle: Callable[[], object],
+        concurrency: int = 1,
+    ) -> None:
+        self._load_many = load_many
+        self._on_idle = on_idle
+        self._concurrency = concurrency
+        self._waiting: list[tuple[Key, asyncio.Future[Result]]] = []
+        self._gathers = False  # a caller waits for the rest of this turn of the loop
+        self._slots: list[_Slot] = []  # of queries that later callers have to wait for
+        self._timer: asyncio.TimerHandle | None = None
+        # The event loop holds weak references to its tasks only.
+        self._tasks: set[asyncio.Task[None] | None] = set()
+
+    async def load(self, key: Key) -> Result:
+        """Return the result for a key, which goes with the next query.
+
+        Raises:
+            Exception: What the query raised, or returned for this key.
+        """
+        position = len(self._waiting)
+        if self._gathers:
+            return await self._enqueue(key, position)
+        if self._is_busy():
+            self._start_timer()
+            return await self._enqueue(key, position)
+        slot = self._take_slot()
+        try:
+            self._gathers = True
+            try:
+                await asyncio.sleep(0)  # the rest of this turn: others may bring keys
+            finally:
+                self._gathers = False
+            if not self._waiting:
+                # In the caller's own task: a lone caller pays for no task and no future.
+                (result,) = await self._load_many([key])
+                if isinstance(result, Exception):
+                    raise result
+                return result
+            future = self._enqueue(key, position)
+        finally:
+            self._release(slot)
+        return await future
+
+    def _take_slot(self) -> _Slot:
+        slot = _Slot()
+        self._slots.append(slot)
+        return slot
+
+    def _is_busy(self) -> bool:
+        if len(self._slots) < self._concurrency:
+            return False
+        now = time()
+        self._slots = [slot for slot in self._slots if now - slot.since <= MAX_WAIT_SECONDS]
+        return len(self._slots) >= self._concurrency
+
+    def _enqueue(self, key: Key, position: int) -> asyncio.Future[Result]:
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.insert(position, (key, future))
+        return future
+
+    def _start_timer(self) -> None:
+        """Make sure that waiting callers overtake a query that hangs."""
+        if self._timer is None and self._slots:
+            delay = min(slot.since for slot in self._slots) + MAX_WAIT_SECONDS - time()
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(delay, 0.0), self._overtake, context=Context())
+
+    def _overtake(self) -> None:
+        """Send the waiting keys beside queries that hang."""
+        self._timer = None
+        if not self._waiting:
+            return
+        if self._is_busy():
+            self._start_timer()
+            return
+        for _ in range(0, len(self._waiting), MAX_BATCH):
+            self._start(self._take_slot(), parts=1)
+
+    def _release(self, slot: _Slot) -> None:
+        """Hand a slot on to the waiting keys, or give it up."""
+        if slot not in self._slots:  # its query hung and was overtaken
+            if self._waiting:
+                self._start_timer()
+            return
+        if self._waiting and len(self._slots) <= self._concurrency:
+            self._start(slot, parts=len(self._slots))
+            return
+        self._slots.remove(slot)
+        if not self._slots:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._on_idle()
+
+    def _start(self, slot: _Slot, parts: int) -> None:
+        task = asyncio.get_running_loop().create_task(self._run(slot, parts), context=Context())
+        self._tasks.add(task)
+
+    async def _run(self, slot: _Slot, parts: int) -> None:
+        """Send one query after the other as long as keys wait.
+
+        Args:
+            slot: The slot of these queries.
+            parts: Between how many queries the keys that wait now are split.
+        """
+        try:
+            while self._waiting and slot in self._slots:
+                size = min(MAX_BATCH, max(MIN_SPLIT, -(-len(self._waiting) // parts)))
+                parts = self._concurrency
+                batch, self._waiting = self._waiting[:size], self._waiting[size:]
+                if self._waiting and len(self._slots) < self._concurrency:
+                    self._start(self._take_slot(), parts=self._concurrency)
+                batch = [pair for pair in batch if not pair[1].done()]  # others were cancelled
+                if batch:
+                    slot.since = time()
+                    if self._waiting:
+                        self._start_timer()
+                    await self._resolve(batch)
+                if len(self._slots) > self._concurrency:  # this one overtook others
+                    break
+        finally:
+            self._tasks.discard(asyncio.current_task())
+            self._release(slot)
+
+    async def _resolve(self, batch: list[tuple[Key, asyncio.Future[Result]]]) -> None:
+        results: Sequence[Any]
+        try:
+            results = await self._load_many([key for key, _ in batch])
+        except Exception as error:  # noqa: BLE001  # all of them are for the callers
+            results = [error] * len(batch)
+        except asyncio.CancelledError:  # the event loop is being closed
+            for _, future in batch:
+                future.cancel()
+            raise
+        for (_, future), result in zip(batch, results, strict=True):
+            if future.done():
+                continue
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)

@@ -1,0 +1,274 @@
+"""Batches concurrent gets, creates, patches and counts: many calls, one round trip.
+
+What holds in this file:
+
+- A batch has only calls that would send the same but for the id or the record: the collection, the
+  criteria, the fields, the collation and the time limit are the same to the byte.
+- No call in a session joins a batch.
+- What concerns one caller (a missing record, a taken key, a value that cannot be stored) reaches
+  that caller only; a failed round trip reaches all callers of the batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import bson
+from bson import ObjectId
+from bson.raw_bson import RawBSONDocument
+from pymongo import errors
+
+from alula.adapters._batching import Batcher
+from alula.adapters._records import copied
+from alula.adapters.mongodb._bson_types import BSON_IMMUTABLE
+from alula.adapters.mongodb._errors import not_acknowledged
+from alula.adapters.mongodb._model import Collection
+from alula.adapters.mongodb._options import MongoDBOptions, limited
+from alula.adapters.mongodb._patch_batches import NOT_DONE, Patch, fields_of, patch_batch
+from alula.types import Id, Record
+
+__all__ = ["Batches"]
+
+Key: TypeAlias = Hashable
+
+_BATCHED_IDS: Final = frozenset({ObjectId, str, int})
+_MAX_RECORD_BYTES: Final = 256 * 1024
+"""Larger new records are sent on their own: others would wait for their transfer."""
+
+_DUPLICATE_KEY: Final = 11000
+_ROUND_TRIP_ERRORS: Final = (errors.ConnectionFailure, errors.OperationFailure)
+
+
+class Batches:
+    """The batchers of one service: one for each operation and everything that must be the same."""
+
+    def __init__(self) -> None:
+        self._batchers: dict[Key, Batcher[Any, Any]] = {}
+
+    async def get(
+        self,
+        model: Collection,
+        id: Id,
+        filter: Record,
+        options: MongoDBOptions,
+        find_options: Record,
+    ) -> Record | None:
+        """Return the record with an ``_id`` that meets a filter, None if there is none.
+
+        Args:
+            model: The collection.
+            id: The ``_id``.
+            filter: What else the record must meet; ``{}`` for nothing.
+            options: The options of the call.
+            find_options: Options of PyMongo's ``find_one``, without a session.
+        """
+        key: Key = None
+        if "get" in options.shared and type(id) in _BATCHED_IDS:
+            key = _key("get", model, options, filter, find_options)
+        if key is None:
+            return await _find_one(model, filter, find_options, id)
+        load = partial(_find_batch, model, filter, find_options)
+        record: Record | None = await self._batcher(key, load, options).load(id)
+        return record
+
+    async def create(self, model: Collection, document: bytes, options: MongoDBOptions) -> None:
+        """Store a new record.
+
+        Args:
+            model: The collection.
+            document: The encoded record with its ``_id``.
+            options: The options of the call.
+        """
+        if "create" not in options.shared or len(document) > _MAX_RECORD_BYTES:
+            await model.insert_one(RawBSONDocument(document))
+            return
+        key = "create", id(model), options.seconds
+        load = partial(_insert_batch, model)
+        await self._batcher(key, load, options, concurrency=2).load(document)
+
+    async def patch(
+        self,
+        model: Collection,
+        id: Id,
+        filter: Record,
+        changes: Mapping[str, Any],
+        options: MongoDBOptions,
+        alone: Callable[[], Awaitable[Record | None]],
+    ) -> Record | None:
+        """Change a record and return it as it is then, None if there is none.
+
+        Args:
+            model: The collection.
+            id: The ``_id``.
+            filter: What else the record must meet; ``{}`` for nothing.
+            changes: The database's update.
+            options: The options of the call.
+            alone: Does it in a command of its own.
+        """
+        fields: bytes | None = None
+        key: Key = None
+        if "patch" in options.shared:
+            key = _key("patch", model, options, filter, {})
+            fields = None if key is None else fields_of(model, id, changes)
+        if fields is None:
+            return await alone()
+        load = partial(patch_batch, model, filter)
+        batcher = self._batcher(key, load, options, concurrency=2)
+        result: Record | None = await batcher.load(Patch(id, fields, alone))
+        return await alone() if result is NOT_DONE else result
+
+    async def count(
+        self,
+        model: Collection,
+        stages: list[Record] | None,
+        options: MongoDBOptions,
+        count_options: Record,
+    ) -> int:
+        """Return the ``total`` that stages of an aggregation give.
+
+        Args:
+            model: The collection.
+            stages: They end in one that counts. None asks for the estimated size of the
+                collection.
+            options: The options of the call.
+            count_options: Options of PyMongo's ``aggregate``.
+        """
+        key: Key = None
+        if "count" in options.shared and "session" not in count_options:
+            key = _key("count", model, options, {"stages": stages}, count_options)
+        if key is None:
+            return await _count(model, stages, count_options)
+
+        async def load(callers: list[None]) -> list[int]:
+            return [await _count(model, stages, count_options)] * len(callers)
+
+        total: int = await self._batcher(key, load, options).load(None)
+        return total
+
+    def _batcher(
+        self,
+        key: Key,
+        load: Callable[[list[Any]], Awaitable[Sequence[Any]]],
+        options: MongoDBOptions,
+        concurrency: int = 1,
+    ) -> Batcher[Any, Any]:
+        batcher = self._batchers.get(key)
+        if batcher is None:
+            seconds = options.seconds
+
+            async def load_in_time(keys: list[Any]) -> Sequence[Any]:
+                # Again: a batch has a context of its own, in which no caller's limit holds.
+                with limited(seconds):
+                    return await load(keys)
+
+            # It goes when it is idle. Until then it keeps the collection alive, and so its id().
+            batcher = Batcher(load_in_time, lambda: self._batchers.pop(key), concurrency)
+            self._batchers[key] = batcher
+        return batcher
+
+
+def _key(
+    operation: str, model: Collection, options: MongoDBOptions, query: Record, more: Record
+) -> Key:
+    """Return what calls of one batch have in common, None if this call cannot join any."""
+    if not query and not more:
+        return operation, id(model), options.seconds
+    try:
+        # As bytes: 1 == True in Python, but not in MongoDB.
+        sent = bson.encode({"query": query, **more}, codec_options=model.codec_options)
+    except Exception:  # noqa: BLE001  # what cannot be encoded fails in a query of its own
+        return None
+    return operation, id(model), options.seconds, sent
+
+
+# -- the round trips -------------------------------------------------------------------------------
+
+
+def _with(by_id: Record, filter: Record) -> Record:
+    return {"$and": [by_id, filter]} if filter else by_id
+
+
+async def _find_one(model: Collection, filter: Record, options: Record, id: Id) -> Record | None:
+    return await model.find_one(_with({"_id": id}, filter), **options)
+
+
+async def _find_batch(
+    model: Collection, filter: Record, options: Record, ids: list[Id]
+) -> list[Any]:
+    """Return the record, None, or an error for each id."""
+    find_one = partial(_find_one, model, filter, options)
+    if len(ids) == 1:
+        return [await find_one(ids[0])]
+    wanted = list(dict.fromkeys(ids))
+    records = await _find_by_ids(model, filter, options, wanted)
+    # These are queried one by one: an id that was not found as it is (only an ObjectId equals
+    # nothing but itself: 5 also finds 5.0, and by a collation "a" finds "A"), and each id of a
+    # query that failed because of one of them.
+    unsure = [key for key in wanted if key not in records and type(key) is not ObjectId]
+    unsure += [key for key, record in records.items() if isinstance(record, Exception)]
+    if unsure:
+        results = await asyncio.gather(*map(find_one, unsure), return_exceptions=True)
+        records.update(zip(unsure, results, strict=True))
+    if len(ids) == len(wanted):
+        return [records.get(key) for key in ids]
+    # Callers that want the same record must not share anything that one of them may change.
+    handed_out: set[Id] = set()
+    copies = []
+    for key in ids:
+        record = records.get(key)
+        copies.append(copied(record, BSON_IMMUTABLE) if key in handed_out else record)
+        handed_out.add(key)
+    return copies
+
+
+async def _find_by_ids(
+    model: Collection, filter: Record, options: Record, wanted: list[Id]
+) -> dict[Id, Any]:
+    """Return records by the ids that were asked for, or one error for all if it may be any's.
+
+    A record whose id only counts as equal (``Decimal128("5")`` for 5, "ann" for "ANN" by the
+    collation of the collection) is left out.
+    """
+    size = len(wanted)
+    by_ids = {"_id": {"$in": wanted}}
+    cursor = model.find(_with(by_ids, filter), limit=size, batch_size=size, **options)
+    try:
+        records = await cursor.to_list()
+    except _ROUND_TRIP_ERRORS:
+        raise
+    except Exception as error:  # noqa: BLE001  # an id cannot be sent, or a record not be read
+        return dict.fromkeys(wanted, error)
+    asked = frozenset(wanted)
+    hashable = [record for record in records if isinstance(record["_id"], Hashable)]
+    return {record["_id"]: record for record in hashable if record["_id"] in asked}
+
+
+async def _insert_batch(model: Collection, new: list[bytes]) -> list[Exception | None]:
+    results: list[Exception | None] = [None] * len(new)
+    documents: list[Any] = [RawBSONDocument(record) for record in new]
+    if len(documents) == 1:
+        await model.insert_one(documents[0])
+        return results
+    try:
+        await model.insert_many(documents, ordered=False)
+    except errors.BulkWriteError as error:
+        details: Mapping[str, Any] = error.details
+        for failure in details["writeConcernErrors"]:  # no record was acknowledged
+            results = [not_acknowledged(failure)] * len(new)
+        for failure in details["writeErrors"]:
+            is_duplicate = failure["code"] == _DUPLICATE_KEY
+            error_type = errors.DuplicateKeyError if is_duplicate else errors.WriteError
+            message = failure.get("errmsg", "")
+            results[failure["index"]] = error_type(message, failure["code"], failure)
+    return results
+
+
+async def _count(model: Collection, stages: list[Record] | None, options: Record) -> int:
+    if stages is None:
+        return await model.estimated_document_count(**options)
+    documents = await (await model.aggregate(stages, **options)).to_list(1)
+    total: int = documents[0]["total"] if documents else 0
+    return total

@@ -1,0 +1,201 @@
+"""Translates errors of the database and its driver into errors that clients may see.
+
+The driver's text stays in the log: it names hosts, indexes and the data of other records.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final, TypeAlias
+
+from bson.errors import BSONError, InvalidDocument, InvalidStringData
+from pymongo import errors
+
+from alula.errors import (
+    BadRequest,
+    Conflict,
+    FrameworkError,
+    GeneralError,
+    Timeout,
+    Unavailable,
+)
+
+__all__ = ["not_acknowledged", "translated", "was_refused"]
+
+_log = logging.getLogger("alula.mongodb")
+
+_WTIMEOUT: Final = 64
+_TIMEOUTS: Final = frozenset({24, 50, _WTIMEOUT, 262})
+_UNAVAILABLE: Final = frozenset(
+    {6, 7, 43, 89, 91, 133, 134, 175, 189, 237, 251, 9001, 10107, 11600, 11601, 11602}
+    | {13435, 13436, 13388}
+)
+_NOT_VALID: Final = frozenset(
+    {2, 4, 9, 10, 14, 15, 16, 22, 27, 28, 29, 34, 40, 52, 53, 54, 55, 56, 57, 66, 121, 146, 159}
+    | {168, 171, 224, 241, 257, 291, 292, 2714}
+)
+"""Codes for input that makes no sense to the database: a wrong value, type, path or expression,
+parallel arrays in one index, an operator whose index is missing."""
+_FIRST_CHECK: Final = 10_000
+"""From here on, each code is that of a single check of the input."""
+
+_FORBIDDEN: Final = frozenset({13, 59, 115, 303})
+"""Codes for commands that the user may not run, or that the server does not have."""
+
+_UUID: Final = "uuid.UUID"
+"""Part of the driver's text for a UUID, which it encodes only if the client says how."""
+
+Translation: TypeAlias = Callable[[Any], FrameworkError]
+
+
+class _Translated:
+    """Raises errors of `alula.errors` for those of the driver.
+
+    Raises:
+        Conflict: A unique key is taken, or another write was faster.
+        BadRequest: The database refuses the query or the data, or cannot store the data.
+            A `uuid.UUID` is such data if the client has no ``uuidRepresentation``.
+        Timeout: The time limit was exceeded.
+        Unavailable: The database cannot be reached, has no primary, or no connection was free.
+        GeneralError: Anything else; the log names it.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            for types, translate in _TRANSLATIONS:
+                if isinstance(error, types):
+                    raise translate(error) from error
+            if isinstance(error, ValueError) and _UUID in str(error):
+                raise _not_storable(error) from error
+
+
+translated: Final = _Translated()
+"""``with translated:`` has no state, so one object serves all operations."""
+
+
+def was_refused(error: errors.OperationFailure) -> bool:
+    """Return whether the database refused a command as such, before it wrote anything."""
+    code = error.code or 0
+    is_check = code > _FIRST_CHECK and code not in _BY_CODE
+    return is_check or code in _NOT_VALID or code in _FORBIDDEN
+
+
+def not_acknowledged(failure: Mapping[str, Any]) -> Exception:
+    """Return the driver's error for a write that the database reports as not acknowledged."""
+    is_timeout = failure.get("code") == _WTIMEOUT
+    error_type = errors.WTimeoutError if is_timeout else errors.WriteConcernError
+    return error_type(failure.get("errmsg", ""), failure.get("code"), failure)
+
+
+def _of_operation(error: errors.OperationFailure) -> FrameworkError:
+    details: Mapping[str, Any] = error.details or {}
+    failures = details.get("writeErrors") or details.get("writeConcernErrors")
+    if failures:
+        details = failures[0]
+    code = details.get("code", error.code) or 0
+    translate = _BY_CODE.get(code)
+    if translate is not None:
+        return translate(details)
+    if code in _NOT_VALID or code > _FIRST_CHECK:
+        # A warning, not a debug line: the developer who sent a wrong stage needs the text.
+        _log.warning("the database refused what was sent (code %s): %.1000r", code, str(error))
+        return BadRequest(
+            "The database refuses this query or this data: an operator, a value or a path in it is"
+            " not valid"
+        )
+    return _unknown(error)
+
+
+def _taken(details: Mapping[str, Any]) -> Conflict:
+    fields = list(details.get("keyPattern") or ())
+    named = " and ".join(fields) or "unique key"
+    return Conflict(
+        f"There is a record with this {named} already",
+        errors=dict.fromkeys(fields, "is taken") or None,
+    )
+
+
+def _timeout(_: object) -> Timeout:
+    _log.warning("an operation took longer than its time limit (max_time_ms) allows")
+    return Timeout("The database took too long")
+
+
+def _timeout_or_outage(error: errors.PyMongoError) -> FrameworkError:
+    """Return the error for a time limit, or for an outage that lasted until the time was over.
+
+    The driver's `with_transaction` retries until the limit, and then raises a timeout whose cause
+    is the error of the last attempt.
+    """
+    cause = error.__cause__
+    if isinstance(cause, errors.ConnectionFailure):
+        is_outage = not isinstance(cause, errors.NetworkTimeout)
+    else:
+        is_outage = isinstance(cause, errors.OperationFailure) and cause.code in _UNAVAILABLE
+    return _unavailable(error) if is_outage else _timeout(error)
+
+
+def _unavailable(_: object) -> Unavailable:
+    return Unavailable("The database cannot be reached; try again later")
+
+
+def _too_large(_: object) -> BadRequest:
+    return BadRequest("A value or a record is too large for the database")
+
+
+def _not_storable(error: object) -> BadRequest:
+    _log.warning("the driver cannot send this: %.1000r", str(error))
+    return BadRequest("There is a value or a name that the database cannot store")
+
+
+def _unreadable(error: object) -> GeneralError:
+    _log.error("the driver cannot read a response of the database: %.1000r", str(error))
+    return GeneralError(
+        "A record has a value that cannot be read, such as a date beyond the year 9999; the log"
+        " has the details"
+    )
+
+
+def _unknown(_: object) -> GeneralError:
+    return GeneralError("The database reported an error; the log has the details")
+
+
+_BY_CODE: Final[Mapping[int, Callable[[Mapping[str, Any]], FrameworkError]]] = {
+    112: lambda _: Conflict("Another write changed the same record at the same time; try again"),
+    5626500: lambda _: BadRequest(
+        "$near and $nearSphere sort by distance, which is not possible in this call;"
+        " $geoWithin finds records in an area"
+    ),
+    10334: _too_large,
+    17419: _too_large,
+    **dict.fromkeys((11000, 11001, 12582), _taken),
+    **dict.fromkeys(_TIMEOUTS, _timeout),
+    **dict.fromkeys(_UNAVAILABLE, _unavailable),
+}
+
+_TRANSLATIONS: Final[
+    tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Translation], ...]
+] = (
+    ((errors.ExecutionTimeout, errors.NetworkTimeout, errors.WTimeoutError), _timeout_or_outage),
+    (errors.ConnectionFailure, _unavailable),
+    (errors.OperationFailure, _of_operation),
+    ((errors.DocumentTooLarge, OverflowError), _too_large),
+    (
+        UnicodeEncodeError,
+        lambda _: BadRequest("A text is not valid Unicode: it holds half of a surrogate pair"),
+    ),
+    ((InvalidDocument, InvalidStringData, errors.InvalidName), _not_storable),
+    (BSONError, _unreadable),
+    (errors.PyMongoError, _unknown),
+)
+"""The first that fits counts."""

@@ -1,0 +1,305 @@
+"""Options of a call: those of the service, its one time limit, and those of the driver.
+
+`MongoDBOptions` holds what `MongoDBService` and ``params.adapter`` set. `driver_options` picks what
+each operation of PyMongo takes of ``params.docdb`` and ``params.collation``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, get_args
+
+import pymongo
+from pymongo import ReturnDocument
+
+from alula._context import Params
+from alula.adapters._options import Options
+from alula.adapters.mongodb._model import CONCERNS, Model
+from alula.errors import Timeout
+
+__all__ = [
+    "MAX_CONDITIONS",
+    "MAX_TIME_MS",
+    "SHARED",
+    "Counting",
+    "MaxTime",
+    "MongoDBOptions",
+    "Operation",
+    "driver_options",
+    "in_time",
+    "limited",
+    "pairs_of",
+    "read_max_time",
+    "session_of",
+    "upsert_options",
+]
+
+_T = TypeVar("_T")
+
+Counting: TypeAlias = Literal["exact", "estimated", "none"]
+
+MaxTime: TypeAlias = int | Literal[False] | None
+"""A time limit in milliseconds, False for no limit, None if the option is not given."""
+
+MAX_TIME_MS: Final = 10_000
+"""The default time limit of an operation, in milliseconds."""
+
+MAX_CONDITIONS: Final = 100
+"""The default number of conditions that a query may have.
+
+The database tests each condition on each record that no index rules out, and on each element of a
+list: 990 of them, which fit into 24 kB, keep it busy for minutes on 100,000 records.
+"""
+
+SHARED: Final = ("get", "create", "patch", "count")
+"""The operations that concurrent calls can batch."""
+
+_UNLIMITED: Final[AbstractContextManager[Any]] = nullcontext()
+
+
+@dataclass(frozen=True)
+class MongoDBOptions(Options):
+    """The options of one call of a `MongoDBService`.
+
+    Attributes:
+        objectify: Whether 24 hexadecimal digits as the ``_id`` mean an ObjectId.
+        max_conditions: How many conditions a query may have, None for no limit.
+        estimates: Whether ``total`` of a query without criteria is the collection's estimated size.
+        seconds: How long an operation may take, None for no limit.
+        shared: The operations that this call may batch with concurrent ones.
+        model: A collection for this call in place of the service's, None for that one.
+    """
+
+    id: str = "_id"
+    objectify: bool = True
+    max_conditions: int | None = MAX_CONDITIONS
+    estimates: bool = False
+    seconds: float | None = MAX_TIME_MS / 1000
+    shared: frozenset[str] = frozenset(SHARED)
+    model: Model | None = None
+
+    @property
+    def counting(self) -> Counting:
+        """How a page gets its total: ``paginate["count"]``, or else by ``estimates``."""
+        default: Counting = "estimated" if self.estimates else "exact"
+        return self.pagination.more.get("count", default) if self.pagination else default
+
+    def changed(self, given: Mapping[str, Any], paginate_names: Collection[str]) -> Self:
+        """Return these options with others in their place; None leaves an option as it is.
+
+        Raises:
+            ValueError: An option is not valid.
+        """
+        options = super().changed(given, paginate_names)
+        if options.counting not in get_args(Counting):
+            names = ", ".join(map(repr, get_args(Counting)))
+            raise ValueError(f"paginate: 'count' is {options.counting!r}; give {names}")
+        changes: dict[str, Any] = {}
+        if given.get("disable_objectify") is not None:
+            changes["objectify"] = not given["disable_objectify"]
+        if given.get("use_estimated_document_count") is not None:
+            changes["estimates"] = bool(given["use_estimated_document_count"])
+        if "max_conditions" in given:
+            changes["max_conditions"] = _read_max_conditions(given["max_conditions"])
+        if given.get("max_time_ms") is not None:
+            changes["seconds"] = read_max_time(given["max_time_ms"], "max_time_ms")
+        if given.get("share") is not None:
+            changes["shared"] = _read_share(given["share"])
+        if given.get("model") is not None:
+            changes["model"] = given["model"]
+        return replace(options, **changes) if changes else options
+
+
+def _read_max_conditions(value: object) -> int | None:
+    if value is False:
+        return None
+    if type(value) is not int or value < 1:
+        raise ValueError(
+            f"max_conditions is {value!r}; give a whole number from 1 on, or False for no limit"
+        )
+    return value
+
+
+def _read_share(value: bool | Mapping[str, bool]) -> frozenset[str]:
+    if isinstance(value, bool):
+        return frozenset(SHARED) if value else frozenset()
+    if not isinstance(value, Mapping):
+        raise ValueError(f'share is {value!r}; give True, False or {{"get": False}}')
+    for name, wanted in value.items():
+        if name not in SHARED or not isinstance(wanted, bool):
+            raise ValueError(
+                f"share has {name!r}: {wanted!r}; it may have {', '.join(SHARED)}, each of them"
+                " True or False"
+            )
+    return frozenset(name for name in SHARED if value.get(name, True))
+
+
+# -- the time limit of an operation ----------------------------------------------------------------
+
+
+def read_max_time(value: object, where: str) -> float | None:
+    """Return the seconds that an option allows, None for no limit.
+
+    Args:
+        value: Milliseconds from 1 on, False for no limit, None for `MAX_TIME_MS`.
+        where: What to call the option in an error.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if value is False:
+        return None
+    if value is None:
+        value = MAX_TIME_MS
+    if type(value) is not int or value < 1:
+        raise ValueError(
+            f"{where} is {value!r}; give whole milliseconds from 1 on, or False for no limit"
+        )
+    return value / 1000
+
+
+def limited(seconds: float | None) -> AbstractContextManager[Any]:
+    """Limit the driver's operations within: on the server, on the network, and in its queues.
+
+    Args:
+        seconds: None leaves the limit to the settings of the client.
+    """
+    return _UNLIMITED if seconds is None else pymongo.timeout(seconds)
+
+
+async def in_time(awaitable: Awaitable[_T], seconds: float | None) -> _T:
+    """Await something that is not an operation of the driver, such as the model of a service.
+
+    Args:
+        awaitable: It is cancelled when the time is over; behind `asyncio.shield` it goes on.
+        seconds: How long it may take, None for no limit.
+
+    Raises:
+        Timeout: It took longer.
+        Exception: What it raises.
+    """
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await awaitable
+    except TimeoutError as error:
+        # The model may raise a TimeoutError of its own, which is not ours to translate.
+        if limit.expired():
+            raise Timeout("The database's collection was not there in time") from error
+        raise
+
+
+# -- options of the driver -------------------------------------------------------------------------
+
+Operation: TypeAlias = Literal[
+    "find", "aggregate", "count", "get", "insert", "change", "replace", "delete",
+    "select_many", "create_many", "patch_many", "remove_many",
+]  # fmt: skip
+"""An operation of the driver. Those on many records get their session apart from their options."""
+
+_SERVER_NAMES: Final = {
+    "max_time_ms": "maxTimeMS",
+    "allow_disk_use": "allowDiskUse",
+    "batch_size": "batchSize",
+    "bypass_document_validation": "bypassDocumentValidation",
+}
+"""The server's names of options that the driver passes on as they are."""
+
+
+def _named(names: str, of_server: Iterable[str] = ()) -> Mapping[str, str]:
+    plain = {name: name for name in names.split()}
+    return MappingProxyType(plain | {name: _SERVER_NAMES[name] for name in of_server})
+
+
+_FIND: Final = (
+    "session comment hint let collation projection max_time_ms batch_size allow_disk_use min max"
+    " no_cursor_timeout allow_partial_results show_record_id return_key cursor_type oplog_replay"
+)
+_CHANGE: Final = "session comment hint let collation projection upsert"
+_OPTIONS: Final[Mapping[Operation, Mapping[str, str]]] = {
+    "find": _named(_FIND),
+    "aggregate": _named(
+        "session comment hint let collation", ["max_time_ms", "allow_disk_use", "batch_size"]
+    ),
+    "count": _named("session comment hint let collation", ["max_time_ms", "allow_disk_use"]),
+    "get": _named("session comment hint let collation projection max_time_ms"),
+    "insert": _named("session comment bypass_document_validation"),
+    "create_many": _named("comment bypass_document_validation"),
+    "change": _named(
+        f"{_CHANGE} array_filters", ["max_time_ms", "bypass_document_validation"]
+    ),
+    "replace": _named(_CHANGE, ["max_time_ms", "bypass_document_validation"]),
+    "select_many": _named(
+        "comment hint let collation max_time_ms batch_size allow_disk_use min max"
+    ),
+    "patch_many": _named("comment let array_filters bypass_document_validation"),
+    "remove_many": _named("comment let"),
+    "delete": _named("session comment hint let collation projection", ["max_time_ms"]),
+}  # fmt: skip
+_COLLATED: Final = frozenset({"find", "aggregate", "count", "change", "delete", "select_many"})
+"""The operations that ``params.collation`` is for: those of find, patch and remove."""
+_OF_QUERY: Final = frozenset({"limit", "skip", "sort"})
+"""What is merged with the query: see `QueryTranslator.with_docdb_range`."""
+_AS_PAIRS: Final = frozenset({"hint", "min", "max"})
+"""What may be given as pairs, which not every operation of the driver accepts."""
+_KNOWN: Final = (_OF_QUERY | CONCERNS).union(*_OPTIONS.values())
+_NOT_READ: Final = {
+    "return_document": "patch and update return the record as it is after the change",
+    "ordered": "create stores all records of a list or none",
+    "filter": "the criteria are those of params.query",
+}
+"""Options of the driver that a service has its own way for."""
+
+
+def driver_options(operation: Operation, params: Params) -> dict[str, Any]:
+    """Return the options for an operation of the driver, without those that it does not have.
+
+    Args:
+        operation: The operation.
+        params: ``docdb`` has options by the driver's names.
+
+    Raises:
+        ValueError: ``docdb`` has a name that no operation has.
+    """
+    given = params.docdb
+    if given is None and params.collation is None:
+        return {}
+    known = _OPTIONS[operation]
+    options: dict[str, Any] = {}
+    if params.collation is not None and operation in _COLLATED:
+        options["collation"] = dict(params.collation)
+    for name, value in (given or {}).items():
+        if name in known:
+            as_pairs = name in _AS_PAIRS and isinstance(value, list | tuple)
+            options[known[name]] = dict(pairs_of(value)) if as_pairs else value
+        elif name not in _KNOWN:
+            why = _NOT_READ.get(name) or f"MongoDBService reads {', '.join(sorted(_KNOWN))}"
+            raise ValueError(f"params.docdb has {name!r}; {why}")
+    return options
+
+
+def upsert_options(params: Params) -> dict[str, Any] | None:
+    """Return the options of the change that creates a record if none meets a query.
+
+    None if ``docdb`` does not have ``upsert``.
+    """
+    if params.docdb is None or not params.docdb.get("upsert"):
+        return None
+    options = driver_options("change", params) | {"return_document": ReturnDocument.AFTER}
+    return {name: options[name] for name in options if name not in {"session", "projection"}}
+
+
+def pairs_of(value: Any) -> tuple[Any, ...]:
+    """Return pairs for every form in which the driver takes the fields of an index or an order."""
+    fields = [value] if isinstance(value, str) else value
+    items = fields.items() if isinstance(fields, Mapping) else fields
+    return tuple((item, 1) if isinstance(item, str) else tuple(item) for item in items)
+
+
+def session_of(params: Params) -> Any:
+    """Return the session that a call takes part in, None without one."""
+    return params.docdb and params.docdb.get("session")

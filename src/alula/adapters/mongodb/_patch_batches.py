@@ -1,0 +1,162 @@
+"""Batches concurrent patches of one record each: one read, then one write of all.
+
+What holds in this file:
+
+- A batched patch takes effect on the very record that was read for it, or not at all: the database
+  compares the two and changes the record in one step. So what is returned, the record that was read
+  with its changes, is what the patch did, as with a patch on its own.
+- A patch that did not take effect, for whatever reason, is left to its caller, who does it alone:
+  another write was faster, the record is missing, a key is taken.
+- Only fields that are set as a whole are batched; an operator must be evaluated by the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import bson
+from bson import ObjectId
+from bson.raw_bson import RawBSONDocument
+from pymongo import ReadPreference, UpdateOne, errors
+from pymongo.read_concern import ReadConcern
+
+from alula.adapters.mongodb._errors import not_acknowledged, was_refused
+from alula.adapters.mongodb._model import Collection
+from alula.adapters.mongodb._queries import Filter, all_of
+from alula.types import Record
+
+__all__ = ["NOT_DONE", "Patch", "fields_of", "patch_batch"]
+
+NOT_DONE: Final = object()
+"""The result of a patch that did not take effect."""
+
+_Read: TypeAlias = tuple[Record, RawBSONDocument]
+
+# A collation may take other ids for equal.
+_BATCHED_IDS: Final = frozenset({ObjectId, int})
+
+_MAX_BYTES: Final = 16 * 1024
+"""Larger records and changes go alone: a batch sends each record and its changes back."""
+
+
+class Patch(NamedTuple):
+    """A patch of one record.
+
+    Attributes:
+        id: The ``_id`` of the record.
+        fields: The encoded fields to set.
+        alone: Does the patch in a command of its own.
+    """
+
+    id: Any
+    fields: bytes
+    alone: Callable[[], Awaitable[Record | None]]
+
+
+def fields_of(model: Collection, id: Any, changes: Mapping[str, Any]) -> bytes | None:
+    """Return the encoded fields that changes set, None if such a patch cannot be batched.
+
+    Args:
+        model: The collection.
+        id: The ``_id`` of the record.
+        changes: The database's update.
+    """
+    fields = changes.get("$set")
+    if fields is None or len(changes) > 1 or type(id) not in _BATCHED_IDS:
+        return None
+    if any(not name or name[0] == "$" or "." in name for name in fields):
+        return None
+    client = model.database.client
+    if not model.write_concern.acknowledged or client.options.auto_encryption_opts is not None:
+        return None
+    try:  # in the order in which the database adds new fields
+        sent = bson.encode(dict(sorted(fields.items())), codec_options=model.codec_options)
+    except Exception:  # noqa: BLE001  # what cannot be encoded fails in a command of its own
+        return None
+    return sent if len(sent) <= _MAX_BYTES else None
+
+
+async def patch_batch(model: Collection, filter: Filter, patches: list[Patch]) -> list[Any]:
+    """Patch records, and return what they are then; `NOT_DONE` for those that must go alone.
+
+    Args:
+        model: The collection.
+        filter: What the records must meet beside their ids.
+        patches: A single one runs in a command of its own.
+    """
+    if len(patches) == 1:
+        return [await patches[0].alone()]
+    results: list[Any] = [NOT_DONE] * len(patches)
+    positions: list[int] = []
+    statements = []
+    records = await _read(model, filter, list({patch.id for patch in patches}))
+    for position, patch in enumerate(patches):
+        fields = _decoded(model, patch.fields)
+        if fields is None or patch.id not in records:
+            continue
+        record, before = records.pop(patch.id)  # further patches of the same record go alone
+        record.update(fields)
+        results[position] = record
+        positions.append(position)
+        statements.append(_statement(patch, before))
+    failed = await _write(model, statements) if statements else {}
+    for index, result in failed.items():
+        results[positions[index]] = result
+    return results
+
+
+async def _read(model: Collection, filter: Filter, ids: list[Any]) -> dict[Any, _Read]:
+    """Return the records as they are at the primary now, without those that must go alone.
+
+    Those are large, cannot be decoded, or have no field beside the id: to the database a record
+    that an upsert is about to create looks the same.
+    """
+    codec = model.codec_options.with_options(document_class=RawBSONDocument)
+    raw: Any = model.with_options(
+        codec, read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("local")
+    )
+    by_ids, size = all_of([{"_id": {"$in": ids}}, filter]), len(ids)
+    records: dict[Any, _Read] = {}
+    for document in await raw.find(by_ids, limit=size, batch_size=size).to_list():
+        record = _decoded(model, document.raw) if len(document.raw) <= _MAX_BYTES else None
+        if record is not None and len(record) > 1 and isinstance(record["_id"], Hashable):
+            records[record["_id"]] = record, document
+    return records
+
+
+def _decoded(model: Collection, document: bytes) -> Record | None:
+    try:
+        record: Record = bson.decode(document, codec_options=model.codec_options)
+    except Exception:  # noqa: BLE001  # alone, its caller gets the error
+        return None
+    return record
+
+
+def _statement(patch: Patch, before: RawBSONDocument) -> UpdateOne:
+    """Return the change of a record that fails unless the record is as it was before."""
+    same = {"$eq": ["$$ROOT", {"$literal": before}]}
+    after = {"$mergeObjects": ["$$ROOT", {"$literal": RawBSONDocument(patch.fields)}]}
+    change = [{"$replaceWith": {"$cond": [same, after, None]}}]
+    # The simple collation: that of the collection may take "a" for "A" in the comparison. With
+    # upsert, because without it a record that is gone would count as changed.
+    exactly = {"locale": "simple"}
+    return UpdateOne({"_id": patch.id}, change, upsert=True, collation=exactly)
+
+
+async def _write(model: Collection, statements: list[UpdateOne]) -> dict[int, Any]:
+    """Send the changes; return results for those that have not succeeded."""
+    indexes = range(len(statements))
+    try:
+        await model.bulk_write(statements, ordered=False)
+    except errors.BulkWriteError as error:
+        details: Any = error.details
+        results: dict[int, Any] = {}
+        for failure in details["writeConcernErrors"]:
+            results = dict.fromkeys(indexes, not_acknowledged(failure))
+        return results | {failure["index"]: NOT_DONE for failure in details["writeErrors"]}
+    except errors.OperationFailure as error:
+        if not was_refused(error):  # some of them may have taken effect
+            raise
+        return dict.fromkeys(indexes, NOT_DONE)
+    return {}

@@ -1,0 +1,192 @@
+"""Translates data into documents and updates, and checks what clients may write."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Names
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import bson
+from bson import ObjectId
+from bson.errors import InvalidBSON, InvalidDocument
+
+from alula.adapters._records import check_new_id
+from alula.adapters.mongodb._bson_types import to_object_id
+from alula.adapters.mongodb._model import Collection
+from alula.adapters.mongodb._options import MongoDBOptions
+from alula.errors import BadRequest
+from alula.types import Record
+
+__all__ = [
+    "are_operators",
+    "check_from_client",
+    "encoded",
+    "read_back",
+    "update_of",
+    "with_id_on_insert",
+    "with_ids",
+]
+
+_WITH_MODIFIERS: Final = frozenset({"$addToSet", "$currentDate", "$push"})
+_MODIFIERS: Final = frozenset({"$each", "$position", "$slice", "$sort", "$type"})
+
+
+def with_ids(record: Record, options: MongoDBOptions) -> Record:
+    """Return a new record with its ``_id`` in front, and generated ids if it has none.
+
+    An id property other than ``_id`` gets the digits of an object id.
+
+    Raises:
+        BadRequest: The ``_id`` beside another id property is not an id.
+    """
+    key = record.pop("_id", None)
+    if options.objectify:
+        key = to_object_id(key)
+    if key is None or key == "":
+        key = ObjectId()
+    if options.id == "_id":
+        return {"_id": key, **record}
+    check_new_id("_id", key)
+    generated = {} if options.id in record else {options.id: str(ObjectId())}
+    return {"_id": key, **generated, **record}
+
+
+def with_id_on_insert(
+    changes: dict[str, Any], filter: Mapping[str, Any], options: MongoDBOptions
+) -> dict[str, Any]:
+    """Return changes that set an id property other than ``_id`` if they create the record."""
+    if options.id == "_id" or "$eq" in filter.get(options.id, {}):
+        return changes
+    on_insert = {options.id: str(ObjectId()), **changes.get("$setOnInsert", {})}
+    return {**changes, "$setOnInsert": on_insert}
+
+
+def encoded(record: Record, model: Collection) -> bytes:
+    """Return the BSON of a record.
+
+    Records are encoded before they join a batch: one that cannot be stored fails for its caller
+    only.
+
+    Raises:
+        Exception: What the driver says about a value that it cannot encode.
+    """
+    return bson.encode(record, codec_options=model.codec_options)
+
+
+def read_back(document: bytes, model: Collection) -> Record:
+    """Return the record as a read would return it; it shares nothing with the caller's data.
+
+    Raises:
+        InvalidDocument: It could be stored, but never be read again.
+    """
+    try:
+        return bson.decode(document, codec_options=model.codec_options)
+    except InvalidBSON as error:
+        raise InvalidDocument(str(error)) from error
+
+
+def are_operators(data: Mapping[str, Any]) -> bool:
+    """Return whether the data of an update consists of operators such as ``$inc``.
+
+    Raises:
+        BadRequest: It has both operators and fields.
+    """
+    operators = sum(name[:1] == "$" for name in data)
+    if operators and operators < len(data):
+        raise BadRequest("The data of update has operators and fields: give one or the other")
+    return operators > 0
+
+
+def update_of(data: Mapping[str, Any], id: str) -> dict[str, dict[str, Any]]:
+    """Return the database's update for data of patch, or for operators of update.
+
+    Operators stay as they are, everything else becomes part of ``$set``. Ids are left out.
+
+    Raises:
+        BadRequest: An operator has no object of fields, or something changes the id.
+    """
+    changes: dict[str, dict[str, Any]] = {}
+    fields = {}
+    for name, value in data.items():
+        if name[:1] != "$":
+            if "." in name and _is_part(name, id):
+                raise BadRequest(f"Invalid key {name} in the data: '{id}' cannot change")
+            fields[name] = value
+        elif not isinstance(value, Mapping):
+            raise BadRequest(f"Invalid value for {name}: expected an object of fields")
+        elif (fixed := _changed_id(name, value, id)) is not None:
+            raise BadRequest(f"Invalid value for {name}: '{fixed}' cannot change")
+        else:
+            changes[name] = dict(value)
+    fields.pop("_id", None)
+    if fields:
+        changes["$set"] = {**changes.get("$set", {}), **fields}
+    return changes
+
+
+def _changed_id(operator: str, value: Mapping[str, Any], id: str) -> str | None:
+    """Return the id property that an operator would change, None if it does not."""
+    ids = {id} if operator == "$setOnInsert" else {id, "_id"}
+    renamed = value.values() if operator == "$rename" else ()
+    paths = [path for path in (*value, *renamed) if isinstance(path, str)]
+    return next((name for name in ids if any(_is_part(path, name) for path in paths)), None)
+
+
+def _is_part(path: str, name: str) -> bool:
+    return path == name or path.startswith(f"{name}.")
+
+
+def check_from_client(data: Mapping[str, Any], opened: Names[str]) -> None:
+    """Refuse data from a client that has an operator anywhere but at the top level.
+
+    Paths must not contain positional operators either, such as ``tags.$[]``.
+
+    Args:
+        data: Data of patch or update. Its names that begin with ``$`` have been checked.
+        opened: The operators that the service opens.
+
+    Raises:
+        BadRequest: There is an operator; the message names it.
+    """
+    for name, value in data.items():
+        if name[:1] != "$":
+            _check_path(name)
+            if opened:
+                _check_stored(value)
+        elif isinstance(value, Mapping):
+            for path, operand in value.items():
+                _check_path(path)
+                _check_operand(name, operand)
+
+
+def _check_path(path: str) -> None:
+    if path[:1] == "$" or ".$" in path:
+        raise BadRequest(f"Invalid key {path} in the data: no part may begin with '$' here")
+
+
+def _check_operand(operator: str, operand: object) -> None:
+    if operator == "$rename" and isinstance(operand, str):
+        _check_path(operand)
+    elif operator in _WITH_MODIFIERS and isinstance(operand, Mapping):
+        for name, value in operand.items():
+            _check_stored(value if name in _MODIFIERS else {name: value})
+    elif operator != "$pull":  # its operand is a condition, which is never stored
+        _check_stored(operand)
+
+
+def _check_stored(value: object) -> None:
+    for name in _names(value):
+        if name[:1] == "$":
+            raise BadRequest(f"Invalid key {name} in the data: keys cannot begin with '$' here")
+
+
+def _names(value: object) -> Iterator[str]:
+    """Yield the names in a value at every level."""
+    # The recursion is bounded: check_data() has refused data of more than MAX_DEPTH levels.
+    if isinstance(value, Mapping):
+        yield from value
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for inner in value:
+        yield from _names(inner)
