@@ -87,7 +87,7 @@ class Extension:
     Each method does nothing unless it is overridden. Each may raise, which ends the call:
     `NotAuthenticated`, `TooManyRequests`.
 
-    Example:
+    Examples:
         >>> from alula.authentication import Attempt, Extension
         >>> class CountFailures(Extension):
         ...     failures = 0

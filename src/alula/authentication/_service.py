@@ -78,7 +78,7 @@ class AuthenticationService:
         secret_fields: Fields of a user's record that no response and no params have.
         secret_ids: True: its ids are tokens, so logs leave them out.
 
-    Example:
+    Examples:
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> from alula.authentication import AuthenticationService

@@ -51,7 +51,7 @@ class Sessions(Extension):
     Raises:
         ValueError: A duration is not valid.
 
-    Example:
+    Examples:
         >>> from alula.authentication import Sessions
         >>> sessions = Sessions(service="sessions", lifetime="30d", grace="10s")
     """
