@@ -1,4 +1,4 @@
-"""The request as middleware sees it. Nothing is parsed before someone reads it."""
+"""The request, its headers, and content negotiation. Nothing is parsed before it is read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from starlette.types import Receive, Scope
+from starlette.types import Message, Receive, Scope
 
 from alula._context import Params
 from alula.errors import BadRequest
@@ -34,10 +34,10 @@ class Request:
         path: The path as it was sent (percent-encoded); below a mount, what follows its prefix.
         base_url: The prefix that a mount took away.
         original_url: Path and query string as they were sent.
-        body: What a body parser made of the body; `UNSET` before that.
+        body: The body as a body parser has parsed it; `UNSET` before that.
         params: Values of the route's placeholders.
-        user: Who is signed in.
-        request_id: What the middleware `request_id` has named it, None without that.
+        user: The user who is signed in.
+        request_id: The id that the middleware `request_id` has set, None without it.
     """
 
     base_url: str = ""
@@ -45,9 +45,9 @@ class Request:
     params: Mapping[str, str] = _NO_PARAMS
     user: Any = None
     request_id: str | None = None
-    match: Any = None  # the service that the path leads to, while its own middleware runs
+    match: Any = None  # what the path leads to, while the middleware of that service runs
     cancels_calls: bool = False  # whether its service calls end with the connection
-    ended_by: Any = None  # the middleware that neither answered nor went on, for the message
+    ended_by: Any = None  # the middleware that neither responded nor went on, for the message
     _headers: Headers | None = None
     _framework: Params | None = None
     _query: dict[str, Any] | None = None
@@ -68,14 +68,12 @@ class Request:
             path = raw.decode("latin-1")
         self.path = path
         if scope.get("root_path"):
-            self._leave_root(scope["root_path"].rstrip("/"))
-
-    def _leave_root(self, root: str) -> None:
-        path = self.path
-        for prefix in (root, quote(root)):
-            if path == prefix or path.startswith(prefix + "/"):
-                self._root, self.path = prefix, path[len(prefix) :] or "/"
-                return
+            root = scope["root_path"].rstrip("/")
+            # ASGI's root_path is decoded, the path here may be percent-encoded.
+            for prefix in (root, quote(root)):
+                if path == prefix or path.startswith(prefix + "/"):
+                    self._root, self.path = prefix, path[len(prefix) :] or "/"
+                    break
 
     def __repr__(self) -> str:
         # Without the query string, which may hold secrets; a repr ends up in logs.
@@ -103,9 +101,9 @@ class Request:
         """Whether the path ends with an id that is a secret, by the service that it leads to."""
         if not self._hides_id:
             lookup = getattr(self.app, "lookup", None)
-            found = None if lookup is None else lookup(self.path)
-            # Kept: the log of an outer application does not know the services of this one.
-            self._hides_id = found is not None and found.id is not None and found.value.secret_ids
+            match = None if lookup is None else lookup(self.path)
+            # Stored, because the log of an outer application has no services to look this up.
+            self._hides_id = match is not None and match.id is not None and match.value.secret_ids
         return self._hides_id
 
     @property
@@ -156,7 +154,7 @@ class Request:
 
     @property
     def authentication(self) -> Mapping[str, Any] | None:
-        """What the caller sent as proof; the same as ``framework.authentication``."""
+        """The credentials of the request; the same as ``framework.authentication``."""
         return None if self._framework is None else self._framework.authentication
 
     @authentication.setter
@@ -165,7 +163,7 @@ class Request:
 
     @property
     def ip(self) -> str | None:
-        """Address of the peer, None where the server does not know it."""
+        """Address of the client, None if the server does not know it."""
         client = self.scope.get("client")
         return client[0] if client else None
 
@@ -175,11 +173,11 @@ class Request:
         return str(self.scope.get("scheme", "http"))
 
     def get(self, name: str) -> str | None:
-        """Return a header's value, None where it was not sent."""
+        """Return a header's value, None if it was not sent."""
         return self.headers.get(name)
 
     def accepts(self, *types: str) -> str | None:
-        """Return the one of these media types that the client likes best, None for none.
+        """Return which of these media types the client prefers, None for none.
 
         Args:
             types: ``"application/json"``, or short: ``"json"``, ``"html"``, ``"text"``.
@@ -189,22 +187,24 @@ class Request:
     @property
     def has_body(self) -> bool:
         """Whether the request comes with a body, which may turn out to be empty."""
-        known = self._has_body
-        if known is None:
+        has_body = self._has_body
+        if has_body is None:
             scope = self.scope
-            known = scope.get("http_version") in _WITH_FRAMES and self.method not in _WITHOUT_BODY
+            has_body = (
+                scope.get("http_version") in _WITH_FRAMES and self.method not in _WITHOUT_BODY
+            )
             for name, value in scope["headers"]:
                 if name in _OF_BODY:
-                    known = value != b"0"
+                    has_body = value != b"0"
                     break
-            self._has_body = known
-        return known
+            self._has_body = has_body
+        return has_body
 
     async def receive_part(self) -> tuple[bytes, bool]:
         """Return the next part of the body, and whether there are more.
 
         Raises:
-            BadRequest: The client went away before the end.
+            BadRequest: The client disconnected before the end.
         """
         message = await self.receive()
         if message["type"] == "http.disconnect":
@@ -215,7 +215,7 @@ class Request:
         """Tell whether a body has any bytes; what was read stays readable.
 
         Raises:
-            BadRequest: The client went away before the first of them.
+            BadRequest: The client disconnected before the first of them.
         """
         body, more = await self.receive_part()
         while more and not body:
@@ -224,10 +224,10 @@ class Request:
         return bool(body)
 
     def replay(self, body: bytes, more: bool = False) -> None:
-        """Let those who read the body later get these bytes first."""
+        """Put bytes back: they are what `receive` returns next."""
         receive, parts = self.receive, [body]
 
-        async def again() -> Any:
+        async def again() -> Message:
             if parts:
                 return {"type": "http.request", "body": parts.pop(), "more_body": more}
             return await receive()
@@ -240,7 +240,7 @@ def without_id(path: str) -> str:
     return f"{path.rstrip('/').rpartition('/')[0]}/..."
 
 
-# Of these the first counts, as in Node's HTTP parser; all others are joined.
+# Of these the first one counts, as in Node's HTTP parser; all others are joined.
 _FIRST_ONLY = frozenset(
     {
         "age",
@@ -269,11 +269,11 @@ _FIRST_ONLY = frozenset(
 class Headers(MutableMapping[str, str]):
     """Names in lower case to values; look-ups take any case.
 
-    A header that is sent several times is joined by ``", "``, except for those that can only
-    stand once: of these the first counts.
+    The values of a header that is sent several times are joined by ``", "``. Of headers that may
+    occur only once, the first one counts.
 
-    Middleware may set and delete them: what runs behind it (body parsers, services) reads that. An
-    ASGI application that is mounted gets them as they were sent.
+    Middleware may set and delete them: what runs behind it (body parsers, services) reads that. A
+    mounted ASGI application gets them as they were sent.
 
     Args:
         raw: The headers of an ASGI scope, whose names are in lower case.
@@ -291,7 +291,7 @@ class Headers(MutableMapping[str, str]):
             values = self._values = {}
             for raw_name, raw_value in self._raw:
                 name = raw_name.decode("latin-1")
-                # Space around a value is no part of it; httptools leaves that at its end.
+                # Space around a value is not part of it; httptools leaves it at the end.
                 value = raw_value.strip(b" \t").decode("latin-1")
                 if name not in values:
                     values[name] = value
@@ -313,7 +313,11 @@ class Headers(MutableMapping[str, str]):
     # Names in any case, and values are text alone.
     def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
         """Return a header's value, or ``default``."""
-        return self._all().get(name.lower(), default)
+        # Not self._all() each time: a POST reads six headers.
+        values = self._values
+        if values is None:
+            values = self._all()
+        return values.get(name.lower(), default)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._all()
@@ -338,8 +342,8 @@ _SHORT: Final = {
 }
 
 
-_MOST_RANGES: Final = 100
-"""What a header names beyond these is not read; nobody has so many wishes."""
+# Browsers send about ten; a header with thousands would only keep the server busy.
+_MAX_RANGES: Final = 100
 
 
 class _Range(NamedTuple):
@@ -353,31 +357,31 @@ def media_type(name: str) -> str:
     """Return a media type in full: ``json`` is ``application/json``.
 
     Raises:
-        ValueError: It is a short name that is not known.
+        ValueError: It is an unknown short name.
     """
     if "/" in name:
         return name
     if name not in _SHORT:
         raise ValueError(
-            f"{name!r} is no media type; write it in full, such as 'image/png', or one of"
+            f"{name!r} is not a media type; write it in full, such as 'image/png', or one of"
             f" {', '.join(_SHORT)}"
         )
     return _SHORT[name]
 
 
 def best_match(accept: str | None, types: Iterable[str]) -> str | None:
-    """Return the type that an Accept header prefers, None where it takes none of them.
+    """Return the type that an Accept header prefers, None if it accepts none of them.
 
     Quality comes first, then how precisely the header names the type, then its place in the
     header, then the order of ``types``. No header, or an empty one, takes the first.
 
     Raises:
-        ValueError: One of ``types`` is a short name that is not known.
+        ValueError: One of ``types`` is an unknown short name.
     """
     offered = {name: media_type(name).partition(";")[0].strip().lower() for name in types}
     if not accept or not accept.strip():
         return next(iter(offered), None)
-    ranges = _read(accept)
+    ranges = _ranges(accept)
     best, best_rank = None, (0.0, 0, 0)
     for name, full in offered.items():
         rank = _rank(full, ranges)
@@ -387,31 +391,33 @@ def best_match(accept: str | None, types: Iterable[str]) -> str | None:
 
 
 def quality_of(accept: str, names: Iterable[str]) -> float:
-    """Return how much a header such as Accept-Encoding likes something, 0 for not at all.
+    """Return the quality (RFC 9110) that a header such as Accept-Encoding gives to something.
 
     Args:
         accept: The header.
-        names: The names that the thing goes by.
+        names: The names of the thing, such as ``gzip`` and ``x-gzip``.
+
+    Returns:
+        0 to 1; 0 if it is not accepted.
     """
     wanted = frozenset(names)
-    return max((found.quality for found in _read(accept) if found.name in wanted), default=0.0)
+    return max((range_.quality for range_ in _ranges(accept) if range_.name in wanted), default=0.0)
 
 
-def _read(header: str) -> list[_Range]:
-    return [_read_range(part) for part in header.split(",", _MOST_RANGES)[:_MOST_RANGES]]
-
-
-def _read_range(text: str) -> _Range:
-    name, *parameters = (part.strip() for part in text.lower().split(";"))
-    quality = 1.0
-    for parameter in parameters:
-        key, _, value = parameter.partition("=")
-        if key.strip() == "q":
-            try:
-                quality = min(max(float(value), 0.0), 1.0)
-            except ValueError:
-                quality = 0.0
-    return _Range(name, quality)
+def _ranges(header: str) -> list[_Range]:
+    ranges = []
+    for text in header.split(",", _MAX_RANGES)[:_MAX_RANGES]:
+        name, *parameters = (part.strip() for part in text.lower().split(";"))
+        quality = 1.0
+        for parameter in parameters:
+            key, _, value = parameter.partition("=")
+            if key.strip() == "q":
+                try:
+                    quality = min(max(float(value), 0.0), 1.0)
+                except ValueError:
+                    quality = 0.0
+        ranges.append(_Range(name, quality))
+    return ranges
 
 
 def _rank(name: str, ranges: list[_Range]) -> tuple[float, int, int]:
@@ -419,7 +425,7 @@ def _rank(name: str, ranges: list[_Range]) -> tuple[float, int, int]:
     family = name.partition("/")[0] + "/*"
     rank, precision = (0.0, 0, 0), 0
     for at, (covered, quality) in enumerate(ranges):
-        found = 3 if covered == name else 2 if covered == family else 1 if covered == "*/*" else 0
-        if found > precision:
-            rank, precision = (quality, found, -at), found
+        match = 3 if covered == name else 2 if covered == family else 1 if covered == "*/*" else 0
+        if match > precision:
+            rank, precision = (quality, match, -at), match
     return rank

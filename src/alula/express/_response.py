@@ -1,8 +1,8 @@
-"""The response: plain calls say what to answer, and the whole is sent when the middleware is done.
+"""The response: plain calls set it, and it is sent when all middleware has returned.
 
-Nothing leaves before the last middleware has returned, so each of them may still look at the
-answer and change its headers. The answer is itself an ASGI application: what wraps ASGI
-applications (compression, CORS) can wrap it, and another ASGI application can take its place.
+So each middleware may still read the response and change its headers. The response is itself an
+ASGI application: what wraps ASGI applications (compression, CORS) can wrap it, and another ASGI
+application can take its place.
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alula._context import HookContext
 from alula.errors import NotAcceptable
 from alula.express._json_encoding import dumps
 from alula.express._request import Request, media_type
 
-__all__ = ["ASGIApp", "Response"]
-
-ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+__all__ = ["Response"]
 
 _Stream: TypeAlias = AsyncIterable[bytes | str]
 
@@ -38,10 +37,10 @@ _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _STATUSES: Final = range(200, 600)
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_PARTS_AT_ONCE: Final = 16
+_PARTS_WITHOUT_PAUSE: Final = 16
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
 
-# The headers of nearly every answer of a service, encoded once as a whole, and single ones.
+# The headers of nearly every response of a service, encoded once as a whole, and single ones.
 _OF_RESULTS: Final = {"vary": "Accept", "content-type": _JSON}
 _RAW_OF_RESULTS: Final = ((b"vary", b"Accept"), (b"content-type", _JSON.encode()))
 _COMMON: Final = {
@@ -54,10 +53,10 @@ _COMMON: Final = {
     )
 }
 
-# Of these there may be several; none takes the place of another.
-_ADDED: Final = frozenset({b"set-cookie", b"vary"})
+# Of these there may be several; none replaces another.
+_REPEATABLE: Final = frozenset({b"set-cookie", b"vary"})
 
-# Headers of a body; they go with it when an error takes its place.
+# Headers of a body; they are dropped with it when an error takes its place.
 _OF_BODY: Final = (
     "accept-ranges",
     "content-disposition",
@@ -73,19 +72,19 @@ _OF_BODY: Final = (
 
 
 class Response:
-    """What is going to be answered.
+    """The response to a request, until it is sent.
 
     Attributes:
         status_code: The status.
         data: In middleware after a service: what the formatter will send.
         hook: In middleware after a service: the hook context of the call.
-        headers_sent: Whether an answer was given; further ones are errors.
+        headers_sent: Whether something has responded; responding again is an error.
     """
 
     status_code: int = 200
     data: Any = None
     hook: HookContext | None = None
-    is_probe: bool = False  # an answer to a health probe, of which logs would be full
+    is_probe: bool = False  # of a health probe, which the access log leaves out
     headers_sent: bool = False
     _body: bytes | _Stream = b""
     _app: ASGIApp | None = None
@@ -109,13 +108,12 @@ class Response:
         """Set a header, a list for several of one name.
 
         Raises:
-            ValueError: Name or value hold what a header can not carry, such as a line break.
+            ValueError: Name or value contain what a header must not, such as a line break.
         """
         if isinstance(value, list | tuple):
-            kept: str | list[str] = [_checked(name, item) for item in value]
+            self._headers[name.lower()] = [_checked(name, item) for item in value]
         else:
-            kept = _checked(name, value)
-        self._headers[name.lower()] = kept
+            self._headers[name.lower()] = _checked(name, value)
         return self
 
     def get(self, name: str) -> str | list[str] | None:
@@ -131,7 +129,7 @@ class Response:
         """Set the content type: ``text/csv``, or short ``json``, ``html``, ``text``.
 
         Raises:
-            ValueError: It is a short name that is not known.
+            ValueError: It is an unknown short name.
         """
         full = media_type(name)
         if full.startswith("text/") or full == "application/json":
@@ -142,57 +140,57 @@ class Response:
         """Add a name to the header ``Vary``.
 
         Raises:
-            ValueError: It is no name of a header.
+            ValueError: It is not the name of a header.
         """
         if not _is_name(name):
-            raise ValueError(f"{name!r} is no name of a header")
+            raise ValueError(f"{name!r} is not the name of a header")
         old = self._headers.get("vary")
         if old is None:
             self._headers["vary"] = name
             return self
         names = old if isinstance(old, str) else ", ".join(old)
-        if name.lower() not in {known.strip() for known in names.lower().split(",")}:
+        if name.lower() not in {present.strip() for present in names.lower().split(",")}:
             self._headers["vary"] = f"{names}, {name}"
         return self
 
-    def json(self, value: Any) -> None:
-        """Answer a value as JSON.
+    def json(self, value: object) -> None:
+        """Respond with a value as JSON.
 
         Raises:
             TypeError: It has no JSON form.
         """
-        self._answer(dumps(value), _JSON)
+        self._respond(dumps(value), _JSON)
 
-    def send(self, body: str | bytes | _Stream | Any) -> None:
-        """Answer text (as HTML where no type was set), bytes, a stream of both, or JSON."""
+    def send(self, body: object) -> None:
+        """Respond with text (as HTML if no type was set), bytes, a stream of both, or JSON."""
         if isinstance(body, str):
-            self._answer(body.encode(), _HTML)
+            self._respond(body.encode(), _HTML)
         elif isinstance(body, bytes | bytearray | memoryview):
-            self._answer(bytes(body), "application/octet-stream")
+            self._respond(bytes(body), "application/octet-stream")
         elif isinstance(body, AsyncIterable):
-            self._answer(body, "application/octet-stream")
+            self._respond(body, "application/octet-stream")
         else:
             self.json(body)
 
     def redirect(self, url: str, status: int = 302) -> None:
-        """Send the client to another address."""
+        """Respond with a redirect to another URL."""
         location = quote(url, safe=_LOCATION_SAFE)
         self.status(status).set("location", location).set("content-type", _TEXT)
-        self._answer(f"See {location}".encode(), None)
+        self._respond(f"See {location}".encode(), None)
 
     def format(self, handlers: Mapping[str, Callable[..., Any]]) -> Any:
-        """Call the handler of the media type that the client likes best; set that content type.
+        """Call the handler of the media type that the client prefers; set that content type.
 
         Args:
             handlers: Media type to a function of no arguments, or of ``(req, res)``. The first
-                serves clients that name none. ``default`` serves those that accept nothing else.
+                serves clients without a preference. ``default`` serves those that accept none.
 
         Returns:
             What the handler returns, so that an asynchronous one can be awaited.
 
         Raises:
-            NotAcceptable: There is none that the client accepts, and no ``default``.
-            ValueError: One of the types is a short name that is not known.
+            NotAcceptable: The client accepts none of them, and there is no ``default``.
+            ValueError: One of the types is an unknown short name.
         """
         self.vary("Accept")
         offered = [name for name in handlers if name != "default"]
@@ -207,13 +205,13 @@ class Response:
         return handler(*(self.req, self)[: len(takes)])
 
     def end(self, body: str | bytes = b"") -> None:
-        """Answer with what was set so far, and a body if one is given."""
-        self._answer(body.encode() if isinstance(body, str) else body, None)
+        """Respond with what was set so far, and a body if one is given."""
+        self._respond(body.encode() if isinstance(body, str) else body, None)
 
     # -- what Alula's own middleware calls -----------------------------------------------------
 
-    def send_result(self, value: Any) -> None:
-        """Answer what a service returned as JSON; with no body where the status says so.
+    def send_result(self, value: object) -> None:
+        """Respond with the result of a service as JSON; with no body if the status is 204.
 
         Raises:
             TypeError: It has no JSON form.
@@ -224,51 +222,53 @@ class Response:
         else:
             self.vary("Accept")
             self._headers["content-type"] = _JSON
-            self._answer(body, None)
+            self._respond(body, None)
 
     def delegate(self, app: ASGIApp) -> None:
-        """Let an ASGI application give the answer; headers that were set are added to its own."""
-        self._answer(b"", None)
+        """Respond with an ASGI application; headers that were set are added to its own."""
+        self._respond(b"", None)
         self._app = app
 
     def wrap(self, wrapper: Callable[[ASGIApp], ASGIApp]) -> None:
-        """Put an ASGI middleware around the answer, whoever gives it; the first is outermost."""
+        """Put an ASGI middleware around the response; the first one is outermost."""
         self._wrappers = (wrapper, *self._wrappers)
 
     def reset(self) -> Self:
-        """Forget the answer, and the headers of its body, for an error that came after it."""
+        """Drop the response and the headers of its body, for an error that came after it."""
         self.headers_sent, self._body, self._app = False, b"", None
         for name in _OF_BODY:
             self._headers.pop(name, None)
         return self
 
-    def finish(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
-        """Send the answer."""
+    def finish(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Send the response."""
         if not self._wrappers:
             return self._send(scope, receive, send)
-        answer: ASGIApp = self._send
+        response: ASGIApp = self._send
         for wrapper in self._wrappers:
-            answer = wrapper(answer)
-        return answer(scope, receive, send)
+            response = wrapper(response)
+        return response(scope, receive, send)
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _answer(self, body: bytes | _Stream, content_type: str | None) -> None:
+    def _respond(self, body: bytes | _Stream, content_type: str | None) -> None:
         if self.headers_sent:
             raise RuntimeError(
                 f"{self.req!r} was answered already; a middleware that answers must not call"
                 " next() as well, and must answer once"
             )
         if self.status_code not in _STATUSES:
-            raise ValueError(f"the status {self.status_code!r} can not be sent; it is 200 to 599")
+            raise ValueError(
+                f"the status {self.status_code!r} cannot be sent; it must be 200 to 599"
+            )
         self.headers_sent = True
         self._body = body
         if content_type is not None and "content-type" not in self._headers:
             self._headers["content-type"] = content_type
 
-    async def _send(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is not None:
-            await self._app(scope, receive, self._with_headers(send))
+            await self._app(scope, receive, partial(self._send_with_headers, send))
             return
         body, status, headers = self._body, self.status_code, self._headers
         if status in _WITHOUT_BODY:
@@ -278,25 +278,30 @@ class Response:
         elif isinstance(body, bytes) and headers == _OF_RESULTS:
             raw = [*_RAW_OF_RESULTS, (b"content-length", b"%d" % len(body))]
         elif isinstance(body, bytes):
+            # A wrong length set by middleware would break the connection.
             if "content-length" in headers and (body or scope["method"] != "HEAD"):
-                del headers["content-length"]  # who set it may have been wrong
+                del headers["content-length"]
             raw = self._raw_headers()
             if "content-length" not in headers:
                 raw.append((b"content-length", b"%d" % len(body)))
         elif scope["method"] == "HEAD":
             body, raw = b"", self._raw_headers()
         else:
-            await self._stream(body, scope, receive, send)
+            async with aclosing(_parts_of(body)) as parts:
+                stream = StreamingResponse(parts)
+                stream.status_code, stream.raw_headers = status, self._raw_headers()
+                with suppress(ClientDisconnect):  # there is no client left to be told
+                    await stream(scope, receive, send)
             return
         await send({"type": "http.response.start", "status": status, "headers": raw})
         await send({"type": "http.response.body", "body": body})
 
-    async def _stream(self, body: _Stream, scope: Any, receive: Any, send: Any) -> None:
-        async with aclosing(_parts_of(body)) as parts:
-            stream = StreamingResponse(parts)
-            stream.status_code, stream.raw_headers = self.status_code, self._raw_headers()
-            with suppress(ClientDisconnect):  # nobody is left who could be told
-                await stream(scope, receive, send)
+    async def _send_with_headers(self, send: Send, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            names = {name.lower() for name, _ in message["headers"]} - _REPEATABLE
+            added = [pair for pair in self._raw_headers() if pair[0] not in names]
+            message = {**message, "headers": [*message["headers"], *added]}
+        await send(message)
 
     def _raw_headers(self) -> list[tuple[bytes, bytes]]:
         raw: list[tuple[bytes, bytes]] = []
@@ -307,46 +312,36 @@ class Response:
                 raw.extend((name.encode(), text.encode("latin-1")) for text in value)
         return raw
 
-    def _with_headers(self, send: Any) -> Any:
-        async def add(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                own = {name.lower() for name, _ in message["headers"]} - _ADDED
-                added = [pair for pair in self._raw_headers() if pair[0] not in own]
-                message = {**message, "headers": [*message["headers"], *added]}
-            await send(message)
-
-        return add
-
 
 @lru_cache(maxsize=256)
 def _is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _checked(name: str, value: Any) -> str:
+def _checked(name: str, value: object) -> str:
     """Return the text of a header; numbers are written out."""
     text = str(value) if isinstance(value, int) else value
     if not isinstance(text, str):
         raise TypeError(f"the header {name!r} takes text or a number, not {value!r}")
     if _FORBIDDEN.search(text) or not _is_name(name):
-        raise ValueError(f"the header {name!r} can not be sent with the value {text!r}")
+        raise ValueError(f"the header {name!r} cannot be sent with the value {text!r}")
     return text
 
 
 async def _parts_of(body: _Stream) -> AsyncGenerator[bytes | str, None]:
-    """Yield the parts of a stream, and close it when nobody wants more of them."""
+    """Yield the parts of a stream, and close it when no more of them are wanted."""
     count = 0
     try:
         async for part in body:
             yield part
             count += 1
-            if count % _PARTS_AT_ONCE == 0:
-                # Once the client has gone, sending waits for nothing: a stream that waits for
-                # nothing itself would hold the event loop, and never hear that it is cancelled.
+            if count % _PARTS_WITHOUT_PAUSE == 0:
+                # Once the client has gone, sending does not wait. A stream that does not wait
+                # either would block the event loop, and its cancellation would never arrive.
                 await asyncio.sleep(0)
     except OSError as error:
-        # As it is, it would be taken for a client that went away.
-        raise RuntimeError("the stream of an answer failed") from error
+        # Starlette takes an OSError for a client that has disconnected.
+        raise RuntimeError("the stream of a response failed") from error
     finally:
         if isinstance(body, AsyncGenerator):
             await body.aclose()

@@ -141,7 +141,7 @@ class Router:
         That is so if it has no body, and if no step behind the parsers may read it: the response
         is a 404 or a 405 then, and a large body must not cost the server anything.
         """
-        if not self._has_parsers or not req.has_body:
+        if not req.has_body or not self._has_parsers:
             return self._bodyless
         try:
             for step in self._behind_parsers:

@@ -21,7 +21,7 @@ from alula._user_code import name_of
 from alula.errors import Unavailable
 from alula.express._chain import NextFunction, Step, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
-from alula.express._lifespan import ServerGroup, StartupGate, run_asgi_lifespan
+from alula.express._lifespan import ServerGroup, run_asgi_lifespan
 from alula.express._middleware.error_handler import error_handler
 from alula.express._middleware.not_found import nothing_here
 from alula.express._request import Request
@@ -115,8 +115,7 @@ class WebApplication(Router):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
-        gate = self._servers.gate
-        if gate is not None and not await self._admits(scope, gate):
+        if self._servers.gate is not None and not await self._admits(scope):
             await self._refuse(scope, receive, send)
         elif self._existing is not None and scope.get(_PASSED) is not self._existing.app:
             scope = {**scope, _PASSED: self._existing.app}
@@ -188,11 +187,11 @@ class WebApplication(Router):
         if not res.headers_sent:
             await after_last(silent)
 
-    async def _admits(self, scope: Scope, gate: StartupGate) -> bool:
-        scope_type = scope["type"]
+    async def _admits(self, scope: Scope) -> bool:
+        gate, scope_type = self._servers.gate, scope["type"]
         if scope_type == "lifespan" or (scope_type == "http" and scope["path"] in self.early_paths):
             return True
-        return await gate.admits()
+        return gate is None or await gate.admits()
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -175,7 +175,7 @@ async def test_an_answer_that_breaks_off_is_told(lines):
 
     app = app_with()
     app.get("/", lambda req, res: res.send(stream()))
-    with pytest.raises(RuntimeError, match="the stream of an answer failed"):
+    with pytest.raises(RuntimeError, match="the stream of a response failed"):
         await call(app)
     (line,) = lines
     assert (line.status, line.bytes, line.aborted) == (200, 3, True)
