@@ -407,7 +407,7 @@ class HookContext:
 
         Raises:
             TypeError: When it is set: the value is neither `Params` nor a mapping, or a mapping
-            without a query, or it has no provider where the call came from outside.
+                without a query, or it has no provider where the call came from outside.
         """
         return self._params
 
