@@ -15,7 +15,7 @@ from alula.client._codec import (
     Request,
     Response,
     body_of,
-    read_answer,
+    read_response,
     request_for,
     with_route,
 )
@@ -197,23 +197,23 @@ class TestAnswers:
     @pytest.mark.parametrize("value", [[], {}, 0, False, "x", None, {"name": "BadRequest"}])
     @pytest.mark.parametrize("status", [200, 201, 299])
     def test_results(self, status, value):
-        assert read_answer(REQUEST, told(status, value)) == value
+        assert read_response(REQUEST, told(status, value)) == value
 
     @pytest.mark.parametrize(("status", "body"), [(204, b""), (204, b"x"), (200, b"")])
     def test_nothing(self, status, body):
-        assert read_answer(REQUEST, told(status, body)) is None
+        assert read_response(REQUEST, told(status, body)) is None
 
     def test_an_error(self):
         sent = errors.Conflict("taken", {"key": "a"}, errors={"a": "b"})
         with pytest.raises(errors.Conflict, match="taken") as caught:
-            read_answer(REQUEST, told(409, sent.to_dict(), retry_after="5"))
+            read_response(REQUEST, told(409, sent.to_dict(), retry_after="5"))
         assert caught.value.to_dict() == sent.to_dict()
         assert caught.value.headers == {"retry-after": "5"}
 
     @pytest.mark.parametrize("code", [200, 204, 304, 399, 600, -1, True])
     def test_a_code_that_is_not_an_errors_is_that_of_the_response(self, code):
         with pytest.raises(errors.Conflict) as caught:
-            read_answer(REQUEST, told(409, {"name": "Conflict", "code": code}))
+            read_response(REQUEST, told(409, {"name": "Conflict", "code": code}))
         assert caught.value.code == 409
 
     def test_headers_of_others_do_not_pass(self):
@@ -222,21 +222,21 @@ class TestAnswers:
         for status, body in ((401, b'{"name": "NotAuthenticated"}'), (502, b"<p>"), (200, b"<p>")):
             response = Response(status, CaseInsensitive(upstream), body)
             with pytest.raises(errors.FrameworkError) as caught:
-                read_answer(REQUEST, response)
+                read_response(REQUEST, response)
             assert set(caught.value.headers) == {"retry-after", "allow", "www-authenticate"}
             assert caught.value.__cause__.headers["set-cookie"] == "a=b"
             assert (caught.value.__cause__.status, caught.value.__cause__.body) == (status, body)
 
     def test_the_cause_keeps_the_beginning_of_a_long_body(self):
         with pytest.raises(errors.FrameworkError) as caught:
-            read_answer(REQUEST, told(500, b"x" * 1_000_000))
+            read_response(REQUEST, told(500, b"x" * 1_000_000))
         assert caught.value.__cause__.body == b"x" * 65_536
 
     @pytest.mark.parametrize("status", [200, 302, 400, 500])
     def test_texts_have_no_query_string(self, status):
         request = Request("GET", "http://here/x?apiKey=secret", {})
         with pytest.raises(errors.FrameworkError) as caught:
-            read_answer(request, told(status, b"<p>", location="http://there/?apiKey=secret"))
+            read_response(request, told(status, b"<p>", location="http://there/?apiKey=secret"))
         error = caught.value
         assert "secret" not in f"{error} {error.to_dict()} {error.__cause__}"
         assert "http" not in error.message
@@ -245,7 +245,7 @@ class TestAnswers:
 
     def test_an_error_without_a_code(self):
         with pytest.raises(errors.Gone, match="over"):
-            read_answer(REQUEST, told(410, {"name": "Gone", "message": "over"}))
+            read_response(REQUEST, told(410, {"name": "Gone", "message": "over"}))
 
     @pytest.mark.parametrize(
         ("value", "message"),
@@ -258,23 +258,23 @@ class TestAnswers:
     )
     def test_an_error_in_another_form(self, value, message):
         with pytest.raises(errors.Conflict, match=message) as caught:
-            read_answer(REQUEST, told(409, value))
+            read_response(REQUEST, told(409, value))
         assert caught.value.data is None
         assert json.loads(caught.value.__cause__.body) == value
 
     def test_a_status_that_has_no_class(self):
         with pytest.raises(errors.FrameworkError, match="answered 418") as caught:
-            read_answer(REQUEST, told(418, {}))
+            read_response(REQUEST, told(418, {}))
         assert caught.value.code == 418
 
     @pytest.mark.parametrize("status", [300, 304, 399])
     def test_redirects(self, status):
         with pytest.raises(errors.BadGateway, match=f"answered {status} and sent to nowhere"):
-            read_answer(REQUEST, told(status, {}))
+            read_response(REQUEST, told(status, {}))
 
     def test_what_is_no_json(self):
         with pytest.raises(errors.GeneralError) as caught:
-            read_answer(REQUEST, told(500, b"\xff<b>" + b"x" * 900))
+            read_response(REQUEST, told(500, b"\xff<b>" + b"x" * 900))
         error = caught.value
         assert str(error).startswith("GET http://here/x was answered 500 with no content type")
         assert len(str(error)) < 320
@@ -284,9 +284,9 @@ class TestAnswers:
     @pytest.mark.parametrize("status", [200, 500])
     def test_what_is_nested_beyond_measure(self, status):
         with pytest.raises(errors.FrameworkError, match="in the place of JSON"):
-            read_answer(REQUEST, told(status, b"[" * 200_000))
+            read_response(REQUEST, told(status, b"[" * 200_000))
 
     def test_an_empty_error(self):
         with pytest.raises(errors.NotFound, match="in the place of JSON: nothing") as caught:
-            read_answer(REQUEST, told(404, b""))
+            read_response(REQUEST, told(404, b""))
         assert caught.value.code == 404

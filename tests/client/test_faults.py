@@ -282,7 +282,7 @@ class TestGivingUp:
             thread = threading.Thread(target=abort)
             thread.start()
             async with kind.client(server.url) as client:
-                with pytest.raises(Aborted, match="was given up by its signal") as caught:
+                with pytest.raises(Aborted, match="was aborted by its signal") as caught:
                     await settled(
                         client.service("items").find(connection={"signal": controller.signal})
                     )

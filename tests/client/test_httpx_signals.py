@@ -13,7 +13,7 @@ from tests.client.raw_server import CLOSE, STALL, answer, raw_server
 
 from alula import errors
 from alula.client import AbortController, Aborted, create_sync_client, rest
-from alula.client._httpx import _Watch
+from alula.client._httpx import _Connections
 
 SOON = 5.0
 CONNECTED, ENCRYPTED = "connection.connect_tcp.complete", "connection.start_tls.complete"
@@ -82,12 +82,12 @@ def test_other_calls_keep_their_connection():
 
 def test_a_client_of_the_users_can_not_do_it():
     signal = AbortController().signal
-    refused = pytest.raises(TypeError, match="can not be given up by a signal")
+    refused = pytest.raises(TypeError, match="a signal cannot abort")
     with httpx2.Client() as given, items_of("http://here", given) as items, refused:
         items.find(connection={"signal": signal})
 
 
-class TestWatch:
+class TestConnections:
     @pytest.fixture
     def sockets(self):
         ours, theirs = socket.socketpair()
@@ -102,17 +102,17 @@ class TestWatch:
     @pytest.mark.parametrize("first", ["connect", "abort"])
     def test_closes_the_connection(self, sockets, event, first):
         ours, theirs = sockets
-        watch = _Watch()
-        steps = [lambda: watch.trace(event, self.told(ours)), watch.abort]
+        connections = _Connections()
+        steps = [lambda: connections.trace(event, self.told(ours)), connections.abort]
         for step in steps if first == "connect" else reversed(steps):
             step()
         assert theirs.recv(1) == b""
-        assert watch.aborted
+        assert connections.aborted
 
     def test_does_not_mind_one_that_is_closed(self, sockets):
         ours, _ = sockets
-        watch = _Watch()
-        watch.trace("connection.connect_tcp.started", {})
-        watch.trace(CONNECTED, self.told(ours))
+        connections = _Connections()
+        connections.trace("connection.connect_tcp.started", {})
+        connections.trace(CONNECTED, self.told(ours))
         ours.close()
-        watch.abort()
+        connections.abort()

@@ -20,7 +20,7 @@ from alula.client import (
     create_sync_client,
     rest,
 )
-from alula.client._transport import AsyncDriver, SyncDriver, Wish, finish
+from alula.client._transport import AsyncTransport, SendOptions, SyncTransport, run_sync
 
 
 def client_of(server, **options):
@@ -46,8 +46,15 @@ class TestTheSurface:
                 assert not inspect.iscoroutinefunction(other)
 
     def test_a_client_has_what_the_other_has(self):
-        only_waiting = {"around", "before", "after", "error", "hook_methods", "hook_table"}
-        only_waiting |= {"connect", "drain", "has_listeners", "synchronous", "services"}
+        only_waiting = {"around", "before", "after", "error", "compose_hooks", "hook_methods"}
+        only_waiting |= {
+            "hook_table",
+            "connect",
+            "drain",
+            "has_listeners",
+            "synchronous",
+            "services",
+        }
         assert names_of(Client) - names_of(SyncClient) <= only_waiting
 
     def test_a_service_passes_on_what_it_has_not(self):
@@ -130,9 +137,9 @@ class TestWhatDoesNotWait:
         async def works():
             return 5
 
-        assert finish(works()) == 5
+        assert run_sync(works()) == 5
         with pytest.raises(errors.Gone):
-            finish(fails())
+            run_sync(fails())
 
     def test_a_listener_may_be_called_once(self):
         seen = []
@@ -167,11 +174,11 @@ async def _in_a_loop(client):
 
 
 async def test_drivers_say_what_is_theirs_to_do():
-    for call in (AsyncDriver().send, SyncDriver().send):
+    for call in (AsyncTransport().send, SyncTransport().send):
         with pytest.raises(NotImplementedError):
-            await call(None, Wish())
-    await AsyncDriver().close()
-    await SyncDriver().close()
+            await call(None, SendOptions())
+    await AsyncTransport().close()
+    await SyncTransport().close()
 
 
 class Slow(BaseHTTPRequestHandler):

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from alula.client._time_limits import TimeLimit, TimeLimits, _Line
+from alula.client._transport import TimeLimit, TimeLimits, _Queue
 
 SHORT, LONG = 0.1, 60.0
 
@@ -155,7 +155,7 @@ class TestNothingIsKept:
     async def test_behind_the_last_call(self, limits, timers):
         task = asyncio.create_task(wait_within(limits, SHORT))
         await asyncio.wait({task})
-        assert limits._lines == {}
+        assert limits._queues == {}
         assert len(timers) == 1
 
     async def test_of_what_ended_in_time(self, limits):
@@ -163,7 +163,7 @@ class TestNothingIsKept:
         event.set()
         await wait_within(limits, SHORT, event)
         await asyncio.sleep(2 * SHORT)
-        assert limits._lines == {}
+        assert limits._queues == {}
 
     async def test_of_the_task(self, limits):
         event = asyncio.Event()
@@ -181,7 +181,7 @@ class TestNothingIsKept:
         event.set()
         await wait_within(limits, LONG, event)
         limits.close()
-        assert limits._lines == {}
+        assert limits._queues == {}
         assert timers[0].cancelled()
 
     async def test_but_calls_go_on_when_it_is_closed(self, limits):
@@ -207,10 +207,10 @@ async def test_in_two_event_loops_at_once(limits):
     there = asyncio.Event()
     there.set()
     await asyncio.to_thread(asyncio.run, wait_within(limits, SHORT, there))
-    kept = dict(limits._lines)
+    kept = dict(limits._queues)
     with pytest.raises(TimeoutError):
         await here
-    assert limits._lines == kept  # that of the other loop
+    assert limits._queues == kept  # that of the other loop
 
 
 class BrowserLoop:
@@ -236,15 +236,15 @@ class BrowserLoop:
 
 async def test_the_next_deadline_may_pass_while_its_timer_is_made():
     loop = BrowserLoop()
-    line = _Line(loop, 1.0, {})
+    queue = _Queue(loop, 1.0, {})
 
     async def wait() -> None:
-        with TimeLimit(line):
+        with TimeLimit(queue):
             await asyncio.Event().wait()
 
     tasks = [asyncio.create_task(wait()) for _ in range(2)]
     await asyncio.sleep(0)
-    last = max(line.waiting.values())
+    last = max(queue.waiting.values())
     for task, now in zip(tasks, (last - 0.001, last), strict=True):
         loop.now = now
         loop.timers.pop()()
@@ -253,9 +253,9 @@ async def test_the_next_deadline_may_pass_while_its_timer_is_made():
 
 
 async def test_a_limit_that_is_over_at_once(limits):
-    line = _Line(BrowserLoop(), 1e-9, {})
-    with TimeLimit(line):
-        assert len(line.waiting) == 1
+    queue = _Queue(BrowserLoop(), 1e-9, {})
+    with TimeLimit(queue):
+        assert len(queue.waiting) == 1
 
 
 async def test_limits_that_differ_each_time_leave_few_timers(limits, timers):
@@ -266,9 +266,9 @@ async def test_limits_that_differ_each_time_leave_few_timers(limits, timers):
     done.set()
     for n in range(1000):
         await wait_within(limits, LONG + 1 + n, done)
-    assert len(limits._lines) < 100
+    assert len(limits._queues) < 100
     assert sum(not timer.cancelled() for timer in timers) < 100
-    assert LONG in limits._lines  # somebody waits
+    assert LONG in limits._queues  # somebody waits
     event.set()
     await waiting
 
@@ -279,7 +279,7 @@ async def test_many_limits_that_differ_at_once(limits):
     late = asyncio.create_task(wait_within(limits, SHORT))
     with pytest.raises(TimeoutError):
         await late
-    assert len(limits._lines) == 200
+    assert len(limits._queues) == 200
     event.set()
     await asyncio.gather(*tasks)
 

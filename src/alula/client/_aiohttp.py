@@ -6,7 +6,7 @@ import io
 from typing import Any, Final
 
 from alula.client._codec import Request, Response
-from alula.client._transport import AsyncDriver, Wish, connection_failed, too_large
+from alula.client._transport import AsyncTransport, SendOptions, connection_failed, too_large
 
 try:
     import aiohttp
@@ -17,13 +17,13 @@ except ImportError as error:
         " install it with: pip install 'alula[aiohttp]'"
     ) from error
 
-__all__ = ["AiohttpDriver"]
+__all__ = ["AiohttpTransport"]
 
 _NO_LIMIT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)  # beside that of the call
 _AT_ONCE: Final = 2**20  # bytes; the library's own bound
 
 
-class AiohttpDriver(AsyncDriver):
+class AiohttpTransport(AsyncTransport):
     """Sends with an ``aiohttp.ClientSession``.
 
     Args:
@@ -40,7 +40,7 @@ class AiohttpDriver(AsyncDriver):
         self._given: aiohttp.ClientSession | None = session
         self._own: aiohttp.ClientSession | None = None
 
-    async def exchange(self, request: Request, wish: Wish) -> Response:
+    async def exchange(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the answer."""
         session = self._given or self._own
         if session is None:
@@ -52,9 +52,11 @@ class AiohttpDriver(AsyncDriver):
                 data=_sent_in_parts(request.body),
                 headers=request.headers,
                 allow_redirects=False,
-                **wish.more,
+                **options.extra,
             )
-            return Response(answer.status, answer.headers, await _read(request, answer, wish.limit))
+            return Response(
+                answer.status, answer.headers, await _read(request, answer, options.max_size)
+            )
         except TimeoutError:  # some of the library's are connection errors, too
             raise
         except (aiohttp.ClientError, ConnectionError) as error:

@@ -25,9 +25,9 @@ __all__ = [
     "RequestError",
     "Response",
     "merge_headers",
-    "read_answer",
+    "read_response",
     "request_for",
-    "told_to_caller",
+    "with_request_error",
 ]
 
 VERBS: Final = {
@@ -306,7 +306,7 @@ def _json_form(value: Any) -> Any:
 # -- answers --------------------------------------------------------------------------------------
 
 
-def read_answer(request: Request, response: Response) -> Any:
+def read_response(request: Request, response: Response) -> Any:
     """Return the result of a response, None for an empty one.
 
     Raises:
@@ -340,7 +340,7 @@ def _error_of(request: Request, response: Response) -> FrameworkError:
             " base URL that they lead to"
         )
         error: FrameworkError = BadGateway("the called server answered with a redirect")
-        return told_to_caller(error, request, sent_on, response)
+        return with_request_error(error, request, sent_on, response)
     try:
         value = json.loads(response.body.decode())
     except (ValueError, RecursionError):
@@ -372,10 +372,10 @@ def _without_json(
     )
     error = kind(f"the called server answered {response.status} without JSON", code=code)
     error.headers = _passed_on(response)
-    return told_to_caller(error, request, what, response)
+    return with_request_error(error, request, what, response)
 
 
-def told_to_caller(
+def with_request_error(
     error: FrameworkError,
     request: Request,
     what: str,

@@ -11,16 +11,16 @@ from urllib.parse import urlsplit
 
 from alula._context import Params
 from alula.client._abort import AbortSignal
-from alula.client._codec import DefaultHeaders, Response, merge_headers, read_answer, request_for
+from alula.client._codec import DefaultHeaders, Response, merge_headers, read_response, request_for
 from alula.client._fetch import (
-    BrowserDriver,
-    FetchFunctionDriver,
-    SocketDriver,
-    ThreadDriver,
+    BrowserTransport,
+    FetchTransport,
+    SocketTransport,
+    ThreadTransport,
     in_browser,
 )
 from alula.client._retries import NO_RETRIES, Retries, read_retries
-from alula.client._transport import Driver, Wish
+from alula.client._transport import SendOptions, Transport
 from alula.errors import FrameworkError
 from alula.types import STANDARD_METHODS, Id
 
@@ -31,7 +31,7 @@ _LONGEST: Final = 2_000_000  # seconds; sockets and browsers count 2**31 millise
 _OWN: Final = frozenset({"connection", "custom_methods", "declare", "name", "request"})
 _LIMIT: Final = 100 * 1024 * 1024
 
-MakeDriver = Callable[[bool], Driver]
+MakeTransport = Callable[[bool], Transport]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +115,14 @@ class Rest:
             ValueError: An option is not in order.
         """
 
-        def make(synchronous: bool) -> Driver:
+        def make(synchronous: bool) -> Transport:
             if synchronous:
                 if fetch_function is not None or in_browser():
                     raise TypeError("a fetch function is asynchronous; use create_client()")
-                return SocketDriver()
+                return SocketTransport()
             if fetch_function is not None:
-                return FetchFunctionDriver(fetch_function)
-            return BrowserDriver() if in_browser() else ThreadDriver()
+                return FetchTransport(fetch_function)
+            return BrowserTransport() if in_browser() else ThreadTransport()
 
         return Connection(self.base, make, options, service_class)
 
@@ -144,10 +144,10 @@ class Rest:
             ImportError: httpx2 is not installed.
             ValueError: An option is not in order.
         """
-        from alula.client._httpx import AsyncHttpxDriver, SyncHttpxDriver  # noqa: PLC0415  # an extra
+        from alula.client._httpx import AsyncHttpxTransport, SyncHttpxTransport  # noqa: PLC0415  # an extra
 
-        def make(synchronous: bool) -> Driver:
-            return SyncHttpxDriver(client) if synchronous else AsyncHttpxDriver(client)
+        def make(synchronous: bool) -> Transport:
+            return SyncHttpxTransport(client) if synchronous else AsyncHttpxTransport(client)
 
         return Connection(self.base, make, options, service_class)
 
@@ -169,12 +169,12 @@ class Rest:
             TypeError: The connection is used by a synchronous client.
             ValueError: An option is not in order.
         """
-        from alula.client._aiohttp import AiohttpDriver  # noqa: PLC0415  # an extra
+        from alula.client._aiohttp import AiohttpTransport  # noqa: PLC0415  # an extra
 
-        def make(synchronous: bool) -> Driver:
+        def make(synchronous: bool) -> Transport:
             if synchronous:
                 raise TypeError("aiohttp is asynchronous alone; use fetch() or httpx() here")
-            return AiohttpDriver(session)
+            return AiohttpTransport(session)
 
         return Connection(self.base, make, options, service_class)
 
@@ -190,17 +190,17 @@ class Connection:
     def __init__(
         self,
         base: str,
-        make_driver: MakeDriver,
+        make_transport: MakeTransport,
         options: Mapping[str, Any] | None,
         service_class: type[RestService] | None,
     ) -> None:
         self.base = base
         self.options = read_options(options)
         self._headers = DefaultHeaders(self.options.headers)
-        self._usual_wish = Wish(self.options.timeout, self.options.max_response_size)
-        self._make_driver = make_driver
+        self._default_options = SendOptions(self.options.timeout, self.options.max_response_size)
+        self._make_transport = make_transport
         self._service_class = service_class or RestService
-        self._driver: Driver | None = None
+        self._transport: Transport | None = None
         self._synchronous = False
 
     def __call__(self, client: Any) -> None:
@@ -236,8 +236,8 @@ class Connection:
         Raises:
             TypeError: It serves one of the other kind, or its library can not do that.
         """
-        if self._driver is None:
-            self._driver = self._make_driver(synchronous)
+        if self._transport is None:
+            self._transport = self._make_transport(synchronous)
             self._synchronous = synchronous
         elif self._synchronous is not synchronous:
             raise TypeError(
@@ -253,29 +253,29 @@ class Connection:
             TypeError: Data, query or ``params.connection`` hold what can not be sent.
             ValueError: The same.
         """
-        if self._driver is None:
+        if self._transport is None:
             self.bind(synchronous=False)
-        driver: Any = self._driver
+        transport: Any = self._transport
         given = params.get("connection")
-        wish = self._wish(given) if given else self._usual_wish
+        options = self._send_options(given) if given else self._default_options
         request = request_for(f"{self.base}/{name}", method, id, data, params, self._headers)
         began, attempt = time.monotonic(), 0
         while True:
             response: Response | None = None
             try:
-                answer: Response = await driver.send(request, wish)
+                answer: Response = await transport.send(request, options)
                 response = answer
-                return read_answer(request, answer)
+                return read_response(request, answer)
             except FrameworkError as error:
                 elapsed = time.monotonic() - began
                 retries = self.options.retries
                 delay = retries.delay(request.method, error, response, attempt, elapsed)
                 if delay is None:
                     raise
-            await driver.sleep(delay)
+            await transport.sleep(delay)
             attempt += 1
 
-    def _wish(self, given: Any) -> Wish:
+    def _send_options(self, given: Any) -> SendOptions:
         options = self.options
         if not isinstance(given, Mapping):
             raise TypeError(f"params.connection is {given!r}; give a mapping")
@@ -288,12 +288,12 @@ class Connection:
             )
         timeout = more.pop("timeout", options.timeout)
         _check_timeout(timeout)
-        return Wish(timeout, options.max_response_size, signal, more)
+        return SendOptions(timeout, options.max_response_size, signal, more)
 
     async def close(self) -> None:
         """Close what was opened; the next call opens it again."""
-        if self._driver is not None:
-            await self._driver.close()
+        if self._transport is not None:
+            await self._transport.close()
 
 
 class RestService:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from alula.client._codec import Request, Response
 from alula.client._transport import (
-    AsyncDriver,
-    SyncDriver,
-    Wish,
+    AsyncTransport,
+    SendOptions,
+    SyncTransport,
+    aborted_error,
     connection_failed,
-    given_up,
     too_large,
 )
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from alula.client._pool import ConnectionPool
 
 __all__ = [
-    "BrowserDriver",
-    "FetchFunctionDriver",
-    "SocketDriver",
-    "ThreadDriver",
+    "BrowserTransport",
+    "FetchTransport",
+    "SocketTransport",
+    "ThreadTransport",
     "in_browser",
 ]
 
@@ -39,7 +39,7 @@ def in_browser() -> bool:
     return sys.platform == "emscripten"
 
 
-class FetchFunctionDriver(AsyncDriver):
+class FetchTransport(AsyncTransport):
     """Sends with an async function of the shape of ``pyodide.http.pyfetch``.
 
     Args:
@@ -51,9 +51,13 @@ class FetchFunctionDriver(AsyncDriver):
         super().__init__()
         self._function = function
 
-    async def exchange(self, request: Request, wish: Wish) -> Response:
+    async def exchange(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the answer."""
-        given: dict[str, Any] = {"method": request.method, "headers": request.headers, **wish.more}
+        given: dict[str, Any] = {
+            "method": request.method,
+            "headers": request.headers,
+            **options.extra,
+        }
         if request.body is not None:
             given["body"] = request.body.decode()
         try:
@@ -64,13 +68,13 @@ class FetchFunctionDriver(AsyncDriver):
         except OSError as error:
             failure = connection_failed(request, error)
             raise failure from failure.__cause__
-        if len(body) > wish.limit:
-            raise too_large(request, wish.limit)
+        if len(body) > options.max_size:
+            raise too_large(request, options.max_size)
         headers = {name.lower(): value for name, value in dict(answer.headers).items()}
         return Response(answer.status, headers, bytes(body))
 
 
-class BrowserDriver(FetchFunctionDriver):
+class BrowserTransport(FetchTransport):
     """Sends with the browser's own fetch function; giving a call up gives the request up."""
 
     def __init__(self) -> None:
@@ -82,31 +86,31 @@ class BrowserDriver(FetchFunctionDriver):
         super().__init__(pyfetch)
         self._new_controller: Callable[[], Any] = AbortController.new
 
-    async def exchange(self, request: Request, wish: Wish) -> Response:
+    async def exchange(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the answer."""
         controller = self._new_controller()
-        more = {**wish.more, "signal": controller.signal}
+        more = {**options.extra, "signal": controller.signal}
         try:
-            return await super().exchange(request, replace(wish, more=more))
+            return await super().exchange(request, replace(options, extra=more))
         except asyncio.CancelledError:
             controller.abort()
             raise
 
 
-class ThreadDriver(AsyncDriver):
+class ThreadTransport(AsyncTransport):
     """Sends with the standard library, in threads; giving a call up closes its connection."""
 
     def __init__(self) -> None:
         super().__init__()
         self._open: tuple[ConnectionPool, ThreadPoolExecutor] | None = None
 
-    async def exchange(self, request: Request, wish: Wish) -> Response:
+    async def exchange(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the answer."""
         from alula.client._pool import Exchange  # noqa: PLC0415  # slow to load
 
-        _refuse_more(wish.more)
+        _refuse_more(options.extra)
         pool, threads = self._opened()
-        exchange = Exchange(pool, request, wish.timeout, wish.limit)
+        exchange = Exchange(pool, request, options.timeout, options.max_size)
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, exchange.run)
         except asyncio.CancelledError:
@@ -132,25 +136,25 @@ class ThreadDriver(AsyncDriver):
             pool.close()
 
 
-class SocketDriver(SyncDriver):
+class SocketTransport(SyncTransport):
     """Sends with the standard library, blocking."""
 
     def __init__(self) -> None:
         self._pool: ConnectionPool | None = None
 
-    async def send(self, request: Request, wish: Wish) -> Response:
+    async def send(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the answer; a signal closes its connection."""
         from alula.client._pool import ConnectionPool, Exchange  # noqa: PLC0415  # slow to load
 
-        _refuse_more(wish.more)
+        _refuse_more(options.extra)
         if self._pool is None:
             self._pool = ConnectionPool()
-        exchange = Exchange(self._pool, request, wish.timeout, wish.limit)
-        if wish.signal is None:
+        exchange = Exchange(self._pool, request, options.timeout, options.max_size)
+        if options.signal is None:
             return exchange.run()
-        if wish.signal.aborted:
-            raise given_up(request)
-        forget = wish.signal.listen(exchange.abort)
+        if options.signal.aborted:
+            raise aborted_error(request)
+        forget = options.signal.listen(exchange.abort)
         try:
             return exchange.run()
         finally:

@@ -15,7 +15,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from alula.client._codec import Request, Response
-from alula.client._transport import REPEATABLE, connection_failed, given_up, timed_out, too_large
+from alula.client._transport import (
+    REPEATABLE,
+    aborted_error,
+    connection_failed,
+    timed_out,
+    too_large,
+)
 from alula.errors import Unavailable
 
 __all__ = ["ConnectionPool", "Exchange"]
@@ -115,7 +121,7 @@ class Exchange:
 
     def _failure(self, error: Exception) -> Exception:
         if self._aborted:
-            return given_up(self._request)
+            return aborted_error(self._request)
         if isinstance(error, TimeoutError):
             return timed_out(self._request, self._timeout)
         return connection_failed(self._request, error)

@@ -10,7 +10,7 @@ from alula.client._client import Client
 from alula.client._connection import Connection
 from alula.client._sign_in import AuthenticationClient
 from alula.client._sync_service import SyncService, TypedSyncService
-from alula.client._transport import finish
+from alula.client._transport import run_sync
 
 __all__ = ["SyncClient", "create_sync_client"]
 
@@ -44,9 +44,9 @@ class SyncClient:
         """Settings by name."""
         return self.client.settings
 
-    def configure(self, function: Callable[[Client], Any]) -> Self:
-        """Call ``function`` with the client (see `Client.configure`)."""
-        self.client.configure(function)
+    def configure(self, plugin: Callable[[Client], Any]) -> Self:
+        """Call ``plugin`` with the client (see `Client.configure`)."""
+        self.client.configure(plugin)
         return self
 
     def set(self, name: str, value: Any) -> Self:
@@ -118,19 +118,19 @@ class SyncClient:
         **proof: Any,
     ) -> Any:
         """Sign in (see `AuthenticationClient.login`)."""
-        return finish(self.client.login(data, params, **proof))
+        return run_sync(self.client.login(data, params, **proof))
 
     def re_authenticate(self, *, force: bool = False) -> Any:
         """Sign in with the token that is stored."""
-        return finish(self.client.re_authenticate(force=force))
+        return run_sync(self.client.re_authenticate(force=force))
 
     def logout(self) -> Any:
         """Sign out."""
-        return finish(self.client.logout())
+        return run_sync(self.client.logout())
 
     def close(self) -> None:
         """Close connections; the client can be used again afterwards."""
-        finish(self.client.close())
+        run_sync(self.client.close())
 
     def __enter__(self) -> Self:
         return self

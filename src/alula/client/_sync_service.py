@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from alula._context import GivenParams
 from alula.client._client_service import ClientService, Given, PageOf, Progress, RawQuery, ScalarId
-from alula.client._transport import finish
+from alula.client._transport import run_sync
 from alula.types import Id
 
 __all__ = ["SyncService", "TypedSyncService"]
@@ -41,13 +41,13 @@ class SyncService:
         self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
     ) -> Any:
         """Return the records that the query selects: a list, or a page."""
-        return finish(self.handle.find(params, query=query, **given))
+        return run_sync(self.handle.find(params, query=query, **given))
 
     def get(
         self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
     ) -> Any:
         """Return one record. Raises `NotFound` where there is none."""
-        return finish(self.handle.get(id, params, query=query, **given))
+        return run_sync(self.handle.get(id, params, query=query, **given))
 
     def create(
         self,
@@ -58,7 +58,7 @@ class SyncService:
         **given: Unpack[GivenParams],
     ) -> Any:
         """Create one record from a mapping, or several from a list of them; return them."""
-        return finish(self.handle.create(data, params, query=query, **given))
+        return run_sync(self.handle.create(data, params, query=query, **given))
 
     def update(
         self,
@@ -70,7 +70,7 @@ class SyncService:
         **given: Unpack[GivenParams],
     ) -> Any:
         """Replace a record by ``data``; return it."""
-        return finish(self.handle.update(id, data, params, query=query, **given))
+        return run_sync(self.handle.update(id, data, params, query=query, **given))
 
     def patch(
         self,
@@ -82,13 +82,13 @@ class SyncService:
         **given: Unpack[GivenParams],
     ) -> Any:
         """Merge ``data`` into a record, or with id None into all that the query selects."""
-        return finish(self.handle.patch(id, data, params, query=query, **given))
+        return run_sync(self.handle.patch(id, data, params, query=query, **given))
 
     def remove(
         self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
     ) -> Any:
         """Remove a record, or with id None all that the query selects; return what was removed."""
-        return finish(self.handle.remove(id, params, query=query, **given))
+        return run_sync(self.handle.remove(id, params, query=query, **given))
 
     def call(
         self,
@@ -101,7 +101,7 @@ class SyncService:
         **given: Unpack[GivenParams],
     ) -> Any:
         """Call any method by its name and return its result."""
-        return finish(self.handle.call(method, id, data, params, query=query, **given))
+        return run_sync(self.handle.call(method, id, data, params, query=query, **given))
 
     def iterate(
         self,
@@ -115,7 +115,7 @@ class SyncService:
         records: Any = self.handle.iterate(query, params, page_size=page_size, progress=progress)
         while True:
             try:
-                record = finish(anext(records))
+                record = run_sync(anext(records))
             except StopAsyncIteration:
                 return
             yield record
