@@ -8,8 +8,8 @@ import pytest
 
 from alula.errors import BadRequest
 from alula.query import SUPPORTED_OPERATORS, Grammar, predicate
-from alula.query._budget import FREE_TESTS, LONG, MANY, Budget
 from alula.query._match import _weight_of
+from alula.query._query import FREE_TESTS, MANY_CONDITIONS, SHORT_LIST, Budget
 
 grammar = Grammar(operators=SUPPORTED_OPERATORS)
 LIST = list(range(2000))
@@ -22,7 +22,7 @@ RECORD = {
     "inner": [{"n": LIST[:20]} for _ in range(1000)],
     "lists": [LIST[:100] for _ in range(20)],
     "short": LIST[:10],
-    "longest": LIST[:LONG],
+    "longest": LIST[:SHORT_LIST],
 }
 
 
@@ -112,12 +112,12 @@ class TestManyConditions:
     """A query that is long itself pays for each record, and for short lists, too."""
 
     def test_each_record_counts(self):
-        raw = {"$or": [{"absent": number} for number in range(MANY + 1)]}
-        assert steps_of(raw, {"a": 1}) == MANY + 1
+        raw = {"$or": [{"absent": number} for number in range(MANY_CONDITIONS + 1)]}
+        assert steps_of(raw, {"a": 1}) == MANY_CONDITIONS + 1
 
     def test_and_every_list(self):
-        raw = {"$or": [{"short": -1} for _ in range(MANY + 1)]}
-        assert steps_of(raw) == (MANY + 1) * (1 + len(RECORD["short"]))
+        raw = {"$or": [{"short": -1} for _ in range(MANY_CONDITIONS + 1)]}
+        assert steps_of(raw) == (MANY_CONDITIONS + 1) * (1 + len(RECORD["short"]))
 
     def test_values_of_one_condition_are_no_conditions(self):
         assert steps_of({"a": {"$in": list(range(1000))}}, {"a": 1}) == 0
@@ -125,12 +125,12 @@ class TestManyConditions:
     def test_of_fewer_each_list_counts_behind_the_first_conditions(self):
         for test, more in ((-1, 3), ("x", 2), ({"$gt": 10**6}, 5)):
             raw = {"$or": [{"longest": test} for _ in range(FREE_TESTS + more)]}
-            assert steps_of(raw) == more * LONG
+            assert steps_of(raw) == more * SHORT_LIST
         raw = {"$or": [{"inner.absent": 1} for _ in range(FREE_TESTS + 1)]}
         assert steps_of(raw, {"inner": [{}] * 10}) == 20
 
     def test_without_a_limit_nothing_is_counted(self):
-        criteria = grammar.read({"$or": [{"absent": 1}] * (MANY + 1)}).criteria
+        criteria = grammar.read({"$or": [{"absent": 1}] * (MANY_CONDITIONS + 1)}).criteria
         budget = Budget()
         assert predicate(criteria, budget)({"absent": 1})
-        assert budget.left == inf
+        assert budget.steps_left == inf

@@ -258,10 +258,10 @@ def test_the_data_of_an_error_arrives_as_it_is():
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ({"": 1}, "Invalid query parameter '': a name can not be empty"),
-        ({"a": {"": 1}}, "Invalid query parameter '': a name can not be empty"),
-        ({"a\0b": 1}, r"Invalid query parameter 'a\x00b': a name can not hold NUL"),
-        ({"a": [{"\0": 1}]}, r"Invalid query parameter '\x00': a name can not hold NUL"),
+        ({"": 1}, "Invalid query parameter '': a name cannot be empty"),
+        ({"a": {"": 1}}, "Invalid query parameter '': a name cannot be empty"),
+        ({"a\0b": 1}, r"Invalid query parameter 'a\x00b': a name cannot hold NUL"),
+        ({"a": [{"\0": 1}]}, r"Invalid query parameter '\x00': a name cannot hold NUL"),
         ({5: 1}, "Invalid query parameter 5: a name must be a string"),
         ({None: 1}, "Invalid query parameter None: a name must be a string"),
         ({"a": {"b": {1: 2}}}, "Invalid query parameter 1: a name must be a string"),
@@ -552,7 +552,7 @@ class TestOpening:
                 Grammar(**options)
 
     def test_a_string_in_place_of_a_list(self):
-        with pytest.raises(ValueError, match=r"operators: '\$' is no name"):
+        with pytest.raises(ValueError, match=r"operators: '\$' is not a query name"):
             Grammar(operators="$regex")
 
     @pytest.mark.parametrize("name", sorted(FORBIDDEN))

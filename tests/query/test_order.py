@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula.query import ordered
-from alula.query._compare import sort_key
+from alula.query._order import sort_key
 
 NAN = float("nan")
 INFINITY = float("inf")

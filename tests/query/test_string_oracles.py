@@ -12,7 +12,7 @@ import pytest
 from tests.requirements import absent, require_node, require_node_modules
 
 from alula.errors import BadRequest
-from alula.query._string import parse, stringify
+from alula.query import parse, stringify
 
 ORACLE = Path(__file__).with_name("oracle.mjs")
 

@@ -9,7 +9,8 @@ import pytest
 
 from alula.errors import BadRequest
 from alula.query import Grammar
-from alula.query._values import MAX_NUMBER, MAX_SORT_FIELDS, as_list, copy_value, is_mapping
+from alula.query._grammar import MAX_NUMBER, MAX_SORT_FIELDS
+from alula.query._query import as_list, copy_value, is_mapping
 
 grammar = Grammar()
 
@@ -96,7 +97,7 @@ class TestSort:
     )
     def test_names_that_are_none(self, name):
         assert refusal({"$sort": {name: 1}}) == (
-            f"Invalid value for $sort: {name!r} is no name of a field"
+            f"Invalid value for $sort: {name!r} is not a name of a field"
         )
 
     def test_the_most_fields(self):
@@ -128,13 +129,13 @@ class TestSelect:
     )
     def test_names_that_are_none(self, name):
         assert refusal({"$select": ["a", name]}) == (
-            f"Invalid value for $select: {name!r} is no name of a field"
+            f"Invalid value for $select: {name!r} is not a name of a field"
         )
 
     @pytest.mark.parametrize("name", ["", None, 5])
     def test_a_single_one_is_checked_too(self, name):
         assert refusal({"$select": name}) == (
-            f"Invalid value for $select: {name!r} is no name of a field"
+            f"Invalid value for $select: {name!r} is not a name of a field"
         )
 
     @pytest.mark.parametrize("value", [{}, {"name": 1}, {"0": "a", "x": "b"}])

@@ -25,7 +25,7 @@ from alula.express import json as json_bodies
 from alula.express._body_parsing import MAX_CONTAINERS
 from alula.express._json_encoding import MAX_INTEGERS_OF_ONE_HASH
 from alula.query import ordered
-from alula.query._budget import MAX_STEPS, Budget
+from alula.query._query import MAX_STEPS, Budget
 from alula.schema import Validator, get_validator, with_schema
 from alula.schema._failures import MOST_COUNTED
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alula.errors import BadRequest
-from alula.query._budget import MAX_STEPS
+from alula.query._query import MAX_STEPS
 from alula.schema import Validator
 from alula.schema._failures import MOST_LISTED, failure, refusal
 from alula.schema._json_schema.compiler import accept, in_sequence, passes, work_limit

@@ -24,7 +24,7 @@ from alula.adapters._records import (
 )
 from alula.errors import BadRequest, NotFound
 from alula.query import EMPTY_QUERY, Query
-from alula.query._budget import MAX_STEPS, Budget
+from alula.query._query import MAX_STEPS, Budget
 from alula.types import Id, Page, Record
 
 if TYPE_CHECKING:

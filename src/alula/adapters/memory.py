@@ -21,7 +21,7 @@ from alula.adapters._records import IMMUTABLE, copied, merged
 from alula.adapters.base import AdapterService, DollarKeys, Options
 from alula.errors import BadRequest, Conflict
 from alula.query import SUPPORTED_OPERATORS, Query, ordered, predicate
-from alula.query._budget import MAX_STEPS, Budget
+from alula.query._query import MAX_STEPS, Budget
 from alula.types import Id, Record
 
 __all__ = ["MemoryService"]

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from alula._context import Params
 from alula.errors import BadGateway, BadRequest, FrameworkError, error_for_status, from_dict
 from alula.outgoing import javascript_date, json_encoder_of
-from alula.query._string import stringify
+from alula.query import stringify
 from alula.types import ID_METHODS
 
 __all__ = [

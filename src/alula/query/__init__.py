@@ -1,10 +1,11 @@
-"""The common query syntax: query strings, the grammar, and what a query means for records."""
+"""The common query syntax: query strings, the grammar, and which records a query selects."""
 
-from alula.query._grammar import EMPTY_QUERY, And, Grammar, Or, Query, Where
+from alula.query._grammar import Grammar
 from alula.query._match import SUPPORTED_OPERATORS, predicate
 from alula.query._order import ordered
-from alula.query._string import parse, stringify
-from alula.query._validated import ValidatedQuery
+from alula.query._parse import parse
+from alula.query._query import EMPTY_QUERY, And, Or, Query, ValidatedQuery, Where
+from alula.query._stringify import stringify
 
 __all__ = [
     "EMPTY_QUERY",

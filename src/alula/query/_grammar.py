@@ -1,63 +1,73 @@
 """The grammar of the common query syntax: a raw mapping goes in, a frozen `Query` comes out.
 
-What holds in this file:
+Guarantees of this module:
 
-- The grammar is closed: a name that starts with ``$`` is one of those listed here, or one that a
-  service opened, or an error that names it. Nothing passes through unread.
-- It is recursive: the same rules hold at every level, through objects and lists alike.
-- All that can go wrong with a query is a `BadRequest`; all that can go wrong with what a service
-  opens is a `ValueError` when the service is made.
+- The grammar is closed. A name that starts with ``$`` is listed here, or opened by a service, or
+  an error that names it. Nothing passes through unread.
+- The same rules apply at every level, through objects and lists alike, down to `MAX_DEPTH` levels.
+- Values stay as they are (dates, ids, bytes). Containers are copied: a `Query` does not change
+  with the mapping that it was read from.
+- Every fault of a query is a `BadRequest` that names the part; its texts for unknown names are
+  part of the wire contract. Every fault of what a service opens is a `ValueError` when the service
+  is created.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-from alula.query._budget import Budget
-from alula.query._criteria import EMPTY, EMPTY_QUERY, And, Criterion, Or, Query, Where
-from alula.query._validated import ValidatedQuery
-from alula.query._values import (
+from alula.query._query import (
+    EMPTY,
+    EMPTY_QUERY,
     FORBIDDEN,
+    MAX_DEPTH,
+    And,
+    Budget,
+    Criterion,
+    Or,
+    Query,
+    ValidatedQuery,
+    Where,
     as_list,
     check_depth,
     check_name,
     check_open_name,
     copy_value,
+    invalid,
     is_mapping,
-    read_list,
-    read_number,
-    read_select,
-    read_sort,
-    refused,
 )
 from alula.types import SCALAR_TYPES
 
 __all__ = [
     "COMMON_FILTERS",
     "COMMON_OPERATORS",
-    "EMPTY_QUERY",
-    "FORBIDDEN",
-    "And",
-    "Criterion",
+    "MAX_NUMBER",
+    "MAX_SORT_FIELDS",
     "FilterOption",
     "Grammar",
-    "Or",
-    "Query",
-    "Where",
 ]
 
-COMMON_FILTERS = frozenset({"$limit", "$skip", "$sort", "$select", "$or", "$and"})
+COMMON_FILTERS: Final = frozenset({"$limit", "$skip", "$sort", "$select", "$or", "$and"})
 """Names at the top level that every adapter knows."""
-COMMON_OPERATORS = frozenset({"$in", "$nin", "$lt", "$lte", "$gt", "$gte", "$ne"})
+
+COMMON_OPERATORS: Final = frozenset({"$in", "$nin", "$lt", "$lte", "$gt", "$gte", "$ne"})
 """Names below a field that every adapter knows."""
 
-FilterOption = bool | Callable[[Any], Any]
-"""True passes a filter's value on, False accepts and drops it, a callable converts it."""
+MAX_SORT_FIELDS: Final = 32
+"""The largest number of fields in ``$sort`` (as in MongoDB)."""
 
-Reader = Callable[[str, Any, int], Any]
-"""Reads the value of one operator: its name, the value, the level at which it stands."""
+MAX_NUMBER: Final = 2**53 - 1
+"""The largest ``$limit`` and ``$skip``: JavaScript's largest exact integer."""
+
+_DIRECTIONS: Final = {"1": 1, "-1": -1, 1: 1, -1: -1}
+
+FilterOption: TypeAlias = bool | Callable[[Any], Any]
+"""True passes the value of a filter on, False ignores it, a callable converts it."""
+
+_Reader: TypeAlias = Callable[[str, Any, int], Any]
+"""Reads the value of an operator, given its name, the value and its level."""
 
 
 class Grammar:
@@ -69,12 +79,16 @@ class Grammar:
     Args:
         operators: Further operators below a field, such as ``$regex``.
         filters: Further names at the top level. True passes the value on in `Query.filters`,
-            False accepts and drops it, a callable gets the value and returns what is passed on
-            (a value that it can not convert, such as ``int("x")``, is a 400).
+            False ignores it, a callable converts it (a value that it cannot convert, such as
+            ``int("x")``, is a 400).
 
     Raises:
-        ValueError: A name does not start with ``$``, is part of the common syntax already, or
-            never passes from a query.
+        ValueError: A name does not start with ``$``, is part of the common syntax already, or is
+            never allowed in a query.
+
+    Examples:
+        >>> Grammar().read({"age": {"$gt": 17}, "$limit": 2}).limit
+        2
     """
 
     def __init__(
@@ -83,18 +97,18 @@ class Grammar:
         operators: Iterable[str] = (),
         filters: Mapping[str, FilterOption] | None = None,
     ) -> None:
-        # Operators whose values have a form of their own; the values of others are free.
-        known: dict[str, Reader] = {
+        # Operators whose values have a form; the values of others are free.
+        readers: dict[str, _Reader] = {
             "$eq": _read_value,
             "$all": read_list,
             "$not": self._read_not,
             "$elemMatch": self._read_element,
         }
-        self._operators: dict[str, Reader] = dict.fromkeys(COMMON_OPERATORS, _read_value)
+        self._operators: dict[str, _Reader] = dict.fromkeys(COMMON_OPERATORS, _read_value)
         self._operators.update({"$in": read_list, "$nin": read_list})
         for name in operators:
             _check_opened(name, "operators")
-            self._operators[name] = known.get(name, _read_open)
+            self._operators[name] = readers.get(name, _read_open)
         self._filters = dict(filters or {})
         self._wider: dict[tuple[frozenset[str], frozenset[str]], Grammar] = {}
         for name, option in self._filters.items():
@@ -109,19 +123,23 @@ class Grammar:
         """Return the query that a raw mapping describes.
 
         Args:
-            raw: What came in as ``params.query``. It is not changed. For a `ValidatedQuery` the
-                grammar is open for what its schema names, too.
-            budget: What the call may make the process do; for `Query.budget`.
+            raw: The value of ``params.query``. It is not changed. A `ValidatedQuery` opens what
+                its schema names.
+            budget: The work limit of the call.
 
         Returns:
-            A frozen query; `EMPTY_QUERY` itself where the mapping is empty.
+            A frozen query; `EMPTY_QUERY` itself for an empty mapping.
 
         Raises:
             BadRequest: The query breaks the grammar; the message names the part.
-            TypeError: It is None, which the code of the application has set.
+            TypeError: It is None, which only code of the application can set.
         """
         if type(raw) is not dict and not is_mapping(raw):
-            raise _no_mapping(raw)
+            if raw is None:  # such as the result of a function that forgot its `return`
+                raise TypeError(
+                    "params.query is None; a query is a mapping, and {} selects everything"
+                )
+            raise invalid("Invalid query: expected an object")
         if not raw:
             return EMPTY_QUERY
         if type(raw) is ValidatedQuery and (raw.operators or raw.filters):
@@ -166,9 +184,9 @@ class Grammar:
         )
 
     def read_select(self, raw: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """Return the fields that ``$select`` names, None where it is not there.
+        """Return the fields in ``$select``, None without it.
 
-        Nothing else in the mapping is looked at: ``create`` ignores the rest of a query.
+        The rest of the mapping is ignored, as ``create`` does.
 
         Raises:
             BadRequest: ``$select`` is not a list of names.
@@ -176,7 +194,7 @@ class Grammar:
         return read_select(raw["$select"]) if raw and "$select" in raw else None
 
     def _opened_for(self, raw: ValidatedQuery) -> Grammar:
-        """Return this grammar, open for what the schema of a query names; one for each schema."""
+        """Return a grammar that also opens what the schema of a query names; cached by schema."""
         key = raw.operators, raw.filters
         wider = self._wider.get(key)
         if wider is None:
@@ -187,10 +205,10 @@ class Grammar:
         return wider
 
     def _read_filter(self, filters: Mapping[str, Any], name: str, value: Any) -> Mapping[str, Any]:
-        """Return the filters with the one that this name opens."""
+        """Return the filters with one more."""
         option = self._filters.get(name)
         if option is None:
-            raise refused(f"Invalid filter value {name}")
+            raise invalid(f"Invalid filter value {name}")
         if option is False:
             return filters
         value = copy_value(value, 1, check_open_name)
@@ -198,24 +216,24 @@ class Grammar:
             try:
                 value = option(value)
             except (TypeError, ValueError, ArithmeticError, LookupError) as error:
-                raise refused(f"Invalid value for {name}") from error
+                raise invalid(f"Invalid value for {name}") from error
         return MappingProxyType({**filters, name: value})
 
     def _read_branches(self, name: str, value: Any, depth: int) -> And | Or:
-        """Return what ``$or`` or ``$and`` holds."""
+        """Return the criteria in ``$or`` or ``$and``."""
         entries = as_list(value)
         if not entries or not all(map(is_mapping, entries)):
-            raise refused(
+            raise invalid(
                 f"Invalid value for {name}: expected a list of objects with at least one entry"
             )
         parts = []
         for entry in entries:
-            found = self._read_criteria(entry, depth + 1)
-            parts.append(found[0] if len(found) == 1 else And(tuple(found)))
+            inner = self._read_criteria(entry, depth + 1)
+            parts.append(inner[0] if len(inner) == 1 else And(tuple(inner)))
         return Or(tuple(parts)) if name == "$or" else And(tuple(parts))
 
     def _read_criteria(self, raw: Mapping[str, Any], depth: int) -> list[Criterion]:
-        """Return the criteria in an object below the top level, where filters have no meaning."""
+        """Return the criteria in an object below the top level, where filters are not allowed."""
         check_depth(depth)
         parts: list[Criterion] = []
         for name, value in raw.items():
@@ -228,7 +246,7 @@ class Grammar:
     def _read_field(
         self, parts: list[Criterion], name: str, value: Any, holder: Mapping[str, Any], depth: int
     ) -> None:
-        """Append what one entry of `holder` asks for; a nested one may ask for several fields."""
+        """Append the criteria of one entry of ``holder``; a nested one may have several fields."""
         if type(name) is not str or not name.isidentifier():
             check_name(name, holder)
         if type(value) in SCALAR_TYPES:
@@ -252,18 +270,18 @@ class Grammar:
             reader = self._operators.get(name)
             if reader is None:
                 check_name(name, raw)
-                raise refused(f"Invalid query parameter {name}: expected an operator", raw)
+                raise invalid(f"Invalid query parameter {name}: expected an operator", raw)
             tests.append((name, reader(name, value, depth)))
         return tuple(tests)
 
     def _read_not(self, name: str, value: Any, depth: int) -> tuple[tuple[str, Any], ...]:
         if not is_mapping(value) or not value:
-            raise refused(f"Invalid value for {name}: expected an object of operators")
+            raise invalid(f"Invalid value for {name}: expected an object of operators")
         return self._read_tests(value, depth + 1)
 
     def _read_element(self, name: str, value: Any, depth: int) -> And | tuple[tuple[str, Any], ...]:
         if not is_mapping(value):
-            raise refused(f"Invalid value for {name}: expected an object")
+            raise invalid(f"Invalid value for {name}: expected an object")
         if _is_operators(value) and "$or" not in value and "$and" not in value:
             return self._read_tests(value, depth + 1)
         return And(tuple(self._read_criteria(value, depth + 1)))
@@ -272,7 +290,7 @@ class Grammar:
 def _check_opened(name: Any, where: str) -> None:
     """Raise ValueError unless a service may open this name."""
     if not isinstance(name, str) or len(name) < 2 or name[0] != "$":
-        raise ValueError(f"{where}: {name!r} is no name of the query syntax; those start with '$'")
+        raise ValueError(f"{where}: {name!r} is not a query name; those start with '$'")
     if name in FORBIDDEN:
         raise ValueError(f"{where}: {name!r} runs code or expressions and never passes; remove it")
     if name in COMMON_OPERATORS or name in COMMON_FILTERS:
@@ -288,7 +306,7 @@ def _read_open(_name: str, value: Any, depth: int) -> Any:
 
 
 def _is_operators(value: Mapping[str, Any]) -> bool:
-    """Say whether an object holds operators: one name of them is enough."""
+    """Tell whether an object holds operators: one name with ``$`` is enough."""
     for name in value:  # noqa: SIM110 - a generator costs more than the loop
         if isinstance(name, str) and name[:1] == "$":
             return True
@@ -296,13 +314,67 @@ def _is_operators(value: Mapping[str, Any]) -> bool:
 
 
 def _holds_operators(value: Mapping[str, Any], depth: int) -> bool:
-    """Say whether operators stand somewhere in the objects inside this one."""
+    """Tell whether the objects inside this one hold operators, at any depth."""
     check_depth(depth)
     inside = filter(is_mapping, value.values())
     return any(_is_operators(inner) or _holds_operators(inner, depth + 1) for inner in inside)
 
 
-def _no_mapping(raw: object) -> Exception:
-    if raw is None:  # such as from a function of a hook that forgot to return one
-        return TypeError("params.query is None; a query is a mapping, and {} selects everything")
-    return refused("Invalid query: expected an object")
+def read_list(name: str, value: Any, depth: int) -> list[Any]:
+    """Return the value of an operator that takes a list, such as ``$in``."""
+    items = as_list(value)
+    if items is None:
+        raise invalid(f"Invalid value for {name}: expected a list")
+    return [copy_value(item, depth + 1) for item in items]
+
+
+def read_number(name: str, value: Any) -> int:
+    """Return the value of ``$limit`` or ``$skip``."""
+    number: int | None = None
+    if isinstance(value, str):
+        # The length first: int() refuses very long strings of digits with a ValueError.
+        if len(value) <= 16 and value.isascii() and value.isdigit():
+            number = int(value)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0:
+        number = int(value)
+    if number is None or not 0 <= number <= MAX_NUMBER:
+        raise invalid(f"Invalid value for {name}: expected a whole number from 0 to {MAX_NUMBER}")
+    return number
+
+
+def read_sort(value: Any) -> tuple[tuple[str, int], ...]:
+    """Return the value of ``$sort``."""
+    if not is_mapping(value):
+        raise invalid("Invalid value for $sort: expected an object of fields with 1 or -1")
+    if len(value) > MAX_SORT_FIELDS:
+        raise invalid(f"Invalid value for $sort: at most {MAX_SORT_FIELDS} fields are allowed")
+    fields = []
+    for name, given in value.items():
+        _check_path("$sort", name)
+        # True == 1, so a lookup would accept it.
+        number = isinstance(given, (str, int, float)) and given is not True
+        direction = _DIRECTIONS.get(given) if number else None
+        if direction is None:
+            raise invalid(f"Invalid value for $sort: {name!r} must be 1 or -1")
+        fields.append((name, direction))
+    return tuple(fields)
+
+
+def read_select(value: Any) -> tuple[str, ...]:
+    """Return the value of ``$select``."""
+    names = as_list(value)
+    if names is None:
+        raise invalid("Invalid value for $select: expected a list of field names")
+    chosen = tuple(names)
+    for name in chosen:
+        _check_path("$select", name)
+    return chosen
+
+
+def _check_path(where: str, name: Any) -> None:
+    """Refuse what is not a field in ``$sort`` or ``$select``, where no part may be empty."""
+    if type(name) is str and name.isidentifier():
+        return  # most names; an identifier has none of the characters below
+    parts = name.split(".") if isinstance(name, str) and "\0" not in name else [""]
+    if len(parts) > MAX_DEPTH or not all(part and part[0] != "$" for part in parts):
+        raise invalid(f"Invalid value for {where}: {name!r} is not a name of a field")

@@ -1,11 +1,9 @@
-"""What each operator asks of one value, as MongoDB means it.
+"""The tests of operators on one value, as in MongoDB.
 
-What holds in this file:
-
-- A test is made once for a query, and then called with one value as it stands, or with `MISSING`.
-  What a list or a dotted name means for a test is no matter of this file (see ``match.py``).
+- A test is made once for a query, then called with single values, or with `MISSING`. Lists and
+  dotted names are the matter of ``_match.py``.
 - Values of different types are never equal, and never less or greater than each other.
-- A value that an opened operator can make nothing of is a `BadRequest` when the test is made.
+- A value that an operator cannot use is a `BadRequest` when the test is made.
 """
 
 from __future__ import annotations
@@ -14,10 +12,10 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date
 from operator import ge, gt, le, lt
-from typing import Any
+from typing import Any, TypeAlias
 
 from alula.errors import BadRequest
-from alula.query._compare import (
+from alula.query._order import (
     ARRAY,
     ARRAYS,
     DATE,
@@ -34,14 +32,14 @@ from alula.types import SCALAR_TYPES
 
 __all__ = ["VALUE_TESTS", "Test", "pattern_of", "truth_of"]
 
-Test = Callable[[Any], bool]
+Test: TypeAlias = Callable[[Any], bool]
 
 
-def _never(_value: Any) -> bool:
+def _never(_value: object) -> bool:
     return False
 
 
-def _equal(wanted: Any) -> Test:
+def _equal(wanted: object) -> Test:
     if wanted is None:
         return lambda value: value is None or value is MISSING
     if isinstance(wanted, bool):
@@ -66,17 +64,15 @@ def _equal(wanted: Any) -> Test:
 
 
 def _same_container(wanted: Any, key: tuple[int, Any]) -> Test:
-    """Return the test for being equal to an object or a list; one of another size is not read."""
-    kind: Any = Mapping if key[0] == OBJECT else ARRAYS
+    """Return the test for equality with an object or list; it reads only those of equal size."""
+    container: Any = Mapping if key[0] == OBJECT else ARRAYS
     size = len(wanted)
 
     def equals(value: Any) -> bool:
-        if not isinstance(value, kind) or len(value) != size:
+        if not isinstance(value, container) or len(value) != size:
             return False
-        for inner in value.values() if kind is Mapping else value:
-            if (
-                inner.__class__ not in SCALAR_TYPES
-            ):  # it may be far larger than what it is compared to
+        for inner in value.values() if container is Mapping else value:
+            if inner.__class__ not in SCALAR_TYPES:  # it may be far larger than the wanted value
                 value = trimmed(value, wanted)
                 break
         return sort_key(value) == key
@@ -85,7 +81,7 @@ def _same_container(wanted: Any, key: tuple[int, Any]) -> Test:
 
 
 def _among(wanted: list[Any]) -> Test:
-    """Return the test of ``$in``: one look where all that is wanted is strings or numbers."""
+    """Return the test of ``$in``: one lookup if all values are strings or all are numbers."""
     if all(isinstance(item, str) for item in wanted):
         strings = frozenset(wanted)
         return lambda value: isinstance(value, str) and value in strings
@@ -101,10 +97,10 @@ def _among(wanted: list[Any]) -> Test:
 
 
 def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
-    """Return what makes the tests of one of ``$lt``, ``$lte``, ``$gt`` and ``$gte``."""
+    """Return the function that makes the tests of ``$lt``, ``$lte``, ``$gt`` or ``$gte``."""
     with_equal = compare in (le, ge)
 
-    def make(bound: Any) -> Test:
+    def make(bound: object) -> Test:
         if isinstance(bound, re.Pattern):
             raise BadRequest("Invalid query: a pattern has no order; compare with a value")
         if is_number(bound):
@@ -113,13 +109,13 @@ def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
             return lambda value: isinstance(value, str) and compare(value, bound)
         if bound is None:
             return _equal(None) if with_equal else _never
-        kind, payload = sort_key(bound)
-        if kind == OTHER:
-            return _own_range(compare, bound)
+        type_rank, payload = sort_key(bound)
+        if type_rank == OTHER:
+            return _ordered_range(compare, bound)
 
         def in_range(value: Any) -> bool:
-            found_kind, found = sort_key(trimmed(value, bound))
-            return found_kind == kind and compare(found, payload)
+            other_type, other = sort_key(trimmed(value, bound))
+            return other_type == type_rank and compare(other, payload)
 
         return in_range
 
@@ -139,7 +135,7 @@ def _number_range(compare: Callable[[Any, Any], bool], bound: Any, *, with_equal
     return in_range
 
 
-def _own_range(compare: Callable[[Any, Any], bool], bound: Any) -> Test:
+def _ordered_range(compare: Callable[[Any, Any], bool], bound: Any) -> Test:
     """Return the test for a type with an order of its own, such as an ObjectId."""
 
     def in_range(value: Any) -> bool:
@@ -151,15 +147,15 @@ def _own_range(compare: Callable[[Any, Any], bool], bound: Any) -> Test:
     return in_range
 
 
-def _exists(_wanted: Any) -> Test:
+def _exists(_wanted: object) -> Test:
     return lambda value: value is not MISSING
 
 
-def truth_of(value: Any) -> bool:
-    """Return what the value of ``$exists`` says; over REST it is a string.
+def truth_of(value: object) -> bool:
+    """Return the value of ``$exists`` as a bool; over REST it is a string.
 
     Raises:
-        BadRequest: It says neither.
+        BadRequest: It is neither true nor false.
     """
     if isinstance(value, str):
         if value in ("true", "1"):
@@ -171,19 +167,19 @@ def truth_of(value: Any) -> bool:
     raise BadRequest("Invalid value for $exists: expected true or false")
 
 
-def _has_size(wanted: Any) -> Test:
+def _has_size(wanted: object) -> Test:
     size = _number("$size", wanted)
     if size < 0 or size % 1:
         raise BadRequest("Invalid value for $size: expected a whole number, 0 or more")
     return lambda value: isinstance(value, ARRAYS) and len(value) == size
 
 
-def _has_remainder(wanted: Any) -> Test:
+def _has_remainder(wanted: object) -> Test:
     if not isinstance(wanted, list) or len(wanted) != 2:
         raise BadRequest("Invalid value for $mod: expected a list of divisor and remainder")
     divisor, remainder = (int(_number("$mod", item)) for item in wanted)
     if divisor == 0:
-        raise BadRequest("Invalid value for $mod: the divisor can not be 0")
+        raise BadRequest("Invalid value for $mod: the divisor cannot be 0")
 
     def has_remainder(value: Any) -> bool:
         if not is_number(value) or not is_finite(value):
@@ -196,7 +192,7 @@ def _has_remainder(wanted: Any) -> Test:
 
 
 def _number(name: str, value: Any) -> Any:
-    """Return the number that a value is; over REST it is a string of digits."""
+    """Return a value as a number; over REST it is a string of digits."""
     if isinstance(value, str) and re.fullmatch("-?[0-9]{1,18}", value):
         return int(value)
     if is_number(value) and is_finite(value):
@@ -212,11 +208,11 @@ def _matches(pattern: re.Pattern[str]) -> Test:
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 
 
-def pattern_of(given: Any, options: Any) -> re.Pattern[str]:
+def pattern_of(given: object, options: object) -> re.Pattern[str]:
     """Return the compiled pattern of ``$regex`` with its ``$options``.
 
     Raises:
-        BadRequest: One of them is not in order.
+        BadRequest: One of them is not valid.
     """
     if not isinstance(options, str) or not set(options) <= _FLAGS.keys():
         raise BadRequest("Invalid value for $options: expected letters out of i, m, s and x")
@@ -224,7 +220,8 @@ def pattern_of(given: Any, options: Any) -> re.Pattern[str]:
     for letter in options:
         flags |= _FLAGS[letter]
     if isinstance(given, re.Pattern):
-        given, flags = given.pattern, flags | given.flags
+        flags |= given.flags
+        given = given.pattern
     if not isinstance(given, str):
         raise BadRequest("Invalid value for $regex: expected a string")
     try:
@@ -245,4 +242,4 @@ VALUE_TESTS: dict[str, Callable[[Any], Test]] = {
     "$mod": _has_remainder,
     "$regex": _matches,
 }
-"""What makes the test of an operator from its value."""
+"""By operator: the function that makes its test from its value."""

@@ -1,42 +1,62 @@
-"""The order of records: `ordered` sorts them as MongoDB does.
+"""The order of values and of records, as in MongoDB.
 
-A list counts by its smallest element, or by its largest where the order is descending. Where
-several sort fields lead into one list (``a.b`` and ``a.c``), each of its elements offers one row
-of keys, and the row that comes first counts.
+`sort_key` turns any value into a pair of Python values: first its type, then its value. Order and
+equality of all types come from these pairs. `ordered` sorts records.
+
+A list sorts by its smallest element, or by its largest in descending order. If several sort fields
+lead into one list (``a.b`` and ``a.c``), each element of the list gives one row of keys, and the
+row that comes first counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from itertools import chain
+from math import isfinite
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final, TypeAlias, TypeGuard
 
-from alula.query._budget import Budget
-from alula.query._compare import (
-    ARRAYS,
-    MISSING,
-    NOTHING,
-    NULL,
-    element_index,
-    is_nan,
-    sort_key,
-)
+from alula.query._query import Budget
 from alula.types import SCALAR_TYPES
 
-__all__ = ["ordered"]
+__all__ = [
+    "ARRAY",
+    "ARRAYS",
+    "DATE",
+    "MISSING",
+    "NOTHING",
+    "NULL",
+    "OBJECT",
+    "OTHER",
+    "element_index",
+    "is_finite",
+    "is_nan",
+    "is_number",
+    "ordered",
+    "sort_key",
+    "trimmed",
+]
 
-Record = Mapping[str, Any]
-Key = tuple[int, Any]
-Path = tuple[str, ...] | None
-"""The parts of a dotted name that are still to go; None where a value counts as it stands."""
-Spend = Callable[[int], None]
-Row = dict[int, Key]
+Record: TypeAlias = Mapping[str, Any]
+Key: TypeAlias = tuple[int, Any]
+Path: TypeAlias = tuple[str, ...] | None
+"""The parts of a dotted name that are left to follow; None if a value counts as a whole."""
+Spend: TypeAlias = Callable[[int], object]
+Row: TypeAlias = dict[int, Key]
 """Keys of one record, by the position of their field in the sort."""
 
-_STEPS_OF_A_KEY = 4
-"""What it takes to make and compare the key of one value, against one look at a value."""
+# The types in order. A missing field counts as null; only an empty list comes before it.
+NOTHING, NULL, NUMBER, STRING, OBJECT, ARRAY, BYTES, OTHER, BOOLEAN, DATE = range(10)
 
-_STEPS_IN_A_ROW = 16
+ARRAYS: Final = (list, tuple)
+"""The types of lists in records."""
+
+_STEPS_OF_A_KEY: Final = 4
+"""The cost of making and comparing the key of one value, in looks at a value (measured)."""
+
+_STEPS_IN_A_ROW: Final = 16
 """The same for a key in a row of keys."""
 
 
@@ -45,25 +65,28 @@ def ordered(
 ) -> list[Any]:
     """Return the records in the order that MongoDB gives them.
 
-    Records that are equal in all fields stay in the order in which they came, also where the
-    order is descending.
+    Records that are equal in all fields keep their order, also in descending order.
 
     Args:
         records: The records; they are not changed.
         sort: Pairs of field and 1 or -1, the first counts most.
-        budget: What the call may make the process do: every value that a field leads to counts.
+        budget: The work limit of the call; each value that a field leads to counts.
 
     Raises:
         BadRequest: The fields lead to more values than the budget has steps.
+
+    Examples:
+        >>> ordered([{"n": 1}, {"n": 3}, {"n": 2}], [("n", -1)])
+        [{'n': 3}, {'n': 2}, {'n': 1}]
     """
     result = list(records)
     if not sort:
         return result
-    spend = budget.spend if budget is not None else _spend_nothing
+    spend: Spend = (budget or Budget()).spend
     spend(len(result) * len(sort))
     if len({field.partition(".")[0] for field, _ in sort}) < len(sort):
         return _ordered_by_rows(result, sort, spend)
-    # The sort is stable: done by the last field first, the first field counts most in the end.
+    # Sorting is stable, so sorting by the last field first makes the first field count most.
     for field, direction in reversed(sort):
         key = _plain_key(result, field)
         if key is None:
@@ -73,13 +96,9 @@ def ordered(
     return result
 
 
-def _spend_nothing(_steps: int) -> None:
-    pass
-
-
-def _count(value: Any, spend: Spend) -> None:
-    """Count what a sort key of this value is made of."""
-    waiting = [value]
+def _count_key(value: object, spend: Spend) -> None:
+    """Count the work for the sort key of a value."""
+    waiting: list[Any] = [value]
     while waiting:
         value = waiting.pop()
         if value.__class__ not in SCALAR_TYPES and isinstance(value, (Mapping, *ARRAYS)):
@@ -89,30 +108,30 @@ def _count(value: Any, spend: Spend) -> None:
 
 
 def _plain_key(records: list[Record], field: str) -> Callable[[Record], Any] | None:
-    """Return what gives the value itself, where all values are strings or all are numbers."""
+    """Return the function that gets the value itself, if all are strings or all are numbers."""
     if "." in field:
         return None
     value_of = itemgetter(field)
     try:
-        kinds = set(map(type, map(value_of, records)))
+        types = set(map(type, map(value_of, records)))
     except KeyError:
         return None
-    if kinds in ({int}, {str}):
+    if types in ({int}, {str}):
         return value_of
-    if kinds <= {int, float} and not any(map(is_nan, map(value_of, records))):
+    if types <= {int, float} and not any(map(is_nan, map(value_of, records))):
         return value_of
     return None
 
 
 def _field_key(field: str, direction: int, spend: Spend) -> Callable[[Record], Key]:
-    """Return what gives the key of one field, whatever its values are."""
+    """Return the function that makes the key of one field, for values of any type."""
     path = tuple(field.split("."))
     choose = min if direction > 0 else max
 
     def key(record: Record) -> Key:
         value, rest = _follow(record, path)
         if value.__class__ not in SCALAR_TYPES and not rest:
-            _count(value, spend)
+            _count_key(value, spend)
         if rest is None or not isinstance(value, ARRAYS):
             return sort_key(value)
         if rest:
@@ -125,7 +144,7 @@ def _field_key(field: str, direction: int, spend: Spend) -> Callable[[Record], K
 def _ordered_by_rows(
     records: list[Record], sort: Sequence[tuple[str, int]], spend: Spend
 ) -> list[Any]:
-    """Do it with the keys of all fields found together, because some depend on each other."""
+    """Sort with rows of keys for all fields, since some fields lead into one list."""
     paths = [tuple(field.split(".")) for field, _ in sort]
     directions = [direction for _, direction in sort]
     rows = [
@@ -133,13 +152,12 @@ def _ordered_by_rows(
         for record in records
     ]
     for at in reversed(range(len(sort))):
-        # Mypy takes the default of a lambda for a second argument.
-        rows.sort(key=lambda pair, at=at: pair[0][at], reverse=directions[at] < 0)  # type: ignore[misc]
+        rows.sort(key=lambda pair, at=at: pair[0][at], reverse=directions[at] < 0)  # type: ignore[misc]  # mypy counts the default as an argument
     return [record for _, record in rows]
 
 
 def _follow(value: Any, path: Path) -> tuple[Any, Path]:
-    """Go along a path until its end, or until a list of which all elements count."""
+    """Follow a path to its end, or to a list whose elements all count."""
     while path:
         if isinstance(value, Mapping):
             value = value.get(path[0], MISSING)
@@ -149,7 +167,7 @@ def _follow(value: Any, path: Path) -> tuple[Any, Path]:
             if index is None:
                 return value, path
             value = value[index]
-            # A list named by its index counts as it stands; MongoDB excepts an empty one.
+            # A list named by its index counts as a whole, except an empty one (as in MongoDB).
             path = path[1:] or (None if value else ())
         else:
             return MISSING, None
@@ -160,16 +178,16 @@ def _row(ends: dict[int, tuple[Any, Path]], directions: list[int], spend: Spend)
     """Return the keys of several fields.
 
     Args:
-        ends: Where each field has come to: a value, and the path from there on.
+        ends: By field: a value, and the path from there on.
         directions: 1 or -1 for each field.
-        spend: Counts what is looked at.
+        spend: Counts steps.
     """
     row: Row = {}
     lists: dict[int, tuple[Sequence[Any], dict[int, Path]]] = {}
     for at, end in ends.items():
         value, path = _follow(*end)
         if path is None or not isinstance(value, ARRAYS):
-            _count(value, spend)
+            _count_key(value, spend)
             row[at] = sort_key(value)
         else:
             lists.setdefault(id(value), (value, {}))[1][at] = path
@@ -185,7 +203,7 @@ def _row(ends: dict[int, tuple[Any, Path]], directions: list[int], spend: Spend)
 
 
 def _element_end(item: Any, path: Path) -> tuple[Any, Path]:
-    """Return where a field goes on in one element of a list."""
+    """Return where a field continues in an element of a list."""
     if not path:
         return item, None
     return (item, path) if isinstance(item, Mapping) else (MISSING, None)
@@ -198,3 +216,153 @@ def _first(rows: list[Row], directions: list[int]) -> Row:
         best = choose(row[at] for row in rows)
         rows = [row for row in rows if row[at] == best]
     return rows[0]
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+class _Missing:
+    """The type of `MISSING`."""
+
+
+MISSING: Final = _Missing()
+"""The value of a field that a record does not have."""
+
+
+class _NotANumber:
+    """NaN as a sort key: less than every number, equal only to itself."""
+
+    def __lt__(self, other: object) -> bool:
+        return other is not self
+
+    def __gt__(self, other: object) -> bool:
+        return False
+
+    # Tuples use these only for elements that are not equal.
+    __le__, __ge__ = __lt__, __gt__
+
+
+class _Ordered:
+    """A value of another type (an ObjectId, a UUID) as a sort key, in the order of its type."""
+
+    __slots__ = ("value",)
+    __hash__ = None  # type: ignore[assignment]  # equal by order, so no key
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Ordered) and bool(self.value == other.value)
+
+    def __lt__(self, other: _Ordered) -> bool:
+        try:
+            return bool(self.value < other.value)
+        except TypeError:  # a type without an order: its values keep their positions
+            return False
+
+    __le__ = __lt__  # as above
+
+
+_NAN = _NotANumber()
+_EPOCH = datetime(1970, 1, 1)
+_ZERO = timedelta()
+_MAX_DEPTH = 100
+"""The most levels that MongoDB stores; deeper values count as equal."""
+
+
+def element_index(part: str, items: Sequence[Any]) -> int | None:
+    """Return the index in a list that a part of a dotted name means, None if it means none."""
+    if not part.isdecimal() or not part.isascii() or len(part) > 9:
+        return None
+    index = int(part)
+    return index if index < len(items) and str(index) == part else None
+
+
+def is_number(value: object) -> TypeGuard[int | float | Decimal]:
+    """Tell whether a value is a number; a bool is not."""
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+
+
+def is_nan(number: float | Decimal) -> bool:
+    """Tell whether a number is NaN."""
+    if isinstance(number, Decimal):
+        return number.is_nan()
+    return bool(number != number)  # noqa: PLR0124 - NaN alone is not equal to itself
+
+
+def is_finite(number: float | Decimal) -> bool:
+    """Tell whether a number is neither NaN nor infinite."""
+    if isinstance(number, Decimal):
+        return number.is_finite()
+    return isinstance(number, int) or isfinite(number)
+
+
+def sort_key(value: object, depth: int = 0) -> Key:
+    """Return a pair of type and payload; pairs compare as MongoDB compares the values.
+
+    Args:
+        value: Any value, `MISSING` included.
+        depth: Its level below the first value.
+    """
+    if isinstance(value, str):
+        return STRING, value
+    if isinstance(value, bool):
+        return BOOLEAN, value
+    if isinstance(value, (int, float, Decimal)):
+        return NUMBER, _NAN if is_nan(value) else value
+    if value is None or value is MISSING:
+        return NULL, None
+    if isinstance(value, Mapping):
+        return OBJECT, _object_payload(value, depth + 1)
+    if isinstance(value, ARRAYS):
+        if depth >= _MAX_DEPTH:
+            return ARRAY, ()
+        return ARRAY, tuple([sort_key(item, depth + 1) for item in value])
+    if isinstance(value, (bytes, bytearray)):
+        return BYTES, (len(value), bytes(value))  # the shorter comes first
+    if isinstance(value, date):
+        return DATE, _instant(value)
+    type_ = type(value)
+    return OTHER, (f"{type_.__module__}.{type_.__qualname__}", _Ordered(value))
+
+
+def _object_payload(value: Mapping[str, Any], depth: int) -> tuple[tuple[int, str, Any], ...]:
+    """Return the fields in their order; each compares by type, then name, then value."""
+    if depth > _MAX_DEPTH:
+        return ()
+    fields = []
+    for name, inner in value.items():
+        type_rank, payload = sort_key(inner, depth)
+        fields.append((type_rank, name, payload))
+    return tuple(fields)
+
+
+def _instant(value: date) -> timedelta:
+    """Return the time since 1970; a time without a zone is in UTC, a date is its midnight."""
+    if not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day) - _EPOCH
+    return value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or _ZERO)
+
+
+def trimmed(value: Any, like: Any) -> Any:
+    """Return the part of a value that decides how it compares to another one.
+
+    It is at most as large as the other, so a comparison costs what the query costs, and not what
+    a stored value costs.
+
+    Args:
+        value: Any value.
+        like: The value that it is compared to, by their sort keys.
+    """
+    if value.__class__ in SCALAR_TYPES:
+        return value
+    if isinstance(value, ARRAYS):
+        if not isinstance(like, ARRAYS):
+            return ()  # the types decide
+        return [*map(trimmed, value, like), *([None] if len(value) > len(like) else ())]
+    if isinstance(value, Mapping):
+        if not isinstance(like, Mapping):
+            return {}
+        fields = zip(value.items(), chain(like.values(), (None,)), strict=False)
+        return {name: trimmed(inner, other) for (name, inner), other in fields}
+    return value

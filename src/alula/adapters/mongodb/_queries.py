@@ -29,8 +29,8 @@ from alula.adapters.mongodb._options import (
 )
 from alula.errors import BadRequest, NotFound
 from alula.query import EMPTY_QUERY, And, Or, Query, Where
-from alula.query._criteria import Criterion
 from alula.query._operators import truth_of
+from alula.query._query import Criterion
 from alula.types import Id
 
 __all__ = [

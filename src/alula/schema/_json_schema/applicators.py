@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from alula.query._values import is_mapping
+from alula.query._query import is_mapping
 from alula.schema._failures import MOST_LISTED, Failures, failure, pointer
 from alula.schema._json_schema.compiler import (
     Check,

@@ -11,7 +11,7 @@ from fractions import Fraction
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
-from alula.query._values import is_mapping
+from alula.query._query import is_mapping
 from alula.schema._failures import Failures, failure, missing
 from alula.schema._json_schema.compiler import Check, Maker, Schema, SchemaLocation
 from alula.schema._json_schema.formats import pattern_of

@@ -26,7 +26,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from alula.errors import BadRequest
-from alula.query._budget import MAX_STEPS
+from alula.query._query import MAX_STEPS
 from alula.schema._failures import Failures, SchemaError, failure
 from alula.schema._json_schema.json_types import coercion, type_test
 from alula.types import UNSET, SchemaKeyword

@@ -13,7 +13,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from alula.query._values import as_list, is_mapping
+from alula.query._query import as_list, is_mapping
 from alula.types import UNSET
 
 __all__ = ["TYPE_TESTS", "coercion", "is_array", "is_number", "key_of", "type_test"]

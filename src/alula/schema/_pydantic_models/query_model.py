@@ -32,7 +32,7 @@ from pydantic import (
 )
 from typing_extensions import ReadOnly, TypedDict, is_typeddict
 
-from alula.query._values import as_list, is_mapping
+from alula.query._query import as_list, is_mapping
 from alula.schema._failures import SchemaError, failures_of_model, refusal
 from alula.schema._json_schema.query_schema import (
     LEVELS,

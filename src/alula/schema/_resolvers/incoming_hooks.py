@@ -11,7 +11,7 @@ from alula._context import HookContext
 from alula.errors import BadRequest, FrameworkError, MethodNotAllowed
 from alula.hooks import annotate_hook, hook_factory
 from alula.query import ValidatedQuery
-from alula.query._values import as_list
+from alula.query._query import as_list
 from alula.schema._resolvers.resolver import Resolver
 from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from alula.query._criteria import EMPTY, EMPTY_QUERY, And, Or, Query, Where
+from alula.query._query import EMPTY, EMPTY_QUERY, And, Or, Query, Where
 
 ONE = Where("a", (("$eq", 1),))
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula.errors import BadRequest
-from alula.query._brackets import _read_agreeing, _read_any, read_keys
-from alula.query._string import _read_values, parse, stringify
+from alula.query import parse, stringify
+from alula.query._parse import _read_agreeing, _read_any, _read_values, read_keys
 
 VECTORS = Path(__file__).parents[1] / "conformance" / "vectors"
 
@@ -658,9 +658,9 @@ def test_what_can_not_be_sent_is_an_error_that_names_it(value):
 
 
 def test_names_must_be_strings():
-    with pytest.raises(TypeError, match="The key 1 at the top is no string"):
+    with pytest.raises(TypeError, match="The key 1 at the top is not a string"):
         stringify({1: "x"})
-    with pytest.raises(TypeError, match=r"The key None in 'a\[0\]' is no string"):
+    with pytest.raises(TypeError, match=r"The key None in 'a\[0\]' is not a string"):
         stringify({"a": [{None: "x"}]})
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.query._compare import (
+from alula.query._order import (
     MISSING,
     element_index,
     is_finite,

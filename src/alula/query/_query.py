@@ -1,0 +1,307 @@
+"""A parsed query: a small tree of frozen objects, with what it may hold and what it may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from types import MappingProxyType
+from typing import Any, Final, TypeGuard
+
+from alula.errors import BadRequest
+from alula.types import SCALAR_TYPES
+
+__all__ = [
+    "EMPTY",
+    "EMPTY_QUERY",
+    "FORBIDDEN",
+    "FREE_TESTS",
+    "MANY_CONDITIONS",
+    "MAX_DEPTH",
+    "MAX_STEPS",
+    "SHORT_LIST",
+    "And",
+    "Budget",
+    "Criterion",
+    "Or",
+    "Query",
+    "ValidatedQuery",
+    "Where",
+    "as_list",
+    "check_depth",
+    "check_name",
+    "check_open_name",
+    "copy_value",
+    "invalid",
+    "is_mapping",
+]
+
+EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+"""A mapping without entries that cannot be changed."""
+
+MAX_DEPTH: Final = 32
+"""The largest number of levels in a query, and of parts in a dotted name."""
+
+FORBIDDEN: Final = frozenset({"$where", "$function", "$accumulator", "$expr"})
+"""Names that run code or arbitrary expressions in a database; no service can open them."""
+
+MAX_STEPS: Final = 1_000_000
+"""How many steps a call of a client may take in memory. A step is a look at one value and takes
+about 0.25 µs, so that all steps take about 0.25 seconds."""
+
+SHORT_LIST: Final = 100
+"""Up to so many elements times tests, a list is not counted for the first `FREE_TESTS` conditions:
+counting costs time, and a look at each element of a stored list is to be expected."""
+
+FREE_TESTS: Final = 4
+"""For so many conditions of a query, short lists are not counted; for the others, all are."""
+
+MANY_CONDITIONS: Final = 50
+"""With more conditions, each condition is counted for each record, and so are all lists."""
+
+_LISTS: Final = (list, tuple, set, frozenset)
+
+_TOO_EXPENSIVE: Final = (
+    "The query has too many conditions for these records and their lists, or too many fields in"
+    " $sort; send fewer, or conditions that lead to fewer records"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """One field and all tests on it, all of which must hold.
+
+    Attributes:
+        field: Name of the field; dots lead into objects and lists.
+        tests: Pairs of operator and value; plain equality is ``("$eq", value)``. The value of
+            ``$not`` is again a tuple of tests. The value of ``$elemMatch`` is a tuple of tests for
+            an element itself, or an `And` with criteria for the fields of an element.
+    """
+
+    field: str
+    tests: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All parts must hold; without parts it matches everything."""
+
+    parts: tuple[Criterion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one part must hold."""
+
+    parts: tuple[Criterion, ...]
+
+
+Criterion = Where | And | Or
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A valid query.
+
+    Attributes:
+        criteria: What a record must meet.
+        limit: The largest number of records, None without ``$limit``.
+        skip: How many records to leave out at the start.
+        sort: Pairs of field and 1 (ascending) or -1 (descending), the first counts most.
+        select: Fields to return, None for all.
+        filters: Values of the additional filters that the service opened.
+        budget: The work limit of the call, None for internal calls.
+    """
+
+    criteria: And = And(())
+    limit: int | None = None
+    skip: int = 0
+    sort: tuple[tuple[str, int], ...] = ()
+    select: tuple[str, ...] | None = None
+    filters: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    budget: Budget | None = field(default=None, compare=False, repr=False)
+
+
+EMPTY_QUERY: Final = Query()
+"""The query that selects everything."""
+
+
+class ValidatedQuery(dict[str, Any]):
+    """A query that a schema has checked, with the operators and filters that the schema opens.
+
+    A plain mapping made of it loses them. Page limits apply to it as to every query.
+
+    Args:
+        query: The query with its values converted.
+        operators: Operators in the schema, in addition to the common ones.
+        filters: Names at the top level of the schema, in addition to the common ones.
+
+    Attributes:
+        operators: As given.
+        filters: As given.
+    """
+
+    def __init__(
+        self, query: Mapping[str, Any], operators: Iterable[str], filters: Iterable[str]
+    ) -> None:
+        super().__init__(query)
+        self.operators = frozenset(operators)
+        self.filters = frozenset(filters)
+
+
+class Budget:
+    """A work limit for in-memory queries, which block the event loop.
+
+    Conditions times elements of lists can be very many, from one short request to one large
+    record; so can conditions times records, and fields in ``$sort`` times elements. All of it
+    counts against one budget for each call of a client.
+
+    Args:
+        steps: The largest number of steps; None for any number.
+
+    Attributes:
+        steps_left: How many steps are left.
+        free_tests: For how many more conditions short lists are not counted.
+    """
+
+    __slots__ = ("free_tests", "steps_left")
+
+    def __init__(self, steps: int | None = None) -> None:
+        self.steps_left: float = inf if steps is None else steps
+        self.free_tests = FREE_TESTS
+
+    def uncounted(self) -> int:
+        """Return up to which length the next condition does not count a list."""
+        self.free_tests -= 1
+        return SHORT_LIST if self.free_tests >= 0 else 0
+
+    def spend(self, steps: int, what: str = "") -> None:
+        """Count steps.
+
+        Args:
+            steps: How many.
+            what: What there is too much of, for the message; without it, conditions or fields to
+                sort by.
+
+        Raises:
+            BadRequest: The budget is exceeded.
+        """
+        self.steps_left -= steps
+        if self.steps_left < 0:
+            raise BadRequest(
+                f"{what} for these records; send fewer, or conditions that lead to fewer records"
+                if what
+                else _TOO_EXPENSIVE
+            )
+
+
+def invalid(message: str, data: Mapping[str, Any] | None = None) -> BadRequest:
+    """Return a 400 whose ``data`` is a part of the query.
+
+    `BadRequest` itself would move the keys ``message`` and ``errors`` out of the data.
+    """
+    error = BadRequest(message)
+    error.data = None if data is None else dict(data)
+    return error
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Tell whether a value is an object."""
+    # A plain dict in nearly all cases: the test with the ABC takes five times as long.
+    return type(value) is dict or isinstance(value, Mapping)
+
+
+def check_depth(depth: int) -> None:
+    """Refuse a query with too many levels.
+
+    Raises:
+        BadRequest: There are more than `MAX_DEPTH`.
+    """
+    if depth > MAX_DEPTH:
+        raise invalid(f"The query is nested too deeply: at most {MAX_DEPTH} levels are allowed")
+
+
+def check_name(name: Any, holder: Mapping[str, Any]) -> None:
+    """Refuse a key that cannot be the name of a field, dotted or not.
+
+    Args:
+        name: The key.
+        holder: The mapping with that key, shown to the client.
+
+    Raises:
+        BadRequest: The key is not a name.
+    """
+    _check_string(name, holder)
+    if not name:
+        raise invalid("Invalid query parameter '': a name cannot be empty", holder)
+    if name[0] == "$" or ".$" in name:
+        raise invalid(f"Invalid query parameter {name}", holder)
+    if name.count(".") >= MAX_DEPTH:
+        raise invalid(f"A field name has too many parts: at most {MAX_DEPTH} are allowed")
+
+
+def check_open_name(name: Any, holder: Mapping[str, Any]) -> None:
+    """Refuse a key that is not allowed in the value of an opened operator or filter.
+
+    Raises:
+        BadRequest: It is not allowed.
+    """
+    _check_string(name, holder)
+    if name in FORBIDDEN:
+        raise invalid(f"Invalid query parameter {name}", holder)
+
+
+def _check_string(name: Any, holder: Mapping[str, Any]) -> None:
+    if not isinstance(name, str):
+        raise invalid(f"Invalid query parameter {name!r}: a name must be a string")
+    if "\0" in name:  # a driver would fail on it: a 500
+        raise invalid(f"Invalid query parameter {name!r}: a name cannot hold NUL", holder)
+
+
+def copy_value(
+    value: Any, depth: int, check: Callable[[Any, Mapping[str, Any]], None] = check_name
+) -> Any:
+    """Return the value with its containers copied.
+
+    Args:
+        value: Any value.
+        depth: Its level in the query.
+        check: Checks each name in it.
+
+    Raises:
+        BadRequest: A name is not allowed, or there are too many levels.
+    """
+    if type(value) in SCALAR_TYPES:
+        return value
+    if is_mapping(value):
+        check_depth(depth + 1)
+        copied = {}
+        for name, inner in value.items():
+            check(name, value)
+            copied[name] = copy_value(inner, depth + 1, check)
+        return copied
+    if isinstance(value, _LISTS):
+        check_depth(depth + 1)
+        return [copy_value(inner, depth + 1, check) for inner in value]
+    return value
+
+
+def as_list(value: object) -> Iterable[Any] | None:
+    """Return a value that should be a list as a list, None for an object that cannot be one.
+
+    A query string with more items than the array limit arrives as an object with index keys, and
+    one with a single item as that item.
+    """
+    if isinstance(value, _LISTS):
+        return value
+    if not is_mapping(value):
+        return (value,)
+    if not value or not all(
+        isinstance(name, str)
+        and name.isascii()
+        and name.isdigit()
+        and (name == "0" or name[0] != "0")
+        for name in value
+    ):
+        return None
+    return [value[name] for name in sorted(value, key=lambda name: (len(name), name))]
