@@ -325,7 +325,9 @@ def test_is_seen_to_be_guessable():
 
 def test_a_password_lies_in_a_property_of_its_own():
     service = make_app().service("authentication").service
-    with pytest.raises(ValueError, match=r"the strategy 'local': 'account.password' lies inside"):
+    with pytest.raises(
+        ValueError, match=r"the strategy 'local': 'account.password' is inside another"
+    ):
         service.register("local", LocalStrategy(entity_password_field="account.password"))
 
 

@@ -128,7 +128,7 @@ class Extension:
         """Return what the client gets for a sign-in."""
         return attempt.response
 
-    async def check_token(self, payload: Mapping[str, Any], entity: Any, params: Params) -> None:
+    async def check_token(self, payload: Mapping[str, Any], entity: object, params: Params) -> None:
         """Refuse an access token that is valid by itself, such as that of a session that ended.
 
         Args:

@@ -11,7 +11,7 @@ from alula._identity import authentication_at, identify, strategies_of
 from alula.authentication._entities import check_property, without
 from alula.authentication._passwords import HashedPassword
 from alula.errors import BadRequest, Conflict, MethodNotAllowed
-from alula.hooks import annotate_hook, hook_factory
+from alula.hooks import Next, annotate_hook, hook_factory
 from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
 from alula.types import STANDARD_METHODS, UNSET
 
@@ -24,24 +24,31 @@ Hook: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 def authenticate(
     *names: str, service: str | None = None, strategies: Iterable[str] | None = None
 ) -> Hook:
-    """Return a hook that lets only those pass who prove who they are.
+    """Return a hook that checks the credentials of a call: a before or an around hook.
 
     It sets ``params.user``, ``params.authentication`` and ``params.authenticated``. Internal calls
-    pass, unless they bring a proof, which then has to be good.
+    pass without credentials.
 
     Args:
-        names: Names of the strategies that are allowed: ``authenticate("jwt")``.
+        names: Names of the allowed strategies: ``authenticate("jwt")``.
         service: The path of the authentication service; None for the default one.
         strategies: The names, for use with ``service``.
 
     Raises:
         TypeError: No strategy is named.
-        NotAuthenticated: By the hook, for whoever proves nothing.
-        RuntimeError: By the hook, where it is neither a before nor an around hook.
+        NotAuthenticated: By the hook: the call has no valid credentials.
+        RuntimeError: By the hook: it is neither a before nor an around hook.
+
+    Example:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.authentication import authenticate
+        >>> app = App().use("notes", MemoryService())
+        >>> notes = app.service("notes").hooks(around=[authenticate("jwt")])
     """
     allowed = strategies_of("authenticate", names, strategies)
 
-    async def check_caller(context: HookContext, next: Any = None) -> None:
+    async def check_caller(context: HookContext, next: Next | None = None) -> None:
         if context.type not in {"before", "around"}:
             raise RuntimeError("authenticate(...) is a before or an around hook")
         await identify(context.app, context.params, service, allowed)
@@ -53,254 +60,263 @@ def authenticate(
 
 @hook_factory('hash_password("password")')
 def hash_password(field: str, *, service: str | None = None, strategy: str = "local") -> Hook:
-    """Return a hook that replaces a password in the data of a call by its hash.
+    """Return a hook that replaces a password in the data of a call with its hash.
+
+    Register it after the hooks that check the data, since a hash takes time.
 
     Args:
         field: The property that holds the password.
         service: The path of the authentication service; None for the default one.
         strategy: The name of the `LocalStrategy` that hashes.
 
-    It belongs behind the hooks that check the data, since a hash takes time.
-
     Raises:
-        ValueError: The field lies inside another property.
-        BadRequest: By the hook, for what can be no password.
-        TooManyRequests: By the hook, where an address sets too many passwords.
-        Unavailable: By the hook, where too many wait to be hashed.
-        MethodNotAllowed: By the hook, for a list where the service takes none.
+        ValueError: The field is inside another property.
+        BadRequest: By the hook: it is not a string, empty or too long.
+        TooManyRequests: By the hook: there are too many new passwords from this address.
+        Unavailable: By the hook: too many passwords wait to be hashed.
+        MethodNotAllowed: By the hook: the data is a list, which the service does not accept.
+
+    Example:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.authentication import hash_password
+        >>> app = App().use("users", MemoryService())
+        >>> before = {"create": [hash_password("password")], "patch": [hash_password("password")]}
+        >>> users = app.service("users").hooks(before=before)
     """
     check_property(field, f"hash_password({field!r})")
     resolve = password_hash(strategy, service=service)
 
-    async def hash_data(context: HookContext, next: Any = None) -> None:
+    async def hash_data(context: HookContext, next: Next | None = None) -> None:
         data = context.data
         if isinstance(data, list):
-            _check_several(context)  # before the work, not after it
-            context.data = [await hashed(each, context) for each in data]
+            _check_multi(context)  # before the work: each hash takes a tenth of a second
+            context.data = [await hashed(record, context) for record in data]
         else:
             context.data = await hashed(data, context)
         if next is not None:
             await next()
 
-    async def hashed(data: Any, context: HookContext) -> Any:
+    async def hashed(data: object, context: HookContext) -> object:
         if not isinstance(data, Mapping):
             return data
         changed = dict(data)
         if field in data:
             changed[field] = await resolve(data[field], data, context)
-        for name in _operators_on(field, data):
-            if name != "$set":
-                raise BadRequest(f"A password can be set, but {name} is not for it")
-            value = await resolve(data[name][field], data, context)
-            changed[name] = {**data[name], field: value}
+        for name, operand in data.items():  # update operators, where a service takes such data
+            if name[:1] == "$" and isinstance(operand, Mapping) and field in operand:
+                if name != "$set":
+                    raise BadRequest(f"A password can be set, but not changed by {name}")
+                changed[name] = {**operand, field: await resolve(operand[field], data, context)}
         return changed
 
     return annotate_hook(hash_data, kinds=("before", "around"))
 
 
-def _operators_on(field: str, data: Mapping[str, Any]) -> list[str]:
-    """Return the update operators in data that touch a field, where a service takes such data."""
-    return [
-        name
-        for name, value in data.items()
-        if name[:1] == "$" and isinstance(value, Mapping) and field in value
-    ]
-
-
-def _check_several(context: HookContext) -> None:
-    """Refuse a list that the service would refuse, since each hash takes a tenth of a second."""
+def _check_multi(context: HookContext) -> None:
+    """Refuse a list that the service would refuse."""
     service = context.service.service
     options_for: Callable[[Params], Any] | None = getattr(service, "options_for", None)
     if options_for is not None and context.method not in options_for(context.params).multi:
+        # FeathersJS's text, which the service itself has, too.
         raise MethodNotAllowed(f"Can not {context.method} multiple entries")
 
 
 @hook_factory('password_hash("local")')
 def password_hash(
     strategy: str = "local", *, service: str | None = None
-) -> Callable[[Any, Any, HookContext], Coroutine[Any, Any, Any]]:
-    """Return a property resolver that replaces a password by its hash.
+) -> Callable[[object, object, HookContext], Coroutine[Any, Any, object]]:
+    """Return a property resolver that replaces a password with its hash.
 
     Args:
         strategy: The name of the `LocalStrategy` that hashes.
         service: The path of the authentication service; None for the default one.
 
     Raises:
-        BadRequest: By the resolver, for what can be no password.
-        TooManyRequests: By the resolver, where an address sets too many passwords.
-        Unavailable: By the resolver, where too many wait to be hashed.
+        BadRequest: By the resolver: it is not a string, empty or too long.
+        TooManyRequests: By the resolver: there are too many new passwords from this address.
+        Unavailable: By the resolver: too many passwords wait to be hashed.
+
+    Example:
+        >>> from alula.authentication import password_hash
+        >>> from alula.schema import resolve
+        >>> resolver = resolve({"password": password_hash("local")})
     """
 
-    async def resolve(value: Any, _: Any, context: HookContext) -> Any:
+    async def resolve(value: object, _: object, context: HookContext) -> object:
         if value is UNSET:
             return value
         if not isinstance(value, HashedPassword):
             local: Any = authentication_at(context.app, service).strategy(strategy)
             value = await local.hash_password(value, context.params)
-        return str(value)
+        return str(value)  # a `HashedPassword` is not a type that databases know
 
     return resolve
 
 
 @hook_factory('hide_taken("email")')
 def hide_taken(*fields: str) -> Hook:
-    """Return an around hook for `create` of users, with which nobody learns who is registered.
+    """Return an around hook for `create` of users that hides who is already registered.
 
-    A registration from outside that meets a unique value which is taken (a `Conflict`) is answered
-    like one that succeeds: by the fields named here, as they were sent, and nothing else. Hooks and
-    listeners of the application see what was stored; where a value was taken, nothing is, and there
-    is no event. It takes one record at a time. It runs around all other hooks of the service, so
-    that none of these, such as a resolver that needs the id, can make a difference.
+    A client's registration with a unique value that is taken (a `Conflict`) gets the same response
+    as one that succeeds: the fields named here, as they were sent, and nothing else. Hooks and
+    listeners of the application see what was stored; if a value was taken, nothing is stored and
+    no event is emitted. One record can be created at a time. The hook runs outside all other hooks
+    of the service, so that none of them, such as a resolver that needs the id, makes a difference.
 
     Args:
-        fields: Properties of the data that the answer has. None of them may be a secret.
+        fields: Properties of the data that the response has. They must not be secrets.
 
     Raises:
         TypeError: No field is named.
-        BadRequest: By the hook, for data that is no object.
+        BadRequest: By the hook: the data is not an object.
 
     Examples:
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
-        >>> app = App()
-        >>> app.use("users", MemoryService(unique=["email"]))
-        >>> hooks = app.service("users").hooks(around={"create": [hide_taken("email")]})
+        >>> from alula.authentication import hide_taken
+        >>> app = App().use("users", MemoryService(unique=["email"]))
+        >>> users = app.service("users").hooks(around={"create": [hide_taken("email")]})
     """
-    if not fields:
-        raise TypeError("hide_taken() needs the names of the fields to answer: hide_taken('email')")
-    for field in fields:
-        check_property(field, f"hide_taken({field!r})")
+    _check_fields("hide_taken", fields, "email")
 
-    async def hide(context: HookContext, next: Any) -> None:
+    async def hide(context: HookContext, next: Next) -> None:
         if context.params.provider is None or context.method != "create":
             await next()
             return
         sent = context.data
         if not isinstance(sent, Mapping):
             raise BadRequest("Register one user at a time")
-        answer = {name: sent[name] for name in fields if name in sent}
+        response = {name: sent[name] for name in fields if name in sent}
         try:
             await next()
         except Conflict:
-            context.result, context.event = dict(answer), None
-        context.http.clear()
-        context.dispatch = answer
+            context.result, context.event = dict(response), None
+        context.http.clear()  # status and headers could differ, such as a `Location`
+        context.dispatch = response
 
     return annotate_hook(hide, kinds=("around",), outermost=True)
 
 
 @hook_factory('protect("password")')
 def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
-    """Return a hook that keeps fields of a service's records from leaving.
+    """Return a hook that hides fields of a service's records from clients.
 
-    Nobody outside can find their values out, either: a query from outside that mentions such a
-    field is a 400, whatever it asks of it, at any depth of ``$or`` and the like. ``$select`` may
-    name it; the record comes without. Internal calls get whole records. These are bound to what
-    may leave of them, so that nothing hidden leaves with what they become a part of. In results of
-    custom methods the fields are left out at any depth, since records may be anywhere in these.
+    Clients cannot query by them, either: a query that names a hidden field is a 400, at any depth
+    of ``$or`` and the like, since comparisons would let clients bisect its value. ``$select`` may
+    name it; the record comes without it. Internal calls get whole records, whose redacted view
+    leaves with whatever they become part of. In results of custom methods the fields are removed
+    at any depth, since records may be anywhere in them.
 
-    A hook that itself adds such a field to the query, to keep callers to their own records, is a
-    before hook, or an around hook that is registered after this one.
+    A hook that adds such a field to the query itself, to restrict callers to their own records, is
+    a before hook, or an around hook that is registered after this one.
 
     Args:
         fields: Names of properties.
 
     Raises:
         TypeError: No field is named.
-        ValueError: A field lies inside another property.
-        BadRequest: By the hook, for such a query.
-        RuntimeError: By the hook, where it is neither an after nor an around hook.
-    """
-    hidden = _names_of(fields)
+        ValueError: A field is inside another property.
+        BadRequest: By the hook: the query of a client names a hidden field.
+        RuntimeError: By the hook: it is neither an after nor an around hook.
 
+    Example:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.authentication import protect
+        >>> app = App().use("users", MemoryService())
+        >>> users = app.service("users").hooks(around=[protect("password")])
+    """
+    _check_fields("protect", fields, "password")
+    hidden = frozenset(fields)
     checked: WeakSet[HookContext] = WeakSet()
 
-    async def check(context: HookContext, next: Any) -> None:
+    async def check(context: HookContext, next: Next) -> None:
         if context.params.get("provider") is not None:
-            _check_asked(context, hidden)
+            _check_query(context, hidden)
             checked.add(context)
         await next()
 
-    async def hide(context: HookContext, next: Any = None) -> None:
+    async def hide(context: HookContext, next: Next | None = None) -> None:
         external = context.params.get("provider") is not None
         if next is None and context.type != "after":
             raise RuntimeError("protect(...) is an after or an around hook")
-        if external and context not in checked:  # as an after hook it was, unless it is wrapped
-            _check_asked(context, hidden)
+        if external and context not in checked:  # a hook that is wrapped has no `check` around it
+            _check_query(context, hidden)
         if next is not None:
             await next()
         result, method = context.result, context.method
-        visible = result if context.dispatch is UNSET else context.dispatch
-        shown = shown_of_record if method in STANDARD_METHODS else shown_of_anything
-        context.dispatch = map_records(visible, method, shown, shown)
+        public = result if context.dispatch is UNSET else context.dispatch
+        redact = redact_record if method in STANDARD_METHODS else redact_anything
+        context.dispatch = map_records(public, method, redact, redact)
         if external:
-            context.result = context.dispatch  # events too are for those outside
+            context.result = context.dispatch  # events of such calls go to clients, too
             return
 
-        def guarded(record: Any) -> Any:
+        def with_redacted_view(record: object) -> object:
             if not isinstance(record, Mapping):
                 return record
-            return RedactedRecord(record, shown(record), getattr(record, "redacted_by", None))
+            return RedactedRecord(record, redact(record), getattr(record, "redacted_by", None))
 
-        context.result = map_records(result, method, guarded, shown, redact=True)
+        context.result = map_records(result, method, with_redacted_view, redact, redact=True)
 
-    def shown_of_record(record: Any) -> Any:
+    def redact_record(record: object) -> Any:
         return without(public_part(record), hidden)
 
-    def shown_of_anything(result: Any) -> Any:
+    def redact_anything(result: object) -> Any:
         return without_properties(public_part(result), hidden)
 
     return annotate_hook(hide, kinds=("after", "around"), around=check)
 
 
-def _names_of(fields: tuple[str, ...]) -> frozenset[str]:
+def _check_fields(function: str, fields: tuple[str, ...], example: str) -> None:
     if not fields:
-        raise TypeError("protect() needs the names of the fields to hide: protect('password')")
+        raise TypeError(f"{function}() needs names of fields: {function}({example!r})")
     for field in fields:
-        check_property(field, f"protect({field!r})")
-    return frozenset(fields)
+        check_property(field, f"{function}({field!r})")
 
 
-def _check_asked(context: HookContext, hidden: frozenset[str]) -> None:
-    """Refuse a call whose answers would show a hidden field by and by.
+def _check_query(context: HookContext, hidden: frozenset[str]) -> None:
+    """Refuse queries that let a client bisect the value of a hidden field.
 
     Raises:
-        BadRequest: Its query mentions one, or its data copies one with an operator.
+        BadRequest: The query names one, or ``$rename`` in the data copies one.
     """
     query, data = context.params["query"], context.data
-    name = _mention_in(query, hidden)
+    name = _hidden_name_in(query, hidden)
     if name is None and isinstance(data, Mapping) and isinstance(data.get("$rename"), Mapping):
-        name = _mention_in(data["$rename"], hidden)
+        name = _hidden_name_in(data["$rename"], hidden)
     if name is not None:
-        raise BadRequest(
-            f"Invalid query: {name} cannot be asked for, since it is hidden; remove it from the"
-            " query"
-        )
+        raise BadRequest(f"Invalid query: {name} is hidden; remove it from the query")
 
 
-def _mention_in(query: Any, hidden: frozenset[str], *, names: bool = False) -> str | None:
-    """Return the first name of a hidden field in a query, None where there is none.
+def _hidden_name_in(
+    query: object, hidden: frozenset[str], *, are_names: bool = False
+) -> str | None:
+    """Return the first name of a hidden field in a query, None if there is none.
 
     Args:
-        query: A query, or what stands in it below a name that begins with ``$``.
+        query: A query, or a part of it below a name that begins with ``$``.
         hidden: The fields.
-        names: Whether texts are names of fields here, too.
+        are_names: Whether strings are names of fields here, too.
     """
-    waiting = [(query, names)]  # a loop and no recursion: the depth is what somebody sent
+    waiting = [(query, are_names)]  # a loop, not recursion: a client chooses the depth
     while waiting:
-        value, names = waiting.pop()
+        value, are_names = waiting.pop()
         if isinstance(value, Mapping):
-            for name, inner in value.items():
-                text = str(name)
-                if text.partition(".")[0] in hidden:
-                    return text
-                if text[:1] == "$":
-                    if text != "$select":
-                        waiting.append((inner, text == "$sort"))
-                elif names or text.isdecimal():  # an object with index keys stands for a list
-                    waiting.append((inner, names))
+            for key, inner in value.items():
+                name = str(key)
+                if name.partition(".")[0] in hidden:
+                    return name
+                if name[:1] == "$":
+                    if name != "$select":
+                        waiting.append((inner, name == "$sort"))
+                elif are_names or name.isdecimal():  # query strings make objects of long lists
+                    waiting.append((inner, are_names))
         elif isinstance(value, list | tuple | set | frozenset):
-            waiting += ((each, names) for each in value)
-        elif names and isinstance(value, str) and value.lstrip("+-").partition(".")[0] in hidden:
+            waiting += ((item, are_names) for item in value)
+        elif (
+            are_names and isinstance(value, str) and value.lstrip("+-").partition(".")[0] in hidden
+        ):
             return value
     return None

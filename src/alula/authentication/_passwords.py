@@ -24,7 +24,7 @@ from argon2.exceptions import VerificationError
 
 from alula.errors import Unavailable
 
-__all__ = ["MAX_WAITING", "HashedPassword", "Passwords", "is_credential", "usual_passwords"]
+__all__ = ["MAX_WAITING", "HashedPassword", "Passwords", "default_passwords", "is_credential"]
 
 T = TypeVar("T")
 
@@ -174,7 +174,7 @@ class Passwords:
 
 
 @cache
-def usual_passwords() -> Passwords:
+def default_passwords() -> Passwords:
     """Return the one with the usual parameters, so that a process measures them once."""
     return Passwords()
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from alula._context import Params
 from alula.authentication._attempt import Attempt, Extension, Session, current_attempt
 from alula.authentication._sessions import Sessions, session_ended
-from alula.authentication._strategies import AuthenticationStrategy
+from alula.authentication._strategies import AuthenticationStrategy, Request
 from alula.errors import NotAuthenticated, NotFound
 
 __all__ = ["RefreshStrategy", "RefreshTokens"]
@@ -129,7 +129,7 @@ class RefreshStrategy(AuthenticationStrategy):
         self._tokens = tokens
 
     # A strategy's `parse` gets a response, too.
-    def parse(self, req: Any, res: Any) -> Mapping[str, Any] | None:  # noqa: ARG002
+    def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:  # noqa: ARG002
         """Return the token of a sign-out, which sends ``Authorization: Refresh <token>``."""
         scope = req.scope
         if scope["method"] == "DELETE":

@@ -22,7 +22,9 @@ from alula.authentication._strategies import (
     AuthenticationStrategy,
     JWTStrategy,
     LocalStrategy,
+    Parsed,
     Parser,
+    Request,
     first_credentials,
     parsers_of,
 )
@@ -221,7 +223,7 @@ class AuthenticationService:
             return result
         return {**result, entity: without(result[entity], self.secret_fields)}
 
-    def parse(self, req: Any, res: Any, *strategies: str) -> Any:
+    def parse(self, req: Request, res: object, *strategies: str) -> Parsed:
         """Return the credentials of a request, None if it has none, or an awaitable of that.
 
         Args:

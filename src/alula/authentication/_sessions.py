@@ -108,7 +108,7 @@ class Sessions(Extension):
                     raise
         return {"sid": attempt.session.id}
 
-    async def check_token(self, payload: Mapping[str, Any], entity: Any, params: Params) -> None:
+    async def check_token(self, payload: Mapping[str, Any], entity: object, params: Params) -> None:
         """Refuse an access token whose session has ended."""
         await self.check(payload)
 

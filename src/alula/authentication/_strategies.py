@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 from alula._context import Params
 from alula.authentication._attempt import current_attempt
@@ -16,8 +16,8 @@ from alula.authentication._entities import check_property, fold_username
 from alula.authentication._passwords import (
     HashedPassword,
     Passwords,
+    default_passwords,
     is_credential,
-    usual_passwords,
 )
 from alula.errors import BadRequest, NotAuthenticated, NotFound, TooManyRequests, Unavailable
 
@@ -25,31 +25,54 @@ __all__ = [
     "AuthenticationStrategy",
     "JWTStrategy",
     "LocalStrategy",
+    "Parsed",
     "Parser",
+    "Request",
     "first_credentials",
     "parsers_of",
 ]
 
-Parser: TypeAlias = Callable[[Any, Any], Any]
-"""A function from a request and its response to credentials, None, or an awaitable of either."""
+Credentials: TypeAlias = Mapping[str, Any]
+"""What a client sends to show who it is: ``strategy``, and what that strategy needs."""
+
+Parsed: TypeAlias = Credentials | Awaitable[Credentials | None] | None
+Parser: TypeAlias = Callable[[Any, Any], Parsed]
 
 _log: Final = logging.getLogger("alula.authentication")
 
 
+class Request(Protocol):
+    """The part of a request of `alula.express` that credentials are read from."""
+
+    @property
+    def scope(self) -> Mapping[str, Any]:
+        """The ASGI scope."""
+
+
 class AuthenticationStrategy:
-    """One way to prove who is calling; derive from it for a way of your own.
+    """Base class for a way to authenticate; override `authenticate`.
 
     Attributes:
         name: The name under which it is registered.
-        authentication: The authentication service it belongs to.
+        authentication: The authentication service that it is registered at.
         app: The application of that service.
-        secret_fields: Fields of a user's record that nobody gets to see: they are left out of
-            ``params.user`` and of every answer.
-        can_be_guessed: Whether trying again and again may lead to a proof, so that tries have to
-            be limited.
+        secret_fields: Fields of a user's record that are removed from ``params.user`` and from
+            every response.
+        can_be_guessed: Whether credentials can be guessed by many tries, which the throttle then
+            limits.
         looks_up_account: Whether `authenticate` calls ``self.authentication.account_found(id,
-            params)`` once it has looked for the account, and before it checks anything. The
-            throttle then counts by the account. Otherwise it counts by the name in `account_of`.
+            params)`` after it has looked for the account, and before it checks the credentials.
+            The throttle then counts by account. Otherwise it counts by the name in `account_of`.
+
+    Example:
+        >>> from alula.authentication import AuthenticationStrategy
+        >>> from alula.errors import NotAuthenticated
+        >>> class Pin(AuthenticationStrategy):
+        ...     async def authenticate(self, authentication, params):
+        ...         if authentication.get("pin") != "0000":
+        ...             raise NotAuthenticated("Invalid PIN")
+        ...         user = await self.app.service("users").get(1)
+        ...         return {"authentication": {"strategy": self.name}, "user": user}
     """
 
     name: str = ""
@@ -60,11 +83,15 @@ class AuthenticationStrategy:
     looks_up_account: bool = False
 
     def register(self, name: str, authentication: Any) -> None:
-        """Take note of the service; called by its ``register``.
+        """Connect the strategy to its service, which calls this when it is registered.
+
+        Args:
+            name: The name under which it is registered.
+            authentication: The authentication service.
 
         Raises:
-            ValueError: The strategy is registered somewhere else already, or one of its
-                `secret_fields` is no property of its own.
+            ValueError: The strategy is already registered somewhere else, or one of its
+                `secret_fields` is inside another property.
         """
         if self.authentication not in {None, authentication} or self.name not in {"", name}:
             raise ValueError(
@@ -76,36 +103,42 @@ class AuthenticationStrategy:
         self.name, self.authentication, self.app = name, authentication, authentication.app
 
     async def setup(self) -> None:
-        """Prepare, and check whether all is there; called when the application is set up."""
+        """Prepare, and check the configuration; called when the application is set up."""
 
     async def authenticate(
         self, authentication: Mapping[str, Any], params: Params
     ) -> dict[str, Any]:
-        """Check a proof.
+        """Check credentials.
 
         Args:
-            authentication: What was sent: ``strategy`` and what belongs to it. Any JSON.
-            params: The params of the call; ``params.provider`` is None for internal ones.
+            authentication: What the client sent: ``strategy``, and any other JSON.
+            params: The params of the call; ``params.provider`` is None for internal calls.
 
         Returns:
             ``{"authentication": {"strategy": self.name}}``, and under the name of the entity
-            (``"user"``) its record. All of it but ``accessToken`` gets into ``params``.
+            (``"user"``) the record of the user. All of it except ``accessToken`` is copied into
+            ``params``.
 
         Raises:
-            NotAuthenticated: It proves nothing.
+            NotAuthenticated: The credentials are not valid.
         """
         raise NotImplementedError(f"{type(self).__name__} has no authenticate(...)")
 
     def account_of(self, authentication: Mapping[str, Any]) -> str | None:
-        """Return whose account a proof is for, as the client says; None where it does not say."""
+        """Return the account that credentials name, None if they name none."""
         return None
 
     def parse(
         self, req: Any, res: Any
     ) -> Mapping[str, Any] | Awaitable[Mapping[str, Any] | None] | None:
-        """Return the proof that a request carries, as `authenticate` takes it, None for none.
+        """Return the credentials in a request, None if it has none.
 
-        It runs for every request, so it is a plain function wherever it can be one.
+        It runs for every request; make it a plain function if you can, since a coroutine costs
+        more.
+
+        Args:
+            req: The request.
+            res: The response.
         """
         return None
 
@@ -120,28 +153,31 @@ def parsers_of(strategies: Iterable[AuthenticationStrategy]) -> list[Parser]:
 
 
 async def first_credentials(
-    awaitable: Awaitable[Any], parsers: Sequence[Parser], req: Any, res: Any
-) -> Any:
+    awaitable: Awaitable[Credentials | None], parsers: Sequence[Parser], req: Request, res: object
+) -> Credentials | None:
     """Wait for an asynchronous parser, and call the following ones until one finds credentials."""
     credentials = await awaitable
     for parse in parsers:
         if credentials is not None:
             break
-        credentials = parse(req, res)
-        if hasattr(credentials, "__await__"):
-            credentials = await credentials
+        parsed = parse(req, res)
+        credentials = await parsed if isinstance(parsed, Awaitable) else parsed
     return credentials
 
 
 class JWTStrategy(AuthenticationStrategy):
-    """Takes an access token: ``{"strategy": "jwt", "accessToken": "..."}``.
+    """Accepts an access token: ``{"strategy": "jwt", "accessToken": "..."}``.
 
-    Of a request it reads one header. Its value is a scheme, a colon if somebody sends one, and a
-    token with spaces between them, or a token alone.
+    In a request the token is in one header, alone or after a scheme: ``Bearer <token>``. A colon
+    after the scheme and several spaces are accepted, as FeathersJS does.
 
     Args:
         header: The name of the header.
-        schemes: Schemes that it may have, in any case.
+        schemes: The accepted schemes, in upper or lower case.
+
+    Example:
+        >>> from alula.authentication import JWTStrategy
+        >>> strategy = JWTStrategy(header="X-Token", schemes=["Token"])
     """
 
     can_be_guessed = False
@@ -156,19 +192,19 @@ class JWTStrategy(AuthenticationStrategy):
     async def authenticate(
         self, authentication: Mapping[str, Any], params: Params
     ) -> dict[str, Any]:
-        """Check a token, and load the user that it names.
+        """Verify a token, and load its user.
 
         Raises:
-            NotAuthenticated: The token is not in order, or its user is gone.
+            NotAuthenticated: The token is not valid, or its user does not exist.
         """
         token = authentication.get("accessToken")
         if token in (None, "", 0):
             raise NotAuthenticated("No access token")
         service = self.authentication
         payload = service.verify_access_token(token)
-        proof = {"strategy": self.name, "accessToken": token, "payload": payload}
-        result: dict[str, Any] = {"accessToken": token, "authentication": proof}
-        record: Any = None
+        verified = {"strategy": self.name, "accessToken": token, "payload": payload}
+        result: dict[str, Any] = {"accessToken": token, "authentication": verified}
+        record: object = None
         entities = service.entities
         if entities is not None:
             record = result[entities.name] = await entities.get(payload["sub"], params)
@@ -176,14 +212,14 @@ class JWTStrategy(AuthenticationStrategy):
             await extension.check_token(payload, record, params)
         return result
 
-    def parse(self, req: Any, res: Any) -> Mapping[str, Any] | None:
-        """Return the token of a request, None where the header has none."""
-        # The raw headers: most requests need no others, so no table of them is made.
+    def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:
+        """Return the token of a request, None if the header has none."""
+        # From the raw headers: most requests read no others, so no dict of them is made here.
         name = self._header
         values = [value for key, value in req.scope["headers"] if key == name]
         if not values:
             return None
-        if len(values) > 1:  # which one counts is not ours to guess
+        if len(values) > 1:  # a proxy may have checked the one, and this would take the other
             return {"strategy": self.name, "accessToken": None}
         scheme, *rest = values[0].decode("latin-1").strip(" \t").split(" ")
         if not scheme:
@@ -196,20 +232,23 @@ class JWTStrategy(AuthenticationStrategy):
 
 
 class LocalStrategy(AuthenticationStrategy):
-    """Takes a user name and a password: ``{"strategy": "local", "email": ..., "password": ...}``.
+    """Accepts a user name and a password: ``{"strategy": "local", "email", "password"}``.
 
-    Whatever fails gets the same answer after the same time.
+    All failures have the same response after the same time, so nobody learns which users exist.
 
     Args:
         username_field: The property that holds the user name.
         password_field: The property that holds the password; in records, its hash.
-        entity_username_field: The name of the first in records, where that differs.
-        entity_password_field: The name of the second in records, where that differs.
-        error_message: The answer to everything that fails.
-        fold_username: Whether names are looked up as `fold_username` folds them: without case,
-            Unicode form and blanks around. The records have to have them in this form. Otherwise
-            they are looked up as they are sent.
-        passwords: Makes and checks hashes; give one with parameters of your own.
+        entity_username_field: The name of the first in records, if that differs.
+        entity_password_field: The name of the second in records, if that differs.
+        error_message: The message of all failures.
+        fold_username: Whether names are looked up in the form of `fold_username`, without case and
+            surrounding blanks. Records must have this form. Otherwise names are looked up as sent.
+        passwords: Creates and checks hashes; give `Passwords` for other parameters.
+
+    Example:
+        >>> from alula.authentication import LocalStrategy
+        >>> strategy = LocalStrategy(username_field="name", fold_username=True)
     """
 
     looks_up_account = True
@@ -232,13 +271,13 @@ class LocalStrategy(AuthenticationStrategy):
         self.secret_fields = (self.entity_password_field,)
         self.error_message = error_message
         self.fold_username = fold_username
-        self.passwords = passwords or usual_passwords()
+        self.passwords = passwords or default_passwords()
 
     async def setup(self) -> None:
-        """Check that there is a service whose users can sign in.
+        """Check that the authentication service has users, and measure how long checks take.
 
         Raises:
-            ValueError: The authentication service has none.
+            ValueError: It has none.
         """
         if self.authentication.entities is None:
             raise ValueError(f"the strategy {self.name!r} needs a service of users: entity='user'")
@@ -247,22 +286,22 @@ class LocalStrategy(AuthenticationStrategy):
     async def authenticate(
         self, authentication: Mapping[str, Any], params: Params
     ) -> dict[str, Any]:
-        """Check a password, and renew its hash where that is not of today's kind.
+        """Check a password, and replace its hash if that has outdated parameters.
 
         Raises:
-            NotAuthenticated: There is no such user, or the password is wrong.
+            NotAuthenticated: The user does not exist, or the password is wrong.
         """
         started = time.perf_counter()
         entities = self.authentication.entities
         username = authentication.get(self.username_field)
         password = authentication.get(self.password_field)
-        record = None
-        if is_credential(username) and is_credential(password):
-            try:
-                record = await self._checked(username, password, params)
-            except (TooManyRequests, Unavailable):  # an account that is there must not show
-                await self.passwords.until_floor(started)
-                raise
+        if not (is_credential(username) and is_credential(password)):
+            await self._refuse(started)
+        try:
+            record = await self._user_with_password(username, password, params)
+        except (TooManyRequests, Unavailable):  # as late as for users who do not exist
+            await self.passwords.until_floor(started)
+            raise
         if record is None:
             await self._refuse(started)
         attempt = current_attempt(self.authentication)
@@ -272,22 +311,22 @@ class LocalStrategy(AuthenticationStrategy):
         return {"authentication": {"strategy": self.name}, entities.name: record}
 
     def account_of(self, authentication: Mapping[str, Any]) -> str | None:
-        """Return the user name, None where it can be none."""
+        """Return the user name, None if it is not valid."""
         username = authentication.get(self.username_field)
         return username if is_credential(username) else None
 
-    async def hash_password(self, password: Any, params: Params | None = None) -> HashedPassword:
+    async def hash_password(self, password: object, params: Params | None = None) -> HashedPassword:
         """Return the hash of a new password.
 
         Args:
             password: The password.
-            params: The params of the call that sets it. Calls from outside are counted, and
-                refused where too many wait.
+            params: The params of the call that sets it. Calls from clients are counted, and
+                refused if too many passwords wait to be hashed.
 
         Raises:
-            BadRequest: It can be none: no text, empty, or too long.
-            TooManyRequests: Too many new passwords come from this address.
-            Unavailable: Too many wait to be hashed.
+            BadRequest: It is not a string, empty, or too long.
+            TooManyRequests: There are too many new passwords from this address.
+            Unavailable: Too many passwords wait to be hashed.
         """
         if not is_credential(password):
             raise BadRequest("A password has to be a text, not empty and not over 4096 bytes long")
@@ -295,39 +334,38 @@ class LocalStrategy(AuthenticationStrategy):
             await self.authentication.new_password(params)
         return await self.passwords.hash(password, limited=_is_limited(params))
 
-    async def _checked(self, username: str, password: str, params: Params) -> Any:
+    async def _user_with_password(
+        self, username: str, password: str, params: Params
+    ) -> Mapping[str, Any] | None:
         """Return the record of a user whose password is right, None otherwise."""
         entities = self.authentication.entities
-        record = await self._find(username, params)
+        name = fold_username(username) if self.fold_username else username
+        record = None
+        try:
+            record = await entities.find_one({self.entity_username_field: name}, params)
+        except BadRequest as error:  # a schema of the users refuses such a name
+            _log.info("%r refused a look-up: %s", entities.path, ascii(error.message))
         await self.authentication.account_found(entities.id_of(record), params)
-        hashed = record.get(self.entity_password_field) if isinstance(record, Mapping) else None
         limited = _is_limited(params)
-        if not isinstance(hashed, str):
+        stored = record.get(self.entity_password_field) if isinstance(record, Mapping) else None
+        if not isinstance(record, Mapping) or not isinstance(stored, str):
             await self.passwords.check_nothing(password, limited=limited)
             return None
-        if not await self.passwords.check(password, hashed, limited=limited):
+        if not await self.passwords.check(password, stored, limited=limited):
             return None
-        if self.passwords.is_outdated(hashed):
-            await self._renew(record, hashed, password, params)
+        if self.passwords.is_outdated(stored):
+            await self._renew(record, stored, password, params)
         return record
 
-    async def _find(self, username: str, params: Params) -> Any:
-        """Return the record of a user, None where there is none."""
-        entities = self.authentication.entities
-        name = fold_username(username) if self.fold_username else username
-        try:
-            return await entities.find_one({self.entity_username_field: name}, params)
-        except BadRequest as error:  # a schema says what a user name looks like, we do not
-            _log.info("%r refused a look-up: %s", entities.path, ascii(error.message))
-            return None
-
-    async def _confirm(self, record: Any, password: Any, params: Params, started: float) -> None:
-        """Refuse a sign-in where the password is no longer that of the user."""
+    async def _confirm(
+        self, record: Mapping[str, Any], password: str, params: Params, started: float
+    ) -> None:
+        """Refuse a sign-in if the password is no longer that of the user."""
         entities, field = self.authentication.entities, self.entity_password_field
-        with suppress(NotAuthenticated):  # the user is gone
-            hashed = (await entities.get(entities.id_of(record), params)).get(field)
-            # A renewed hash is another one of the same password.
-            if hashed == record[field] or await self.passwords.check(password, hashed):
+        with suppress(NotAuthenticated):  # the user was removed
+            stored = (await entities.get(entities.id_of(record), params)).get(field)
+            # A renewed hash differs, but is of the same password.
+            if stored == record[field] or await self.passwords.check(password, stored):
                 return
         await self._refuse(started)
 
@@ -335,19 +373,22 @@ class LocalStrategy(AuthenticationStrategy):
         await self.passwords.until_floor(started)
         raise NotAuthenticated(self.error_message)
 
-    async def _renew(self, record: Any, hashed: str, password: str, params: Params) -> None:
+    async def _renew(
+        self, record: Mapping[str, Any], stored: str, password: str, params: Params
+    ) -> None:
+        """Store a hash with the current parameters; a failure does not fail the sign-in."""
         entities, field = self.authentication.entities, self.entity_password_field
         record_id, data = entities.id_of(record), {field: await self.passwords.renewed(password)}
         try:
             try:
-                # Not over a password that was changed meanwhile.
-                await entities.renew_password(record_id, data, params, {field: hashed})
-            except BadRequest:  # a schema that has no password in its queries
-                if (await entities.get(record_id, params)).get(field) == hashed:
+                # With the old hash in the query: a password that was just changed is kept.
+                await entities.renew_password(record_id, data, params, {field: stored})
+            except BadRequest:  # a schema does not allow the password in queries
+                if (await entities.get(record_id, params)).get(field) == stored:
                     await entities.renew_password(record_id, data, params, {})
         except NotFound:
             return
-        except Exception:  # noqa: BLE001  # whatever the service says, the password was right
+        except Exception:  # noqa: BLE001  # whatever the service raises, the password was right
             _log.exception("the hash of a password could not be renewed in %r", entities.path)
 
 
