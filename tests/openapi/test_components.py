@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alula.adapters.mongodb import ObjectIdSchema
-from alula.openapi._components import OBJECT_ID, Components, without_demands
+from alula.openapi._components import OBJECT_ID, Components, without_required
 from alula.schema import DATE_SCHEMA
 
 DATE = {"type": "string", "format": "date-time"}
@@ -52,7 +52,7 @@ def test_an_answer_may_lack_any_property():
         "default": {"required": ["kept"]},
         "$defs": {"Place": {"required": ["city"], "dependentRequired": {"a": ["b"]}}},
     }
-    assert without_demands(schema) == {
+    assert without_required(schema) == {
         "properties": {"required": {"type": "object"}},
         "anyOf": [{}, True],
         "default": {"required": ["kept"]},

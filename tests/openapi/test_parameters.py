@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from alula.openapi._components import Components
-from alula.openapi._parameters import open_parameters, query_parameters
+from alula.openapi._components import Components, open_parameters, query_parameters
 from alula.schema import query_syntax
 
 PROPERTIES = {

@@ -1,29 +1,46 @@
-"""JSON Schemas as OpenAPI shows them: under names, in words that every client understands."""
+"""JSON Schemas as OpenAPI shows them: as components with names, and as parameters of queries."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
-__all__ = ["OBJECT_ID", "Components", "name_of_component", "without_demands"]
+__all__ = [
+    "OBJECT_ID",
+    "Components",
+    "Schema",
+    "open_parameters",
+    "query_parameters",
+    "without_required",
+]
+
+Schema: TypeAlias = Mapping[str, Any]
 
 OBJECT_ID: Final = {"type": "string", "pattern": "^[0-9a-fA-F]{24}$"}
 _DATE: Final = {"type": "string", "format": "date-time"}
-# Keywords that convert, and what a client sends where they stand.
-_CONVERTED: Final[Mapping[str, Any]] = {"objectid": OBJECT_ID, "date": _DATE}
+# Keywords that convert, and what a client sends for them.
+_CONVERTED: Final[Mapping[str, Schema]] = {"objectid": OBJECT_ID, "date": _DATE}
 _DROPPED: Final = frozenset({"$schema", "$id", "$defs", "definitions"})
 _AS_DATA: Final = frozenset({"default", "const", "enum", "examples", "example"})
 _BY_NAME: Final = frozenset({"properties", "$defs", "definitions"})
-_DEMANDS: Final = frozenset({"required", "dependentRequired", "minProperties"})
-_NOT_A_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_REQUIRING: Final = frozenset({"required", "dependentRequired", "minProperties"})
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_CHAIN: Final = 10
+
+_SIZE: Final = {"type": "integer", "minimum": 0}
+_DESCRIPTIONS: Final = {
+    "$limit": "How many records at most.",
+    "$skip": "How many records to skip.",
+    "$select": "The fields to return; the id is always among them.",
+}
 
 
 class Components:
     """The schemas of one description, by name.
 
     Attributes:
-        schemas: What stands under ``components.schemas``.
+        schemas: The entries of ``components.schemas``.
     """
 
     def __init__(self) -> None:
@@ -31,85 +48,214 @@ class Components:
         self._names = {"Error"}
 
     def name_for(self, path: str) -> str:
-        """Return a name for what belongs to a service, which no other service gets."""
-        name = name_of_component(path.replace("/", "_").replace(":", "")) or "root"
+        """Return a name for the components of a service; each service gets another one."""
+        name = _component_name(path.replace("/", "_").replace(":", "")) or "root"
         while name in self._names:
             name += "_"
         self._names.add(name)
         return name
 
-    def add(self, name: str, schema: Any) -> dict[str, str]:
-        """Put a schema and its definitions in, and return the reference to it."""
-        name = name_of_component(name)
+    def add(self, name: str, schema: Schema) -> dict[str, str]:
+        """Add a schema and its definitions, and return the reference to it."""
+        name = _component_name(name)
         self.schemas[name] = self.shown(schema, name)
         for key in ("$defs", "definitions"):
             for inner, definition in (schema.get(key) or {}).items():
-                self.schemas[name_of_component(f"{name}.{inner}")] = self.shown(definition, name)
+                inner_name = _component_name(f"{name}.{inner}")
+                self.schemas[inner_name] = self.shown(definition, name)
         return {"$ref": f"#/components/schemas/{name}"}
 
-    def shown(self, schema: Any, owner: str) -> Any:
-        """Return a schema as it is shown, references to definitions of ``owner`` included."""
+    def shown(self, schema: object, owner: str) -> Any:
+        """Return a schema as clients see it. Its references lead to definitions of ``owner``."""
         if isinstance(schema, list):
-            return [self.shown(each, owner) for each in schema]
+            return [self.shown(item, owner) for item in schema]
         if not isinstance(schema, Mapping):
             return schema
-        for keyword, plain in _CONVERTED.items():
+        for keyword, sent in _CONVERTED.items():
             if schema.get(keyword) is True:
                 rest = {name: value for name, value in schema.items() if name != keyword}
-                return {**self.shown(rest, owner), **plain}
-        shown = {
-            name: value if name in _AS_DATA else self._value(name, value, owner)
-            for name, value in schema.items()
-            if name not in _DROPPED
-        }
-        return _simpler(shown)
-
-    def _value(self, name: str, value: Any, owner: str) -> Any:
-        if name == "$ref" and isinstance(value, str):
-            return _moved(value, owner)
-        if name == "properties" and isinstance(value, Mapping):
-            return {inner: self.shown(each, owner) for inner, each in value.items()}
-        return self.shown(value, owner)
+                return {**self.shown(rest, owner), **sent}
+        shown: dict[str, Any] = {}
+        for name, value in schema.items():
+            if name in _AS_DATA:
+                shown[name] = value
+            elif name == "$ref" and isinstance(value, str):
+                shown[name] = _component_reference(value, owner)
+            elif name == "properties" and isinstance(value, Mapping):
+                shown[name] = {inner: self.shown(each, owner) for inner, each in value.items()}
+            elif name not in _DROPPED:
+                shown[name] = self.shown(value, owner)
+        return _without_equal_choices(shown)
 
 
-def without_demands(schema: Any) -> Any:
-    """Return a schema in which no property has to be there, at any depth: a query selects some."""
-    if isinstance(schema, list):
-        return [without_demands(each) for each in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    return {
-        name: {inner: without_demands(each) for inner, each in value.items()}
-        if name in _BY_NAME and isinstance(value, Mapping)
-        else (value if name in _AS_DATA else without_demands(value))
-        for name, value in schema.items()
-        if name not in _DEMANDS
-    }
-
-
-def name_of_component(text: str) -> str:
-    """Return a name that can stand under ``components``."""
-    return _NOT_A_NAME.sub("_", text)
-
-
-def _moved(reference: str, owner: str) -> str:
-    for prefix in ("#/$defs/", "#/definitions/"):
-        if reference.startswith(prefix):
-            inner = reference.removeprefix(prefix).replace("~1", "/").replace("~0", "~")
-            return f"#/components/schemas/{name_of_component(f'{owner}.{inner}')}"
-    return f"#/components/schemas/{owner}" if reference == "#" else reference
-
-
-def _simpler(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema without choices between the same thing."""
+def _without_equal_choices(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without equal alternatives: a date and its text are the same to clients."""
     choices = schema.get("anyOf")
     if not isinstance(choices, list):
         return schema
-    different: list[Any] = []
-    for choice in choices:
-        if choice not in different:
-            different.append(choice)
+    different = [each for index, each in enumerate(choices) if each not in choices[:index]]
     if len(different) > 1:
         return {**schema, "anyOf": different}
     rest = {name: value for name, value in schema.items() if name != "anyOf"}
     return {**different[0], **rest} if isinstance(different[0], dict) else schema
+
+
+def _component_name(text: str) -> str:
+    return _NOT_IN_NAMES.sub("_", text)
+
+
+def _component_reference(reference: str, owner: str) -> str:
+    for prefix in ("#/$defs/", "#/definitions/"):
+        if reference.startswith(prefix):
+            inner = reference.removeprefix(prefix).replace("~1", "/").replace("~0", "~")
+            return f"#/components/schemas/{_component_name(f'{owner}.{inner}')}"
+    return f"#/components/schemas/{owner}" if reference == "#" else reference
+
+
+def without_required(schema: Any) -> Any:
+    """Return a schema in which no property is required, at any depth: ``$select`` leaves some out.
+
+    Args:
+        schema: A schema, or a part of one.
+    """
+    if isinstance(schema, list):
+        return [without_required(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    return {
+        name: {inner: without_required(each) for inner, each in value.items()}
+        if name in _BY_NAME and isinstance(value, Mapping)
+        else (value if name in _AS_DATA else without_required(value))
+        for name, value in schema.items()
+        if name not in _REQUIRING
+    }
+
+
+# -- parameters ----------------------------------------------------------------------------------
+
+
+def query_parameters(
+    schema: Schema, owner: str, components: Components, *, only: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Return the parameters for a query whose schema is known.
+
+    ``$or`` and ``$and`` are left out: OpenAPI cannot express them.
+
+    Args:
+        schema: The schema of queries.
+        owner: The component that this schema is.
+        components: For references.
+        only: The names that are wanted; all if there are none.
+    """
+    schemas: dict[str, Any] = {}
+    for name, field in schema.get("properties", {}).items():
+        if name in {"$or", "$and"} or (only and name not in only):
+            continue
+        if name == "$sort":
+            sort = _resolved(field, schema)
+            directions = sort.get("properties") or dict.fromkeys(
+                sort.get("propertyNames", {}).get("enum", ()), sort.get("additionalProperties", {})
+            )
+            schemas |= {f"$sort[{key}]": direction for key, direction in directions.items()}
+        elif name[:1] == "$":
+            schemas[name] = field
+        else:
+            schemas |= _conditions(name, field, schema)
+    return [_parameter(name, components.shown(field, owner)) for name, field in schemas.items()]
+
+
+def open_parameters(*, paging: bool, find: bool) -> list[dict[str, Any]]:
+    """Return the parameters for a query whose schema is not known.
+
+    Args:
+        paging: Whether an adapter reads it, which knows the query syntax.
+        find: Whether it is for `find`; other methods read ``$select`` only.
+    """
+    select = _parameter("$select", {"type": "array", "items": {"type": "string"}})
+    if paging and not find:
+        return [select]
+    texts = {"type": "object", "additionalProperties": {"type": "string"}}
+    free = {
+        "name": "query",
+        "in": "query",
+        "description": "Any field, and in brackets an operator: name=Ada, age[$gt]=18.",
+        "style": "form",
+        "explode": True,
+        "schema": texts,
+    }
+    if not paging:
+        return [free]
+    order = {"type": "object", "additionalProperties": {"type": "integer", "enum": [1, -1]}}
+    return [
+        _parameter("$limit", _SIZE),
+        _parameter("$skip", _SIZE),
+        select,
+        {"name": "$sort", "in": "query", "style": "deepObject", "explode": True, "schema": order},
+        free,
+    ]
+
+
+def _parameter(name: str, schema: object) -> dict[str, Any]:
+    parameter: dict[str, Any] = {"name": name, "in": "query", "schema": schema}
+    if name in _DESCRIPTIONS:
+        parameter["description"] = _DESCRIPTIONS[name]
+    if isinstance(schema, Mapping) and "array" in _types(schema):
+        parameter |= {"style": "form", "explode": True, "schema": {"minItems": 1, **schema}}
+    return parameter
+
+
+def _conditions(name: str, schema: object, whole: Schema) -> dict[str, Any]:
+    """Return the parameters for one field with their schemas: a value, and operators."""
+    values: list[Schema] = []
+    operators: dict[str, Any] = {}
+    for choice in _choices(schema, whole):
+        named = {key: of for key, of in choice.get("properties", {}).items() if key[:1] == "$"}
+        operators |= named
+        types = _types(choice)
+        if not named and (not types or types - {"object", "array", "null"}):
+            values.append(choice)
+    conditions: dict[str, Any] = {}
+    if values:
+        conditions[name] = values[0] if len(values) == 1 else {"anyOf": values}
+    for operator, argument in operators.items():
+        if _fits_a_url(argument, whole):
+            conditions[f"{name}[{operator}]"] = argument
+    return conditions
+
+
+def _fits_a_url(schema: object, whole: Schema) -> bool:
+    """Return whether a value, or the items of a list, can be written as text."""
+    return any(
+        _fits_a_url(choice.get("items", {}), whole)
+        if "array" in _types(choice)
+        else "object" not in _types(choice)
+        for choice in _choices(schema, whole)
+    )
+
+
+def _choices(schema: object, whole: Schema) -> Iterator[Schema]:
+    """Yield the alternatives that a schema allows."""
+    resolved = _resolved(schema, whole)
+    inner = resolved.get("anyOf") or resolved.get("oneOf")
+    if isinstance(inner, list):
+        for alternative in inner:
+            yield from _choices(alternative, whole)
+    else:
+        yield resolved
+
+
+def _resolved(schema: object, whole: Schema) -> Schema:
+    """Return the target of a reference to a definition, or the schema itself."""
+    for _ in range(_LONGEST_CHAIN):  # a reference may lead back to itself
+        reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+        if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
+            return schema if isinstance(schema, Mapping) else {}
+        name = reference.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
+        schema = whole.get("$defs", {}).get(name)
+    return {}
+
+
+def _types(schema: Schema) -> set[str]:
+    """Return the types that a schema names: one, or a list."""
+    named = schema.get("type", ())
+    return {named} if isinstance(named, str) else set(named)

@@ -1,14 +1,30 @@
-"""The whole description of an application, made anew whenever somebody asks."""
+"""`describe`: the OpenAPI description of all services, with the operations of each."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from alula.openapi._components import Components
-from alula.openapi._facts import facts_of
-from alula.openapi._operations import ServiceOperations
+from alula.openapi._components import (
+    Components,
+    Schema,
+    open_parameters,
+    query_parameters,
+    without_required,
+)
+from alula.openapi._service_facts import ServiceFacts, facts_of
+from alula.types import ID_METHODS, STANDARD_METHODS
+
+if TYPE_CHECKING:
+    from alula._app import App
+    from alula.express import ExpressApplication
 
 __all__ = ["describe"]
+
+Part: TypeAlias = dict[str, Any]
+"""A part of a description: what it holds is up to OpenAPI."""
 
 _ERROR_SCHEMA: Final = {
     "type": "object",
@@ -22,22 +38,48 @@ _ERROR_SCHEMA: Final = {
     },
     "required": ["name", "message", "code", "className"],
 }
+_ERROR: Final = {"$ref": "#/components/responses/Error"}
+
+_PLACEHOLDER: Final = re.compile(r"(?<![^/]):([^/]+)")  # a whole segment; "a:b" is plain text
+_KEYS: Final = ("id", "recordId", "record_id")
+_VERBS: Final = {"find": "get", "get": "get", "update": "put", "patch": "patch", "remove": "delete"}
+_SUMMARIES: Final = {
+    "find": "Find records",
+    "get": "Get a record",
+    "create": "Create a record",
+    "update": "Replace a record",
+    "patch": "Change a record",
+    "remove": "Remove a record",
+}
+_SIGN_IN_SUMMARIES: Final = {**_SUMMARIES, "create": "Sign in", "remove": "Sign out"}
+_TOKEN_CHANGES: Final = {"create": "issued", "remove": "revoked"}
 
 
 def describe(
-    app: Any, *, title: str = "API", version: str = "1.0.0", description: str | None = None
+    app: App | ExpressApplication,
+    *,
+    title: str = "API",
+    version: str = "1.0.0",
+    description: str | None = None,
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of all services of an application.
 
+    >>> from alula import App
+    >>> from alula.adapters.memory import MemoryService
+    >>> app = App()
+    >>> _ = app.use("messages", MemoryService())
+    >>> list(describe(app, title="Chat")["paths"])
+    ['/messages', '/messages/{id}']
+
     Args:
         app: The application, an `App` or what ``express`` returns.
-        title: What the API is called.
+        title: The name of the API.
         version: The version of the API.
         description: What it is about, in Markdown.
     """
     components = Components()
     components.schemas["Error"] = _ERROR_SCHEMA
-    paths: dict[str, Any] = {}
+    paths: Part = {}
     tags = []
     secured = False
     for handle in app.services.values():
@@ -45,10 +87,10 @@ def describe(
             continue
         facts = facts_of(handle)
         secured = secured or facts.signs_in or bool(facts.secured)
-        paths |= ServiceOperations(facts, components).paths()
+        paths |= _ServiceOperations(facts, components).paths()
         tags.append({"name": facts.tag})
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    parts: dict[str, Any] = {
+    parts: Part = {
         "schemas": components.schemas,
         "responses": {"Error": {"description": "What went wrong", "content": error}},
     }
@@ -63,3 +105,211 @@ def describe(
         "paths": paths,
         "components": parts,
     }
+
+
+class _ServiceOperations:
+    """The operations of one service: what each request to it takes and returns.
+
+    Args:
+        facts: What is known of the service.
+        components: Takes the schemas of the service.
+    """
+
+    def __init__(self, facts: ServiceFacts, components: Components) -> None:
+        self._facts = facts
+        self._components = components
+        handle = facts.handle
+        self._summaries = _SIGN_IN_SUMMARIES if facts.signs_in else _SUMMARIES
+        self._methods = tuple(name for name in STANDARD_METHODS if name in handle.methods)
+        self._custom = tuple(name for name in handle.methods if name not in STANDARD_METHODS)
+        self._name = components.name_for(handle.path)
+        self._placeholders = _PLACEHOLDER.findall(handle.path)
+        # A placeholder of the path may have taken the name.
+        self._key = next(name for name in _KEYS if name not in self._placeholders)
+        # Of a service of the application's own it is not known what its methods return.
+        is_known = facts.adapter is not None or facts.signs_in
+        self._record: Schema = {"type": "object"} if facts.adapter is not None else {}
+        if isinstance(facts.record, Mapping):
+            schema = without_required(facts.record)
+            schema.pop("additionalProperties", None)  # a resolver may add some
+            self._record = components.add(self._name, schema)
+        self._one: Schema = self._record if is_known else {}
+        self._queries = {
+            method: (f"{self._name}.Query", schema) for method, schema in facts.query.items()
+        }
+        for name, schema in dict(self._queries.values()).items():
+            components.add(name, schema)
+
+    def paths(self) -> Part:
+        """Return the path items by path."""
+        base = "/" + _PLACEHOLDER.sub(r"{\1}", self._facts.handle.path)
+        member = f"{base.rstrip('/')}/{{{self._key}}}"
+        items = {
+            base: (self._placeholders, self.collection()),
+            member: ([*self._placeholders, self._key], self.member()),
+        }
+        text = {"type": "string"}
+        return {
+            path: {
+                "parameters": [
+                    {"name": name, "in": "path", "required": True, "schema": text} for name in names
+                ],
+                **operations,
+            }
+            for path, (names, operations) in items.items()
+            if operations
+        }
+
+    def collection(self) -> Part:
+        """Return the operations on all records, by verb."""
+        facts = self._facts
+        operations = {}
+        if "find" in self._methods:
+            schema = records = _list_of(self._record)
+            if facts.paginated:
+                sizes = {name: {"type": "integer"} for name in ("total", "limit", "skip")}
+                properties = {**sizes, "data": records}
+                names = list(properties)
+                schema = {"type": "object", "properties": properties, "required": names}
+            operations["get"] = self._operation("find", schema if facts.adapter else {})
+        if "create" in self._methods or self._custom:
+            operations["post"] = self.post()
+        for method in ("update", "patch", "remove"):
+            several = method != "update" or facts.adapter is None
+            if facts.signs_in and method == "remove":
+                operations["delete"] = self._operation(method, self._one)
+            elif method in self._methods and several and facts.takes_several(method):
+                schema = _list_of(self._record) if facts.adapter else {}
+                operations[_VERBS[method]] = self._operation(method, schema, several=True)
+        return operations
+
+    def member(self) -> Part:
+        """Return the operations on one record, by verb."""
+        return {
+            _VERBS[method]: self._operation(method, self._one, member=True)
+            for method in self._methods
+            # A token must not be in a path, which ends up in logs: the bearer signs out.
+            if method in ID_METHODS and not (self._facts.signs_in and method == "remove")
+        }
+
+    def _operation(
+        self, method: str, result: Schema, *, member: bool = False, several: bool = False
+    ) -> Part:
+        name = f"{method}Several" if several else method
+        operation = {
+            "operationId": f"{self._name}.{name}",
+            "tags": [self._facts.tag],
+            "summary": self._summaries[method] + (", several at once" if several else ""),
+            "parameters": self._parameters(method, member),
+            "responses": self._responses(method, {200: result}, member),
+            **self._security((method,)),
+            **self._token_change(method),
+        }
+        if method in {"update", "patch"}:
+            operation["requestBody"] = {"required": True, "content": _json(self._data(method))}
+        return operation
+
+    def post(self) -> Part:
+        """Return what a POST does: create, and the custom methods if a header names one."""
+        facts, creates = self._facts, "create" in self._methods
+        summary = self._summaries["create"] if creates else "Call a method"
+        lines: list[str] = []
+        parameters: list[Part] = []
+        bodies: list[Schema] = []
+        results: dict[int, Schema] = {}
+        if creates:
+            several = facts.adapter is not None and facts.takes_several("create")
+            data, created = self._data("create"), self._one
+            lines.append(summary)
+            parameters += self._parameters("create", member=True)
+            bodies.append({"anyOf": [data, _list_of(data)]} if several else data)
+            results[201] = {"anyOf": [created, _list_of(created)]} if several else created
+        for name in self._custom:
+            method = getattr(facts.handle.service, name, None)
+            documentation = inspect.getdoc(method) or "a method of this service."
+            first_paragraph = documentation.partition("\n\n")[0].replace("\n", " ")
+            lines.append(f"`{name}`: {first_paragraph}")
+            bodies.append(self._data(name))
+            results[200] = {}
+        if self._custom:
+            header = {
+                "name": "X-Service-Method",
+                "in": "header",
+                "required": not creates,
+                "description": "The custom method to call.",
+                "schema": {"type": "string", "enum": list(self._custom)},
+            }
+            parameters.append(header)
+        responses = self._responses("create", results, member=False)
+        if creates and facts.adapter is not None:
+            responses["201"]["links"] = {  # what can be done with a new record
+                method: {
+                    "operationId": f"{self._name}.{method}",
+                    "parameters": {self._key: f"$response.body#/{facts.adapter.id}"},
+                }
+                for method in self._methods
+                if method in ID_METHODS
+            }
+        body = bodies[0] if len(bodies) == 1 else {"anyOf": bodies}
+        return {
+            "operationId": f"{self._name}.{'create' if creates else 'call'}",
+            "tags": [facts.tag],
+            "summary": summary,
+            "description": "\n\n".join(lines),
+            "parameters": parameters,
+            "requestBody": {"required": True, "content": _json(body)},
+            "responses": responses,
+            **self._security((*(("create",) if creates else ()), *self._custom)),
+            **self._token_change("create"),
+        }
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _parameters(self, method: str, member: bool) -> list[Part]:
+        if self._facts.signs_in:
+            return []
+        if (known := self._queries.get(method)) is not None:
+            only = ("$select",) if member else ()
+            return query_parameters(known[1], known[0], self._components, only=only)
+        return open_parameters(paging=self._facts.adapter is not None, find=not member)
+
+    def _responses(self, method: str, results: Mapping[int, Schema], member: bool) -> Part:
+        responses: Part = {
+            str(status): {"description": "The result", "content": _json(schema)}
+            for status, schema in results.items()
+        }
+        signs_in = self._facts.signs_in
+        if (self._facts.adapter is None and not signs_in) or self._custom:
+            responses["204"] = {"description": "The result is empty"}
+        errors = ["400"]
+        if method in self._facts.secured or (signs_in and method == "create"):
+            errors.append("401")
+        if signs_in and method == "create":
+            errors.append("429")
+        if member:
+            errors.append("404")
+        return {**responses, **{status: dict(_ERROR) for status in (*errors, "default")}}
+
+    def _security(self, methods: Sequence[str]) -> Part:
+        secured = self._facts.secured.intersection(methods)
+        open_too: list[Part] = [] if secured.issuperset(methods) else [{}]
+        return {"security": [{"bearer": []}, *open_too]} if secured else {}
+
+    def _token_change(self, method: str) -> Part:
+        """Return what a method does with an access token, for pages that keep one."""
+        changes = self._facts.signs_in and method in _TOKEN_CHANGES
+        return {"x-alula-token": _TOKEN_CHANGES[method]} if changes else {}
+
+    def _data(self, method: str) -> Schema:
+        schema = self._facts.data.get(method)
+        if schema is None:
+            return {"type": "object"}
+        return self._components.add(f"{self._name}.{method}", schema)
+
+
+def _list_of(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def _json(schema: Schema) -> Part:
+    return {"application/json": {"schema": schema}}

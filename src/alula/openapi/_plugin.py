@@ -1,28 +1,30 @@
-"""The plugin: two addresses, one for programs and one for people."""
+"""`openapi`: a plugin that serves the description, and a page that shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from alula._service import ServiceHandle
 from alula.openapi._document import describe
 
 if TYPE_CHECKING:
-    from alula.express import ExpressApplication
+    from alula.express import ExpressApplication, Request, Response
 
 __all__ = ["SETTING", "openapi"]
 
+Handler: TypeAlias = "Callable[[Request, Response], None]"
+
 SETTING: Final = "openapi"
-"""The setting of the application that keeps what the plugin was told."""
+"""The setting of the application that holds the arguments of the plugin."""
 
 DOCS_SETTING: Final = "openapi docs"
-"""The setting that keeps the path of the page, for whoever says where it is."""
+"""The setting that holds the path of the page."""
 
-# Nothing of the page comes from elsewhere, and nothing that a description says can run.
+# The page loads nothing from other hosts, and no text of a description can run as a script.
 _POLICY: Final = "default-src 'self'; img-src data:; frame-ancestors 'self'"
 _FOLDER: Final = Path(__file__).parent / "page"
 
@@ -37,21 +39,26 @@ def openapi(
 ) -> Callable[[ExpressApplication], None]:
     """Return the plugin that describes an application: ``app.configure(openapi(title="Chat"))``.
 
-    The description is made when it is asked for, and again once services, methods or hooks have
-    changed, so that services which are registered later are in it. Configure it before a
-    middleware that ends every request, such as ``not_found()``.
+    The description is made at the first request, and again after services, methods or hooks have
+    changed: it is never out of date. Configure it before a middleware that ends every request, such
+    as ``not_found()``.
+
+    >>> from alula import App
+    >>> from alula.express import express
+    >>> app = express(App())
+    >>> _ = app.configure(openapi(title="Chat", docs=None))
 
     Args:
-        title: What the API is called.
+        title: The name of the API.
         version: The version of the API.
         description: What it is about, in Markdown.
-        path: Where the description is.
-        docs: Where the page is that shows it, None for no page.
+        path: The path of the description.
+        docs: The path of the page that shows it, None for no page.
 
     Raises:
-        TypeError: By the plugin: the application is not made by ``express(App())``.
+        TypeError: By the plugin: ``express(App())`` did not make the application.
     """
-    about: dict[str, Any] = {"title": title, "version": version, "description": description}
+    arguments = {"title": title, "version": version, "description": description}
 
     def configure(app: ExpressApplication) -> None:
         # Not above: descriptions can be made where no web server is installed.
@@ -59,54 +66,53 @@ def openapi(
 
         if not isinstance(app, ExpressApplication):
             raise TypeError(f"openapi() configures what express(App()) returns, not {app!r}")
-        app.set(SETTING, about)
+        app.set(SETTING, arguments)
+        current = _Description(app, arguments)
 
-        made = _Description(app, about)
-
-        def answer(req: Any, res: Any) -> None:
-            body, tag = made.current()
+        def send_description(req: Request, res: Response) -> None:
+            body, tag = current.body_and_tag()
             res.set("ETag", tag).set("Cache-Control", "no-cache")
             if tag in (req.get("if-none-match") or "").replace("W/", "").split(", "):
                 res.status(304).end()
             else:
                 res.type("application/json").send(body)
 
-        app.get(path, answer)
+        app.get(path, send_description)
         if docs is not None:
-            _serve_page(app, docs, path, title)
+            _serve_page(app, "/" + docs.strip("/"), path, title)
 
     return configure
 
 
 class _Description:
-    """The description as it is sent, which takes long to make and is made once.
+    """The description as it is sent. It takes long to make, so it is kept until something changes.
 
     Args:
         app: The application.
-        about: Its title and the like.
+        arguments: The title and the like.
     """
 
-    def __init__(self, app: Any, about: dict[str, Any]) -> None:
-        self._app, self._about = app, about
-        self._made_of: Any = None
+    def __init__(self, app: ExpressApplication, arguments: Mapping[str, Any]) -> None:
+        self._app, self._arguments = app, arguments
+        self._state: object = None
         self._made = b"", ""
 
-    def current(self) -> tuple[bytes, str]:
+    def body_and_tag(self) -> tuple[bytes, str]:
         """Return the description in JSON, and its entity tag."""
-        made_of = [_state_of(handle) for handle in self._app.services.values()]
-        if made_of != self._made_of:
+        state = [_state_of(handle) for handle in self._app.services.values()]
+        if state != self._state:
             from alula.express._json_encoding import dumps  # noqa: PLC0415  # as in openapi()
 
-            body = dumps(describe(self._app, **self._about))
+            body = dumps(describe(self._app, **self._arguments))
             self._made = body, f'"{sha256(body).hexdigest()[:32]}"'
-            self._made_of = made_of
+            self._state = state
         return self._made
 
 
-def _state_of(handle: ServiceHandle) -> tuple[Any, ...]:
-    """Return what is different once there is something else to say about a service."""
+def _state_of(handle: ServiceHandle) -> tuple[object, ...]:
+    """Return a value that changes when the description of a service may change."""
     service = handle.service
-    inner: Any = ()
+    inner: tuple[object, ...] = ()
     if isinstance(service, ServiceHandle):
         inner = _state_of(service)
     elif hasattr(service, "strategies"):
@@ -116,31 +122,29 @@ def _state_of(handle: ServiceHandle) -> tuple[Any, ...]:
 
 
 def _serve_page(app: ExpressApplication, docs: str, description: str, title: str) -> None:
-    """Serve the page and what belongs to it, which are read when the plugin is configured."""
+    """Serve the page with its script and style, which are read when the plugin is configured."""
+    app.set(DOCS_SETTING, docs)
     page, script, style = (
         (_FOLDER / name).read_text(encoding="utf-8")
         for name in ("page.html", "page.js", "page.css")
     )
-    docs = "/" + docs.strip("/")
-    app.set(DOCS_SETTING, docs)
-    steps = docs.count("/") - 1
     values = {
         "title": title,
         "docs": docs,
         "folder": docs.rpartition("/")[2],
         "description": description,
-        "link": "../" * steps + description.lstrip("/"),
+        "link": "../" * (docs.count("/") - 1) + description.lstrip("/"),
     }
     for name, value in values.items():
         page = page.replace(f"{{{name}}}", escape(value))
 
-    def serve(kind: str, content: str) -> Callable[[Any, Any], None]:
-        def answer(_: Any, res: Any) -> None:
+    def sends(content_type: str, content: str) -> Handler:
+        def send(_req: Request, res: Response) -> None:
             res.set("Content-Security-Policy", _POLICY).set("X-Content-Type-Options", "nosniff")
-            res.type(kind).send(content)
+            res.type(content_type).send(content)
 
-        return answer
+        return send
 
-    app.get(docs, serve("text/html", page))
-    app.get(f"{docs}/page.js", serve("text/javascript", script))
-    app.get(f"{docs}/page.css", serve("text/css", style))
+    app.get(docs, sends("text/html", page))
+    app.get(f"{docs}/page.js", sends("text/javascript", script))
+    app.get(f"{docs}/page.css", sends("text/css", style))

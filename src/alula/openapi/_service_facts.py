@@ -1,0 +1,151 @@
+"""What is known of a service: from its methods, adapter, hooks, schema and strategies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from alula._service import ServiceHandle
+from alula.adapters.base import AdapterService
+from alula.hooks import HookMetadata, hook_metadata
+
+if TYPE_CHECKING:
+    from alula.authentication import AuthenticationService
+
+__all__ = ["ServiceFacts", "facts_of"]
+
+_TEXT: Final = {"type": "string"}
+
+
+class ServiceFacts(NamedTuple):
+    """What is known of one service.
+
+    Attributes:
+        handle: Its handle.
+        adapter: The adapter behind it, None for a service of the application's own.
+        query: The JSON Schema of queries by method.
+        data: The JSON Schema of data by method.
+        secured: The methods that need credentials.
+        record: The JSON Schema of its records, None if it is not known.
+        signs_in: Whether it issues tokens.
+    """
+
+    handle: ServiceHandle
+    adapter: AdapterService | None
+    query: Mapping[str, Any]
+    data: Mapping[str, Any]
+    secured: frozenset[str]
+    record: Mapping[str, Any] | None
+    signs_in: bool
+
+    @property
+    def tag(self) -> str:
+        """What its operations are grouped by: its path."""
+        return self.handle.path or "/"
+
+    @property
+    def paginated(self) -> bool:
+        """Whether `find` returns pages."""
+        return self.adapter is not None and self.adapter.options.pagination is not None
+
+    def takes_several(self, method: str) -> bool:
+        """Return whether a method may take several records; other services than adapters may."""
+        return self.adapter is None or method in self.adapter.options.multi
+
+
+def facts_of(handle: ServiceHandle) -> ServiceFacts:
+    """Return what is known of a service now, with the hooks that are registered so far."""
+    query: dict[str, Any] = {}
+    data: dict[str, Any] = {}
+    secured = set()
+    for method in handle.methods:
+        for metadata in _metadata(handle, method):
+            if "strategies" in metadata:
+                secured.add(method)
+            if "query" in metadata:
+                query[method] = _schema_of(metadata["query"])
+            validator = metadata["data"](method) if "data" in metadata else None
+            if validator is not None:
+                data[method] = _schema_of(validator)
+    innermost = handle
+    while isinstance(innermost.service, ServiceHandle):
+        innermost = innermost.service
+    service = innermost.service
+    adapter = service if isinstance(service, AdapterService) else None
+    record = handle.record_schema
+    authentication = _authentication_service(service)
+    if authentication is not None:
+        data.setdefault("create", _credentials_schema(authentication))
+        secured.add("remove")
+        record = _tokens_schema(authentication)
+    signs_in = authentication is not None
+    return ServiceFacts(handle, adapter, query, data, frozenset(secured), record, signs_in)
+
+
+def _metadata(handle: ServiceHandle, method: str) -> Iterator[HookMetadata]:
+    """Yield what the hooks around a method say, also those of an application behind it."""
+    for table in (handle.app.hook_table, handle.hook_table):
+        for kind in ("around", "before"):
+            yield from filter(None, map(hook_metadata, table.of(kind, method)))
+    if isinstance(handle.service, ServiceHandle):
+        yield from _metadata(handle.service, method)
+
+
+def _schema_of(validator: object) -> Mapping[str, Any]:
+    """Return the JSON Schema of a validator; ``{}`` if it does not have one."""
+    describe = getattr(validator, "json_schema", None)
+    try:
+        schema = describe() if callable(describe) else getattr(validator, "schema", None)
+    except (RuntimeError, TypeError):  # no JSON Schema for a type (TypeError: Pydantic 2.12)
+        schema = None
+    return schema if isinstance(schema, Mapping) else {}
+
+
+# -- sign-in -------------------------------------------------------------------------------------
+
+
+def _authentication_service(service: object) -> AuthenticationService | None:
+    # Where the class is not imported, no service is one, and its packages may not be installed.
+    if "alula.authentication" not in sys.modules:
+        return None
+    from alula.authentication import AuthenticationService  # noqa: PLC0415  # of another extra
+
+    return service if isinstance(service, AuthenticationService) else None
+
+
+def _credentials_schema(service: AuthenticationService) -> dict[str, Any]:
+    """Return the JSON Schema of the credentials that a sign-in takes."""
+    from alula.authentication import JWTStrategy, LocalStrategy  # noqa: PLC0415  # as above
+    from alula.authentication._refresh_tokens import RefreshStrategy  # noqa: PLC0415
+
+    with_password: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    for name in service.strategies:
+        try:
+            strategy = service.strategy(name)
+        except LookupError:  # it is registered later
+            strategy = None
+        fields: tuple[str, ...] = ()
+        if isinstance(strategy, LocalStrategy):
+            fields = strategy.username_field, strategy.password_field
+        elif isinstance(strategy, JWTStrategy):
+            fields = ("accessToken",)
+        elif isinstance(strategy, RefreshStrategy):
+            fields = ("refreshToken",)
+        properties = {"strategy": {"type": "string", "const": name}, **dict.fromkeys(fields, _TEXT)}
+        schema = {"type": "object", "properties": properties, "required": list(properties)}
+        (with_password if isinstance(strategy, LocalStrategy) else others).append(schema)
+    # Examples are made of the first schema, and who tries one has no token yet.
+    schemas = [*with_password, *others]
+    return schemas[0] if len(schemas) == 1 else {"type": "object", "anyOf": schemas}
+
+
+def _tokens_schema(service: AuthenticationService) -> dict[str, Any]:
+    """Return the JSON Schema of the response to a sign-in."""
+    tokens = ["accessToken"] if service.sessions is None else ["accessToken", "refreshToken"]
+    details = {"type": "object", "properties": {"strategy": _TEXT, "payload": {"type": "object"}}}
+    properties = {**dict.fromkeys(tokens, _TEXT), "authentication": details}
+    if service.entity is not None:
+        properties[service.entity] = {"type": "object"}
+    return {"type": "object", "properties": properties}
