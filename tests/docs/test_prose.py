@@ -26,7 +26,7 @@ BREAK = "@break"  # in place of an example, a table or a picture
 
 FORBIDDEN = re.compile(
     r"\b(?:"
-    r"can not|(?:is|are|was|were) no(?! longer)|is none"  # cannot, is not a
+    r"can not|(?:is|are|was|were) no(?! longer)|(?-i:is none)"  # cannot, is not a
     r"|whoever|those who|who(?:se)? it is|of which|so that nobody"  # anyone who
     r"|stands? for|has to do with|have to do with|comes? into being|belongs? into"
     r"|by chance|in order(?! of)|by and by"  # random, valid, step by step
