@@ -162,12 +162,12 @@ OTHER="
     def test_a_line_that_is_none_is_named_and_not_shown(self, folder):
         (folder / ".env").write_text('SHOP_TOKEN="first\nsecond"')
         told = complaint(folder)
-        assert told.endswith(".env, line 2 is no NAME=value, nor a comment")
+        assert told.endswith(".env, line 2 is not NAME=value, nor a comment")
         assert "second" not in told
 
     def test_a_file_in_another_encoding(self, folder):
         (folder / ".env").write_bytes(b"SHOP_TOKEN=\xff")
-        assert complaint(folder).endswith(".env is no text in UTF-8; save it as such")
+        assert complaint(folder).endswith(".env is not UTF-8 text; save it as UTF-8")
 
 
 class TestWhatMayBeMissing:
@@ -199,18 +199,18 @@ class TestComplaints:
     def test_all_of_them_come_together(self, folder):
         write(folder, default="port = 'ten'\nprot = 1")
         assert complaint(folder, WithSecret, SHOP_PAGINATE__MAX="0").splitlines() == [
-            "the settings are not in order (ALULA_ENV is 'development'):",
+            "the settings are not valid (ALULA_ENV is 'development'):",
             "  - config/default.toml: port: input should be a valid integer, unable to parse string"
             " as an integer, not 'ten'",
             "  - SHOP_PAGINATE__MAX of the environment: paginate.max: input should be greater than"
             " or equal to 1, not '0'",
             "  - token is missing; it is a secret: set SHOP_TOKEN in the environment or in .env",
-            "  - config/default.toml: prot is no setting; did you mean port?",
+            '  - config/default.toml: unknown setting "prot"; did you mean "port"?',
         ]
 
     def test_something_unlike_any_setting(self, folder):
         write(folder, default="[colours]\nsky = 'blue'")
-        line = "config/default.toml: colours is no setting; take it out"
+        line = 'config/default.toml: unknown setting "colours"; take it out'
         assert line in complaint(folder)
 
     def test_a_value_that_is_missing_says_where_it_can_be_set(self, folder):
@@ -234,7 +234,7 @@ class TestComplaints:
     def test_a_secret_in_a_file_is_refused_and_not_shown(self, folder, model):
         write(folder, default="token = 'a good secret'\nurl = ''")
         told = complaint(folder, model)
-        assert "config/default.toml: token is a secret, and does not belong into a file" in told
+        assert "config/default.toml: token is a secret, and must not be in a file" in told
         assert "take it out and set SHOP_TOKEN" in told
         assert "a good secret" not in told
 
@@ -286,7 +286,7 @@ class TestComplaints:
     def test_secrets_in_a_file_are_refused_of_whatever_form(self, folder, kind, text):
         write(folder, default=text)
         told = complaint(folder, create_model("Hiding", secrets=kind))
-        assert "is a secret, and does not belong into a file" in told
+        assert "is a secret, and must not be in a file" in told
         assert "s3cret" not in told
 
     def test_an_item_of_a_list_is_named_with_the_place_of_the_list(self, folder):
@@ -323,7 +323,7 @@ class TestComplaints:
     @pytest.mark.parametrize("content", [b"port = ", b"\xff"])
     def test_a_file_that_is_no_toml(self, folder, content):
         (folder / "config" / "default.toml").write_bytes(content)
-        assert "default.toml is no TOML: " in complaint(folder)
+        assert "default.toml is not valid TOML: " in complaint(folder)
 
 
 def test_it_names_the_command_that_brings_what_it_needs(monkeypatch):
