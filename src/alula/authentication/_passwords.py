@@ -1,8 +1,8 @@
-"""Passwords: Argon2id for new ones, bcrypt as other applications have stored it.
+"""Passwords: hashed with Argon2id, and checked against Argon2 and bcrypt hashes.
 
-What holds in this file: hashes are made and checked in threads, of which there are few, since each
-takes memory; sign-ins do not wait behind registrations, and few of either wait at all; what fails
-takes as long as everything else that fails.
+Rules of this file: hashes are computed in a few threads, since each takes memory and a core;
+sign-ins do not wait behind registrations, and only few of either wait at all; all failures take the
+same time.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
-from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
+from functools import cache, partial
+from typing import Final, NamedTuple, TypeGuard, TypeVar
 
 import bcrypt
 from argon2 import PasswordHasher
@@ -31,37 +31,45 @@ T = TypeVar("T")
 _log: Final = logging.getLogger("alula.authentication")
 
 MAX_WAITING: Final = 32
-"""How many passwords of calls from outside may wait to be checked, and as many to be hashed.
+"""How many passwords of clients may wait to be checked, and as many to be hashed.
 
-Each takes some hundredths of a second of a core. The next one gets a 503.
+Each takes some hundredths of a second of a core. Further calls get a 503.
 """
 
-LONGEST: Final = 4096  # bytes of a password or user name
-_BCRYPT_BYTES: Final = 72  # bcrypt looks at no more of a password
+MAX_BYTES: Final = 4096  # of a password or user name
+_BCRYPT_MAX_BYTES: Final = 72  # bcrypt ignores what is longer; the package refuses it
 _BCRYPT: Final = ("$2a$", "$2b$", "$2x$", "$2y$")
-_MARGIN: Final = 2  # of the floor over the costliest check
-_MARGIN_OF_PEAK: Final = 1.2  # and over what such a check took lately, on a busy machine
-_MOST_STRETCH: Final = 4.0
-_HALF_LIFE: Final = 60.0  # seconds until a peak counts half
+_FLOOR_FACTOR: Final = 2  # the floor, in times of the costliest check
+_PEAK_FACTOR: Final = 1.2  # and in times of the longest failure lately, on a busy machine
+_MAX_STRETCH: Final = 4.0
+_PEAK_HALF_LIFE_SECONDS: Final = 60.0
 
 
 class HashedPassword(str):
-    """A hash, which the hooks that hash passwords leave as it is.
+    """A hash, which `hash_password` and `password_hash` leave as it is.
 
-    No JSON makes one, so a client can not pass its text off as a hash.
+    JSON has no such type, so a client cannot pass a hash instead of a password.
+
+    Example:
+        >>> from alula.authentication import HashedPassword
+        >>> data = {"email": "ada@example.com", "password": HashedPassword("$argon2id$...")}
     """
 
     __slots__ = ()
 
 
 class Passwords:
-    """Makes and checks the hashes of passwords.
+    """Hashes passwords and checks them.
 
     Args:
         time_cost: Rounds of Argon2id.
         memory_cost: Its memory in KiB.
         parallelism: Its lanes.
-        least_floor: The least time in seconds that a failed check takes.
+        least_floor: The shortest time in seconds that a failed check takes.
+
+    Example:
+        >>> from alula.authentication import LocalStrategy, Passwords
+        >>> strategy = LocalStrategy(passwords=Passwords(time_cost=2, memory_cost=19456))
     """
 
     def __init__(
@@ -74,9 +82,9 @@ class Passwords:
     ) -> None:
         self._argon2 = PasswordHasher(time_cost, memory_cost, parallelism)
         self._least_floor = least_floor
-        self._costs: dict[str, float] = {}  # the shortest time of a check, by kind of hash
+        self._costs: dict[str, float] = {}  # the shortest time of a check, by scheme and parameters
         self._decoy = ""
-        self._peak = 0.0  # the longest that a failure took lately, before it was padded
+        self._peak = 0.0  # the longest time of a failure lately, without its padding
         self._peak_at = 0.0
 
     async def hash(self, password: str, *, limited: bool = False) -> HashedPassword:
@@ -84,148 +92,141 @@ class Passwords:
 
         Args:
             password: The password.
-            limited: Whether it is refused where `MAX_WAITING` others wait.
+            limited: Whether it is refused if `MAX_WAITING` others wait.
 
         Raises:
             Unavailable: Too many wait.
         """
-        return HashedPassword(await _queues().new.run(self._argon2.hash, password, limited=limited))
+        work = partial(self._argon2.hash, password)
+        return HashedPassword(await _queues().new.run(work, limited=limited))
 
     async def renewed(self, password: str) -> HashedPassword:
-        """Return another hash of a password that was checked, without waiting behind new ones."""
-        return HashedPassword(await _queues().checks.run(self._argon2.hash, password))
+        """Return a new hash of a password that was checked, without waiting behind new ones."""
+        return HashedPassword(await _queues().checks.run(partial(self._argon2.hash, password)))
 
     async def check(self, password: str, hashed: object, *, limited: bool = False) -> bool:
-        """Tell whether a password has this hash; what is no hash fits none.
+        """Return whether a password has this hash; False for a hash that is not valid.
 
         Args:
             password: The password.
             hashed: The hash.
-            limited: Whether the check is refused where `MAX_WAITING` others wait.
+            limited: Whether the check is refused if `MAX_WAITING` others wait.
 
         Raises:
             Unavailable: Too many wait.
         """
         if not isinstance(hashed, str) or not hashed.startswith((*_BCRYPT, "$argon2")):
             _log.warning(
-                "a stored password is not a hash, so it lets nobody sign in; let one be stored:"
-                ' hash_password("password") before create, update and patch of the users, or the'
-                ' data resolver password_hash("local")'
+                "a stored password is not a hash, so nobody can sign in with it; hash passwords"
+                ' with the hook hash_password("password") before create, update and patch of the'
+                ' users, or with the data resolver password_hash("local")'
             )
             return False
-        check = self._check_bcrypt if hashed.startswith(_BCRYPT) else self._check_argon2
-        return await self._measured(_kind_of(hashed), check, password, hashed, limited=limited)
+
+        def timed_check() -> tuple[bool, float]:
+            started = time.perf_counter()
+            matches = self._matches(password, hashed)
+            return matches, time.perf_counter() - started
+
+        matches, seconds = await _queues().checks.run(timed_check, limited=limited)
+        # What the cost depends on: scheme and parameters.
+        is_argon2 = hashed.startswith("$argon2")
+        parameters = "$".join(hashed.split("$")[:-2]) if is_argon2 else hashed[:6]
+        # The shortest time, so that a busy machine does not raise the floor for good.
+        self._costs[parameters] = min(seconds, self._costs.get(parameters, seconds))
+        return matches
 
     async def check_nothing(self, password: str, *, limited: bool = False) -> None:
-        """Take the time of a check where there is no hash, so that nobody can tell."""
+        """Take the time of a check for a user who does not exist, so that nobody can tell."""
         await self.prepare()
         await self.check(password, self._decoy, limited=limited)
 
     def is_outdated(self, hashed: str) -> bool:
-        """Tell whether a hash that fits should be made anew."""
+        """Return whether a valid hash has other parameters than new ones."""
         return hashed.startswith(_BCRYPT) or self._argon2.check_needs_rehash(hashed)
 
     async def until_floor(self, started: float) -> None:
-        """Wait until the time has passed that every failure takes.
+        """Wait until a failure has taken as long as all failures do.
 
-        The floor lies above the costliest kind of hash that was met. On a busy machine, where
-        that kind takes longer, the floor rises for all, since otherwise the cheap ones could be
-        told apart; what takes longer still waits for the next multiple of it.
+        The floor is above the costliest check seen so far. On a busy machine, where such a check
+        takes longer, the floor rises for all: otherwise cheaper checks could be recognized. What
+        takes even longer waits for the next multiple of the floor.
 
         Args:
-            started: The `time.perf_counter` at the beginning.
+            started: The `time.perf_counter` at the start.
         """
         await self.prepare()
         now = time.perf_counter()
-        took = now - started
-        self._peak = max(took, self._peak * 0.5 ** ((now - self._peak_at) / _HALF_LIFE))
+        elapsed = now - started
+        decay = 0.5 ** ((now - self._peak_at) / _PEAK_HALF_LIFE_SECONDS)
+        self._peak = max(elapsed, self._peak * decay)
         self._peak_at = now
-        floor = max(self._least_floor, _MARGIN * max(self._costs.values()))
-        floor = max(floor, min(self._peak * _MARGIN_OF_PEAK, floor * _MOST_STRETCH))
-        await asyncio.sleep(floor - took % floor)
+        floor = max(self._least_floor, _FLOOR_FACTOR * max(self._costs.values()))
+        floor = max(floor, min(self._peak * _PEAK_FACTOR, floor * _MAX_STRETCH))
+        await asyncio.sleep(floor - elapsed % floor)
 
     async def prepare(self) -> None:
-        """Make the hash of a password that nobody knows, and measure how long checks take."""
+        """Hash a random password as a decoy, and measure how long checks take."""
         if not self._decoy:
             self._decoy = await self.renewed(os.urandom(16).hex())
             await self.check("", self._decoy)
 
-    async def _measured(
-        self, kind: str, check: Callable[..., T], *args: Any, limited: bool = False
-    ) -> T:
-        def timed() -> tuple[T, float]:
-            started = time.perf_counter()
-            return check(*args), time.perf_counter() - started
-
-        result, seconds = await _queues().checks.run(timed, limited=limited)
-        # The shortest, so that a busy machine does not raise the floor for good.
-        self._costs[kind] = min(seconds, self._costs.get(kind, seconds))
-        return result
-
-    def _check_argon2(self, password: str, hashed: str) -> bool:
+    def _matches(self, password: str, hashed: str) -> bool:
         with suppress(VerificationError, ValueError):
+            if hashed.startswith(_BCRYPT):
+                return bcrypt.checkpw(password.encode()[:_BCRYPT_MAX_BYTES], hashed.encode())
             return self._argon2.verify(hashed, password)
-        return False
-
-    def _check_bcrypt(self, password: str, hashed: str) -> bool:
-        with suppress(ValueError):
-            return bcrypt.checkpw(password.encode()[:_BCRYPT_BYTES], hashed.encode())
         return False
 
 
 @cache
 def default_passwords() -> Passwords:
-    """Return the one with the usual parameters, so that a process measures them once."""
+    """Return the instance with the default parameters; a process measures their cost once."""
     return Passwords()
 
 
 def is_credential(value: object) -> TypeGuard[str]:
-    """Tell whether something can be a user name or a password: a text, not empty, not too long."""
-    if not isinstance(value, str) or not value or len(value) > LONGEST:
+    """Return whether a value can be a user name or a password: a string of 1 to 4096 bytes."""
+    if not isinstance(value, str) or not value or len(value) > MAX_BYTES:
         return False
     with suppress(UnicodeEncodeError):
-        return len(value.encode()) <= LONGEST
+        return len(value.encode()) <= MAX_BYTES
     return False
 
 
-def _kind_of(hashed: str) -> str:
-    """Return what the cost of checking a hash depends on: scheme and parameters."""
-    return "$".join(hashed.split("$")[:-2]) if hashed.startswith("$argon2") else hashed[:6]
-
-
 class _Queue:
-    """Threads of their own, and what waits for them.
+    """A thread pool with a bounded number of waiting jobs.
 
     Args:
-        name: What the threads are called.
-        threads: How many there are.
+        name: The name of the threads.
+        threads: The number of threads.
     """
 
     def __init__(self, name: str, threads: int) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"alula-{name}")
-        self._most = threads + MAX_WAITING
-        self._begun = 0  # and not done
-        self._lock = threading.Lock()  # event loops of several threads share it
+        self._max_jobs = threads + MAX_WAITING
+        self._jobs = 0  # running or waiting
+        self._lock = threading.Lock()  # event loops in several threads share the queue
 
-    async def run(self, function: Callable[..., T], *args: Any, limited: bool = False) -> T:
-        """Return what a function returns.
+    async def run(self, function: Callable[[], T], *, limited: bool = False) -> T:
+        """Run a function in a thread, and return its result.
 
         Raises:
-            Unavailable: It is limited, and too many wait.
+            Unavailable: ``limited`` is set, and too many jobs wait.
         """
         with self._lock:
-            if limited and self._begun >= self._most:
+            if limited and self._jobs >= self._max_jobs:
                 error = Unavailable("Too many passwords wait to be hashed; try again in a moment")
                 error.headers = {"Retry-After": "2"}
                 raise error
-            self._begun += 1
-        future = self._executor.submit(function, *args)
+            self._jobs += 1
+        future = self._executor.submit(function)
         future.add_done_callback(self._done)
         return await asyncio.wrap_future(future)
 
-    def _done(self, _: Future[Any]) -> None:
+    def _done(self, _: Future[T]) -> None:
         with self._lock:
-            self._begun -= 1
+            self._jobs -= 1
 
 
 class _Queues(NamedTuple):
@@ -236,7 +237,7 @@ class _Queues(NamedTuple):
 @cache
 def _queues() -> _Queues:
     cores = os.cpu_count() or 1
-    # New passwords leave cores to sign-ins, which people wait for more often.
+    # Half of the cores stay free of new passwords: sign-ins are more frequent.
     return _Queues(
         _Queue("passwords-checks", max(2, cores)), _Queue("passwords-new", max(1, cores // 2))
     )

@@ -22,6 +22,7 @@ from alula.authentication._attempt import Attempt, Extension, Session
 from alula.authentication._entities import id_name, private_service, remove_before
 from alula.errors import NotAuthenticated, NotFound
 from alula.hooks import Next
+from alula.types import Id
 
 __all__ = ["Sessions", "session_ended"]
 
@@ -93,7 +94,7 @@ class Sessions(Extension):
         users: ServiceHandle = authentication.entities.handle
         if self._users is not users:  # a second setup would register the hook twice
             self._users = users
-            self._end_with(users, authentication)
+            self._end_at_password_changes(users, authentication)
 
     async def claims(self, attempt: Attempt) -> Mapping[str, Any]:
         """Name the session in a new access token; begin one unless the sign-in renews one."""
@@ -208,34 +209,47 @@ class Sessions(Extension):
         """Return the time as records have it."""
         return int(self._now() * 1000)
 
-    def _end_with(self, users: ServiceHandle, authentication: Any) -> None:
-        """From now on end all sessions of users who get another password, or are removed.
+    def _end_at_password_changes(self, users: ServiceHandle, authentication: Any) -> None:
+        """End the sessions of users whose password changes, or who are removed, from now on.
 
-        They end before the change and once more after it, so that whatever fails, no session of
-        an old password goes on behind a new one: the worst is that a user has to sign in again.
+        They end before the change, and again after it: sessions may have begun in between. If
+        something fails, the worst is that a user must sign in again; no session that began with
+        the old password outlives it.
         """
-        name = authentication.entities.id_name
+        id_property = authentication.entities.id_name
 
         async def end_sessions(context: HookContext, next: Next) -> None:
-            of_password = context.method != "patch" or _brings(
+            is_change = context.method != "patch" or _touches(
                 context.data, authentication.secret_fields
             )
-            if not of_password or context.params.get("renews_password"):  # only the hash is another
+            if not is_change or context.params.get("renews_password"):  # the password is the same
                 await next()
                 return
-            for user_id in await _ids_before(context, name):
+            for user_id in await _ids_to_change(context, id_property):
                 await self.end_all(user_id)
             await next()
-            for user_id in _ids(context, name):  # begun meanwhile
+            result = context.result
+            records = result if isinstance(result, list) else [result]
+            user_ids = [
+                record[id_property]
+                for record in records
+                if isinstance(record, Mapping) and id_property in record
+            ]
+            # The ids of the records come first: the id of the call may be written differently,
+            # such as an ObjectId in capitals. It is used where the records have no ids.
+            if not user_ids and context.id is not None:
+                user_ids = [context.id]
+            for user_id in user_ids:
                 await self.end_all(user_id)
 
-        users = owning_handle(users)
-        methods = {"update", "patch", "remove"}.intersection(users.hook_methods())
-        users.add_innermost(end_sessions, methods)
+        owner = owning_handle(users)
+        methods = {"update", "patch", "remove"}.intersection(owner.hook_methods())
+        # Innermost: hooks registered later cannot change the data behind this one.
+        owner.add_innermost(end_sessions, methods)
 
 
-def _brings(data: Any, fields: Collection[str]) -> bool:
-    """Tell whether the data of a patch touches fields, also below them or by an operator."""
+def _touches(data: object, fields: Collection[str]) -> bool:
+    """Return whether the data of a patch changes fields, also inside them or by an operator."""
     if not isinstance(data, Mapping):
         return False
     names = [*data]
@@ -245,32 +259,22 @@ def _brings(data: Any, fields: Collection[str]) -> bool:
     return any(isinstance(name, str) and name.split(".")[0] in fields for name in names)
 
 
-async def _ids_before(context: HookContext, name: str) -> list[Any]:
+async def _ids_to_change(context: HookContext, id_property: str) -> list[Id]:
     """Return the ids of the users that a call is going to change.
 
-    Whom its query leaves out it does not change, so nobody can sign others out by trying to.
+    The query of the call counts: a call that changes nobody must not sign anybody out.
     """
     service, params = context.service.service, context.params.copy(paginate=False)
     for option in ("$limit", "$skip", "$sort", "$select"):
         params.query.pop(option, None)
+    is_single = context.id is not None
     try:
-        one = context.id is not None
-        found = service.get(context.id, params) if one else service.find(params)
-        if hasattr(found, "__await__"):
-            found = await found
+        result = service.get(context.id, params) if is_single else service.find(params)
+        if hasattr(result, "__await__"):
+            result = await result
     except NotFound:
         return []
-    if not one and isinstance(found, Mapping):
-        found = found["data"]
-    return [record[name] for record in ([found] if one else found) if name in record]
-
-
-def _ids(context: HookContext, name: str) -> list[Any]:
-    """Return the ids of the users that a call has changed.
-
-    Those of its records, since the id of a call can be spelled in other ways (ObjectIds in
-    capitals), and stands in for records that show none.
-    """
-    found = context.result if isinstance(context.result, list) else [context.result]
-    ids = [record[name] for record in found if isinstance(record, Mapping) and name in record]
-    return ids if ids or context.id is None else [context.id]
+    if not is_single and isinstance(result, Mapping):
+        result = result["data"]
+    records = [result] if is_single else result
+    return [record[id_property] for record in records if id_property in record]

@@ -1,25 +1,24 @@
-"""Sign-in that slows down whoever guesses passwords.
+"""The throttle: limits attempts to sign in by GCRA, the generic cell rate algorithm (`_gcra`).
 
-There are three budgets of tries, and each try that does not succeed costs one of all three:
+There are three budgets of tries, and each failed attempt costs one try of all three:
 
-- of one account from one address: the small one, which stops the guessing of a password;
-- of one address, whatever the account: stops one password that is tried on many accounts;
-- of one account, whatever the address: stops many addresses that work together.
+- for one account from one address: the small budget, which stops guessing a password;
+- for one address, whatever the account: stops one password that is tried on many accounts;
+- for one account, whatever the address: stops many addresses that work together.
 
-A budget fills up again evenly (GCRA): after a wait of ``window / tries`` there is another try. An
-address from which somebody has signed in to an account is *known* to it for a time, and pays for
-that account out of the small budget alone. So what strangers spend, they spend for other strangers,
-and the people whose account it is still get in from where they were before. From an address that is
-new they do not as long as strangers go on to spend the budget of the account.
+An address from which somebody has signed in to an account is *known* to it for a time. It pays for
+that account from the small budget only. So strangers spend the tries of strangers, and users still
+sign in from their known addresses. From a new address they cannot, while strangers go on spending
+the budget of the account.
 
-A try is paid for before the password is looked at: a thousand at once get no further than ten.
+An attempt is paid for before the password is checked: of a thousand attempts at once, ten are
+checked.
 
-An account is counted twice: by the name that was sent, folded (`fold_username`), before anybody
-looks for it, and by the id of the record that was found under it. What a sign-in gives back, and
-what makes an address known, goes by the id alone. So nobody gets tries for the account of another
-by signing in to one of their own whose name looks alike.
+An account is counted twice: by the name that was sent, folded (`fold_username`), before the account
+is looked up, and by the id of its record. What a sign-in gives back, and which address it makes
+known, depends on the id alone. So nobody gets tries for the account of another user by signing in
+to an account of their own whose name looks alike.
 """
-# the methods of extensions
 
 from __future__ import annotations
 
@@ -42,9 +41,9 @@ from alula.types import Id
 __all__ = ["Throttle"]
 
 CAPACITY: Final = 50_000
-"""How many keys are kept in memory, some 10 MB at most."""
+"""The number of keys that are kept in memory, some 10 MB."""
 
-_LONGEST_NAME: Final = 4096  # characters of a name that count
+_MAX_NAME_LENGTH: Final = 4096  # further characters of a name are ignored
 
 
 class Price:
@@ -68,24 +67,28 @@ class Price:
 
 
 class Throttle(Extension):
-    """Counts the tries to sign in, and refuses those over the budget.
+    """Limits attempts to sign in, by account and by address.
 
     Args:
-        tries: Wrong passwords for one account from one address within the window.
-        per_address: Failures of one address within the window, whatever the account. Of an IPv6
+        tries: Failures for one account from one address within the window.
+        per_address: Failures from one address within the window, whatever the account. Of an IPv6
             address the first 64 bits count.
         per_account: Failures for one account within the window, whatever the address.
-        new_passwords: Passwords that calls from one address set within the window: registrations
-            above all, since each takes the time of a hash.
-        window: How long it takes until a budget that was spent is whole again: seconds, or a text
-            such as ``"15m"``.
+        new_passwords: Passwords set from one address within the window, above all by
+            registrations, since each takes the time of a hash.
+        window: How long a budget that is spent takes to refill, evenly: seconds, or a text such as
+            ``"15m"``.
         known: How long an address stays known to an account after a sign-in.
-        service: Path of a service of the application that keeps the times for several processes.
-            None keeps them in the memory of this one.
+        service: Path of a service of the application that stores the budgets for several
+            processes. None keeps them in the memory of this process.
         now: The clock, in seconds.
 
     Raises:
-        ValueError: A number of tries below 1, or a time that is none.
+        ValueError: A number of tries is below 1, or a duration is not valid.
+
+    Example:
+        >>> from alula.authentication import Throttle
+        >>> throttle = Throttle(tries=5, window="10m")
     """
 
     def __init__(
@@ -116,21 +119,21 @@ class Throttle(Extension):
         self._sweep_at = 0
 
     async def setup(self, authentication: Any) -> None:
-        """Find the service that keeps the times, where one is named.
+        """Find the service that stores the budgets, if one is configured.
 
         Raises:
-            ValueError: There is no such service, or clients can call it.
+            ValueError: It is not registered, or clients can call it.
         """
         self._authentication = authentication
         entities = authentication.entities
-        # Authentication services for different users may share a store.
+        # Authentication services for different users may share a store, but not their budgets.
         self._realm = "" if entities is None else entities.path
         if self._service is not None:
             handle = private_service(authentication.app, self._service, "throttle['service']")
             self._spent = self._known = ServiceTimes(handle)
 
     async def reset(self) -> None:
-        """Forget all tries, and which addresses are known."""
+        """Forget all failed attempts and all known addresses."""
         await self._spent.clear()
         await self._known.clear()
 
@@ -173,7 +176,7 @@ class Throttle(Extension):
         """Give the price back if it was the server that failed.
 
         Raises:
-            TooManyRequests: The strategy has not said whose account it is, and a budget is spent.
+            TooManyRequests: A budget is spent, and the strategy has not called `account_found`.
         """
         price = self._prices.get(attempt)
         if price is None:
@@ -187,7 +190,7 @@ class Throttle(Extension):
         """Give the price back, and remember that the address is known to the account.
 
         Raises:
-            TooManyRequests: The strategy has not said whose account it is, and a budget is spent.
+            TooManyRequests: A budget is spent, and the strategy has not called `account_found`.
         """
         price = self._prices.get(attempt)
         if price is None:
@@ -197,7 +200,7 @@ class Throttle(Extension):
         await self.reward(price)
 
     async def before_new_password(self, params: Params) -> None:
-        """Count a password that a call from outside sets, before it is hashed.
+        """Count a password that a client sets, before it is hashed.
 
         Raises:
             TooManyRequests: The budget of the address is spent.
@@ -222,14 +225,14 @@ class Throttle(Extension):
         strategy: str = "",
         is_looked_up: bool = False,
     ) -> Price:
-        """Take one try out of each budget that it concerns; return what it cost.
+        """Take one try out of each budget of an attempt, and return what was paid.
 
         Args:
-            address: Where the request comes from; None where that is not known.
-            account: Who wants to sign in, as the client says; None where a strategy knows none.
+            address: The client's address; None where it is not known.
+            account: The name of the account, as it was sent; None where a strategy knows none.
             strategy: The name of the strategy.
-            is_looked_up: Whether `account_found` follows. Otherwise the name as it was sent, with
-                the strategy, stands for the account.
+            is_looked_up: Whether `account_found` follows. Otherwise the account is identified by
+                its name as it was sent, together with the strategy.
 
         Raises:
             TooManyRequests: A budget is spent. ``Retry-After`` says how many seconds to wait.
@@ -237,11 +240,14 @@ class Throttle(Extension):
         await self._sweep()
         name = None
         if account is not None:
-            name = self._key("name", fold_username(account[:_LONGEST_NAME]))
+            name = self._key("name", fold_username(account[:_MAX_NAME_LENGTH]))
         price = Price(_network(address), name)
         if name is not None:
             await self._charge(price, self._small(price, name), self._both)
-        for key, budget in self._shared(price, name):
+        shared = [] if name is None else [(self._key("account", name), self._account)]
+        if price.address is not None:
+            shared.append((self._key("address", price.address), self._address))
+        for key, budget in shared:  # budgets that known addresses do not need
             wait = await self._spent.take(key, budget, self._milliseconds)
             price.wait = max(price.wait, wait)
             if not wait:
@@ -253,9 +259,12 @@ class Throttle(Extension):
         return price
 
     async def reward(self, price: Price) -> None:
-        """Take note of a sign-in: it costs nothing, nor do the failures before it.
+        """Give back the price of a sign-in that succeeded, and of the failures before it.
 
-        Only those of this very account from this address are forgotten.
+        Only failures for the same account from the same address are forgiven.
+
+        Args:
+            price: What the sign-in has paid.
         """
         await self._give_back(price)
         account = price.account
@@ -266,8 +275,8 @@ class Throttle(Extension):
         if failed > 0:
             await self._spent.add(self._small(price, price.name), -failed)
             await self._spent.update(small, lambda _: now)
-        for each in (account, ""):  # known to the account, and known at all
-            key = self._known_key(price, each)
+        for known_to in (account, ""):  # "": known to any account, for the check by name
+            key = self._known_key(price, known_to)
             await self._known.update(key, lambda _: now + self._known_for)
 
     async def _pay_for(self, price: Price, account: str) -> None:
@@ -293,7 +302,7 @@ class Throttle(Extension):
         price.costs.append((key, budget))
 
     async def _give_back(self, price: Price) -> None:
-        """Take an attempt for one that never was."""
+        """Give back all tries that were paid."""
         for key, budget in price.costs:
             await self._spent.add(key, -budget.interval)
         price.costs = []
@@ -305,7 +314,7 @@ class Throttle(Extension):
     # -- keys ----------------------------------------------------------------------------------
 
     def _key(self, *parts: str) -> str:
-        """Return a short key: what clients send may be long, and shall not stand in a database."""
+        """Return a short key; databases must not have what clients send, which may also be long."""
         text = "\0".join((self._realm, *parts)).encode("utf-8", "surrogatepass")
         return blake2b(text, digest_size=16).hexdigest()
 
@@ -314,13 +323,6 @@ class Throttle(Extension):
 
     def _known_key(self, price: Price, account: str) -> str:
         return self._key("known", account, price.address or "")
-
-    def _shared(self, price: Price, name: str | None) -> list[tuple[str, Budget]]:
-        """Return the budgets that known addresses do not need."""
-        shared = [] if name is None else [(self._key("account", name), self._account)]
-        if price.address is not None:
-            shared.append((self._key("address", price.address), self._address))
-        return shared
 
     async def _is_known(self, price: Price, account: str) -> bool:
         return await self._known.read(self._known_key(price, account)) > self._milliseconds()
@@ -331,7 +333,7 @@ class Throttle(Extension):
         return int(self._now() * 1000)
 
     async def _sweep(self) -> None:
-        """Forget from time to time what has passed."""
+        """Remove times that have passed, once per window."""
         now = self._milliseconds()
         # A clock that was set back must not keep the sweep away.
         if not self._sweep_at - self._both.window <= now < self._sweep_at:
@@ -348,19 +350,19 @@ def _refusal(what: str, wait: int) -> TooManyRequests:
 
 
 def _network(address: str | None) -> str | None:
-    """Return what one sender can not change about an address: of IPv6 the first 64 bits."""
+    """Return the part of an address that its owner cannot change: of IPv6 the first 64 bits."""
     if address is None:
         return None
     try:
-        found = ip_address(address.partition("%")[0])
-    except ValueError:
+        ip = ip_address(address.partition("%")[0])
+    except ValueError:  # such as the path of a Unix socket
         return address
-    if isinstance(found, IPv6Address):
-        return str(found.ipv4_mapped or ip_network((found, 64), strict=False))
-    return str(found)
+    if isinstance(ip, IPv6Address):
+        return str(ip.ipv4_mapped or ip_network((ip, 64), strict=False))
+    return str(ip)
 
 
 def _budget(name: str, tries: int, window: int) -> Budget:
     if type(tries) is not int or tries < 1:
-        raise ValueError(f"throttle: {name} is {tries!r}; give a whole number from 1 on")
+        raise ValueError(f"throttle: {name} is {tries!r}; give a whole number of at least 1")
     return Budget(window, max(1, window // tries))
