@@ -1,7 +1,6 @@
 """The page on adapters lists what a store may declare as unsupported.
 
-The adapter that the documentation shows is on the page on extending; ``tests/docs/test_projects.py``
-runs its suite.
+The shown adapter is on the page on extending; ``tests/docs/test_projects.py`` runs its suite.
 """
 
 from __future__ import annotations
