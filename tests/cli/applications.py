@@ -1,4 +1,4 @@
-"""Folders with applications, and the command run in them within this process."""
+"""Folders with applications, and a fixture that runs the command in them in this process."""
 
 from __future__ import annotations
 

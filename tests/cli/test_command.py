@@ -88,7 +88,7 @@ def test_can_be_asked_twice_in_one_folder(run):
         ("shop:foreign", "not an Alula application such as express(App())"),
     ],
 )
-def test_says_what_is_no_application(run, target, said):
+def test_reports_what_is_not_an_application(run, target, said):
     result = run("openapi", target)
     assert result.exit_code == 2
     assert said in result.stderr
@@ -126,7 +126,7 @@ def test_the_script_for_the_completion_of_a_shell(run, shell, said):
     assert said in run(env={"_ALULA_COMPLETE": f"source_{shell}"}).stdout
 
 
-def test_the_commands_load_what_they_need_when_they_run():
+def test_commands_import_what_they_need_when_they_run():
     loaded = "import sys, alula._cli; print(*(name for name in sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", loaded], capture_output=True, check=True, text=True
@@ -135,7 +135,7 @@ def test_the_commands_load_what_they_need_when_they_run():
     assert [name for name in done.stdout.split() if name.startswith(late)] == []
 
 
-def test_without_arguments_it_says_what_it_can_do(run):
+def test_without_arguments_it_prints_the_help(run):
     result = run()
     assert "openapi" in result.output
     assert "Print the OpenAPI description" in result.output
@@ -156,7 +156,7 @@ def test_the_project_installs_it():
     assert project["scripts"] == {"alula": "alula._cli:main"}
 
 
-def test_what_is_missing_is_named_with_its_extra(monkeypatch):
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "alula._cli")
     with pytest.raises(

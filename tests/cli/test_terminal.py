@@ -72,7 +72,7 @@ class TestTracebacks:
         assert "compile(" in format_error(error, tmp_path)
 
     @pytest.mark.parametrize("line", ["raise KeyError('b') from error", "raise KeyError('b')"])
-    def test_what_led_to_an_error_is_shown_the_same_way(self, tmp_path, line):
+    def test_causes_are_reduced_the_same_way(self, tmp_path, line):
         foreign = module(tmp_path, "site-packages/lib.py", "def fail():\n    1 / 0\n")
         begin = "def start():\n    try:\n        fail()\n    except Exception as error:\n"
         code = f"{begin}        {line}"
@@ -82,7 +82,7 @@ class TestTracebacks:
         assert text.count("Traceback") == 2
         assert "lib.py" not in text
 
-    def test_errors_in_a_group_are_shown_the_same_way(self, tmp_path):
+    def test_exception_groups_are_reduced_the_same_way(self, tmp_path):
         foreign = module(tmp_path, "site-packages/lib.py", "def fail():\n    1 / 0\n")
         code = (
             "def start():\n    try:\n        fail()\n    except Exception as error:\n"
@@ -161,7 +161,7 @@ class TestResults:
         "command",
         ["routes", "openapi", "client", "call notes find", "new shop", "--version", "dev -p 0"],
     )
-    def test_commands_say_what_they_print(self, capsys, tmp_path, command):
+    def test_commands_report_a_full_disk(self, capsys, tmp_path, command):
         with (
             folder_with(tmp_path),
             Path("/dev/full").open("w") as full,
@@ -201,11 +201,11 @@ class TestColors:
         assert style("text", Stream(False), fg="red") == "text"
 
     @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-    def test_are_left_out_where_nobody_wants_them(self, monkeypatch, name, value):
+    def test_can_be_turned_off(self, monkeypatch, name, value):
         monkeypatch.setenv(name, value)
         assert style("text", Stream(True), fg="red") == "text"
 
-    def test_an_empty_wish_is_none(self, monkeypatch):
+    def test_an_empty_variable_does_not_turn_them_off(self, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "")
         assert supports_color(Stream(True))
 
@@ -213,7 +213,7 @@ class TestColors:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
         assert style("text", fg="red") == "text"
 
-    def test_complaints_go_to_the_standard_error(self, capsys):
+    def test_errors_go_to_the_standard_error(self, capsys):
         print_error("no")
         captured = capsys.readouterr()
         assert (captured.out, captured.err) == ("", "alula: no\n")

@@ -1,4 +1,4 @@
-"""`alula call`: of an application, of a server, and what people type as queries and data."""
+"""`alula call`: an application, a server, queries and data."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class TestFailures:
             (("notes", "create", "-d", "@none.json"), "cannot read the file 'none.json': "),
         ],
     )
-    def test_what_is_mistyped(self, run, arguments, said):
+    def test_usage_errors(self, run, arguments, said):
         result = run("call", *arguments)
         assert result.exit_code == 2
         assert f"alula: {said}" in result.stderr
@@ -231,7 +231,7 @@ class TestAServer:
         assert "alula: Unavailable (503)" in result.stderr
 
     @pytest.mark.parametrize("url", ["", "foo", "ftp://host", "http://", "http://a:geheim@host"])
-    def test_what_is_no_address(self, run, url):
+    def test_invalid_urls(self, run, url):
         result = run("call", "notes", "find", "--url", url)
         assert result.exit_code == 2
         assert result.stderr.startswith("alula: --url must be the address of a server")
@@ -311,7 +311,7 @@ class TestCompletion:
         (("teams/red/counter", "remove", "3"), False),  # it does not say where its records are
     ],
 )
-def test_records_that_end_with_the_command_are_told(run, arguments, is_told):
+def test_lost_records_are_reported(run, arguments, is_told):
     result = run("call", *arguments)
     assert result.exit_code == 0, result.output
     assert ("notes are in the memory of this command and are lost" in result.stderr) is is_told

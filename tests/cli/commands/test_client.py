@@ -1,4 +1,4 @@
-"""What `alula client` writes."""
+"""The code that `alula client` writes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def description(schema, *, path="items", **more):
 
 
 class TestTheReferenceDescription:
-    def test_it_is_what_type_checkers_see(self, code):
+    def test_the_checked_file_is_current(self, code):
         command = "alula client tests.openapi.described:make_app > tests/typing/written_client.py"
         assert WRITTEN.read_text() == code, f"write it anew: {command}"
 
@@ -101,13 +101,13 @@ class TestTypes:
         module = module_of(client_code(description(record, **{"other.Place": place})))
         assert module.Items.__annotations__["value"].__forward_arg__ == annotation
 
-    def test_names_that_are_no_identifiers(self):
+    def test_property_names_that_are_not_identifiers(self):
         record = {"properties": {"a-b": {"type": "string"}, "class": {"type": "integer"}}}
         module = module_of(client_code(description(record)))
         found = {name: each.__forward_arg__ for name, each in module.Items.__annotations__.items()}
         assert found == {"a-b": "str", "class": "int"}
 
-    def test_a_record_of_which_nothing_is_known(self):
+    def test_a_record_without_properties(self):
         assert "\n\nItems = dict[str, Any]\n" in client_code(description({}))
 
 
@@ -127,13 +127,13 @@ class TestNames:
         client, _ = faked()
         assert getattr(module, name)(client).path == path
 
-    def test_no_two_are_alike(self):
+    def test_names_are_unique(self):
         told = description({}, path="a/b")
         told["tags"].append({"name": "a_b"})
         module = module_of(client_code(told))
         assert {"a_b", "a_b_"} <= set(module.__all__)
 
-    def test_nothing_of_a_description_becomes_code(self):
+    def test_text_of_a_description_never_becomes_code(self):
         evil = 'x"""\nraise SystemExit\n"""'
         record = {"properties": {evil: {"enum": [evil]}, "a": {"$ref": evil}}}
         told = description(record, path=evil)

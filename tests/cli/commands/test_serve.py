@@ -1,4 +1,4 @@
-"""What `alula dev` and `alula serve` make of their options."""
+"""How `alula dev` and `alula serve` read their options."""
 
 from __future__ import annotations
 
@@ -102,13 +102,13 @@ def test_dev(asked, tmp_path):
         ("dev", "--watch-loop", "-1"),
     ],
 )
-def test_what_can_not_be_is_a_mistake_of_whoever_typed_it(asked, arguments):
+def test_invalid_options_exit_with_2(asked, arguments):
     *_, result = asked(*arguments)
     assert result.exit_code == 2
 
 
 @pytest.mark.parametrize("command", ["serve", "dev"])
-def test_a_port_in_use_is_told(monkeypatch, command):
+def test_a_port_in_use_is_reported(monkeypatch, command):
     def fail(*_, **__):
         raise UsageError("cannot listen on here:80: Address already in use; choose another port")
 

@@ -1,4 +1,4 @@
-"""`alula shell`: lines that run in the loop of the application."""
+"""`alula shell` runs lines in the event loop of the application."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TestLines:
         result = run("async def double(n):", "    return 2 * n", "", "await double(4)")
         assert result.stdout.splitlines()[1:-1] == ["8"]
 
-    def test_what_was_begun_goes_on_meanwhile(self, run):
+    def test_background_tasks_run_between_lines(self, run):
         result = run(
             "import asyncio, time",
             "event = asyncio.Event()",
@@ -48,13 +48,13 @@ class TestLines:
         )
         assert result.stdout.splitlines()[1:-1] == ["True"]
 
-    def test_nothing_else_is_written_where_the_input_is_no_terminal(self, run):
+    def test_without_a_terminal_only_results_are_printed(self, run):
         result = run("1 + 1")
         assert result.stdout == "set up\n2\ntorn down\n"
         assert result.stderr.strip() == ""
 
     @pytest.mark.parametrize("line", ["1 / 0", "await notes.get(99)", "1 +"])
-    def test_a_line_that_fails_is_told_and_makes_the_exit_code(self, run, line):
+    def test_a_line_that_fails_is_printed_and_sets_the_exit_code(self, run, line):
         result = run("def f(): pass", "", line, "print('went on')")
         assert result.exit_code == 1
         assert 'File "<console>", line 1' in result.stderr
@@ -63,7 +63,7 @@ class TestLines:
         assert "torn down" in result.stdout
 
     @pytest.mark.parametrize(("line", "code"), [("exit()", 0), ("raise SystemExit(3)", 3)])
-    def test_the_end_can_be_asked_for(self, run, line, code):
+    def test_a_line_can_exit(self, run, line, code):
         result = run(line, "print('not this')")
         assert result.exit_code == code
         assert "not this" not in result.stdout
@@ -96,7 +96,7 @@ class TestLines:
         assert "on" in result.stdout.splitlines()
         assert "torn down" in result.stdout
 
-    def test_a_cancelled_line_that_nobody_interrupted_fails(self, run):
+    def test_a_line_that_raises_cancelled_error_fails(self, run):
         result = run("import asyncio", "raise asyncio.CancelledError")
         assert result.exit_code == 1
         assert "CancelledError" in result.stderr
@@ -161,7 +161,7 @@ class TestATerminal:
         assert typed.prompts == [">>> ", ">>> "]
         assert "{'id': 2, 'n': 2}" in result.stdout
 
-    def test_a_line_that_fails_is_no_failure(self, run, terminal):
+    def test_a_line_that_fails_does_not_set_the_exit_code(self, run, terminal):
         terminal("1 / 0")
         result = run()
         assert "ZeroDivisionError" in result.stderr
@@ -169,7 +169,7 @@ class TestATerminal:
         assert "During handling" not in result.stderr
         assert result.exit_code == 0
 
-    def test_what_was_begun_goes_on_while_the_next_line_is_typed(self, run, terminal):
+    def test_background_tasks_run_while_the_next_line_is_typed(self, run, terminal):
         typed = terminal(
             "import asyncio, time",
             "begun = asyncio.create_task(asyncio.sleep(0.05))",

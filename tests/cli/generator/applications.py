@@ -1,4 +1,4 @@
-"""Applications that the tests make, and what looks at them."""
+"""Creates applications in tests, and reads their files."""
 
 from __future__ import annotations
 

@@ -35,13 +35,13 @@ def composition(folder: Path) -> dict:
     return PyCompose.from_yaml(re.sub(r"\$\{(\w+)[^}]*\}", r"value of \1", text)).to_dict()
 
 
-def test_the_linter_of_images_has_nothing_to_say(application, tmp_path):
+def test_the_linter_accepts_the_dockerfile(application, tmp_path):
     assert complaints_about_image(application / "Dockerfile") == ""
     (bad := tmp_path / "Dockerfile").write_text("FROM python\nRUN cd /tmp\n")
     assert "DL3006" in complaints_about_image(bad)
 
 
-def test_the_image_runs_without_root_and_can_be_probed(application):
+def test_the_image_runs_without_root_and_has_a_health_check(application):
     lines = (application / "Dockerfile").read_text().splitlines()
     (user,) = [line for line in lines if line.startswith("USER ")]
     assert user == "USER 10001:10001"
@@ -50,7 +50,7 @@ def test_the_image_runs_without_root_and_can_be_probed(application):
     assert "ALULA_ENV=production" in "".join(lines)
 
 
-def test_the_composition_is_one(application):
+def test_the_compose_file_is_valid(application):
     found = composition(application)
     app = found["services"]["app"]
     assert app["read_only"] is True
@@ -65,14 +65,14 @@ def test_the_composition_is_one(application):
         assert "mongodb" in found["volumes"]
 
 
-def test_a_composition_that_is_none_is_noticed(application):
+def test_an_invalid_compose_file_is_noticed(application):
     path = application / "compose.yaml"
     path.write_text(path.read_text().replace("read_only:", "readonly:"))
     with pytest.raises(ValueError, match="readonly"):
         composition(application)
 
 
-def test_without_its_secret_nothing_is_started(application):
+def test_the_compose_file_requires_the_secret(application):
     text = (application / "compose.yaml").read_text()
     assert "${SHOP_AUTHENTICATION_SECRET:?" in text
 

@@ -64,7 +64,7 @@ def test_several():
         ("a:str,b:int,a:int", "there are two fields 'a'"),
     ],
 )
-def test_what_can_not_be_a_field(text, reason):
+def test_invalid_fields(text, reason):
     with pytest.raises(UsageError, match=reason):
         parse_fields(text, references=False)
 

@@ -1,4 +1,4 @@
-"""`alula generate`: added to an application, with what its user has changed left as it is."""
+"""`alula generate` adds to an application and keeps what the user has changed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TestServices:
         assert "class ChatRoom(BaseModel):" in after["services/chat_rooms/schema.py"]
         assert 'PATH = "api/rooms"' in after["services/chat_rooms/test_chat_rooms.py"]
 
-    def test_twice_is_once(self, generate, application):
+    def test_a_second_time_changes_no_file(self, generate, application):
         generate("service", "notes")
         before = files_of(application)
         said = generate("service", "notes")
@@ -83,7 +83,7 @@ class TestServices:
         assert "change  services/__init__.py" in generate("service", "notes", "--dry-run")
         assert files_of(application) == before
 
-    def test_where_there_is_no_place_the_user_is_told_what_to_add(self, generate, application):
+    def test_without_a_place_the_code_to_add_is_printed(self, generate, application):
         services = application / "services" / "__init__.py"
         services.write_text("def register(app):\n    pass\n")
         said = generate("service", "notes", code=1)
@@ -105,7 +105,7 @@ class TestServices:
             (["notes", "--fields=a:text"], "is not a type"),
         ],
     )
-    def test_bad_answers(self, generate, application, arguments, reason):
+    def test_invalid_options(self, generate, application, arguments, reason):
         before = files_of(application)
         assert reason in generate("service", *arguments, code=2)
         assert files_of(application) == before
@@ -147,7 +147,7 @@ class TestHooks:
         assert "async def late(context: HookContext) -> None:" in after["hooks/late.py"]
 
     @pytest.mark.parametrize("code", ["def add_rooms(app):\n    pass\n", "def add_rooms(:", None])
-    def test_where_the_service_is_written_in_another_way(self, generate, application, code):
+    def test_a_service_that_the_user_has_rewritten(self, generate, application, code):
         generate("service", "rooms", "--path=api/rooms")
         service = application / "services/rooms/service.py"
         service.unlink() if code is None else service.write_text(code)
@@ -164,7 +164,7 @@ class TestHooks:
             (["late", "--service=../x"], "cannot be the name of a service"),
         ],
     )
-    def test_bad_answers(self, generate, arguments, reason):
+    def test_invalid_options(self, generate, arguments, reason):
         assert reason in generate("hook", *arguments, code=2)
 
 
@@ -185,7 +185,9 @@ def test_middleware(generate, application):
 
 
 class TestAuthentication:
-    def test_it_is_as_if_it_had_been_chosen_at_once(self, generate, application, monkeypatch):
+    def test_the_result_is_that_of_alula_new_with_authentication(
+        self, generate, application, monkeypatch
+    ):
         said = generate("authentication")
         assert 'app.service("...").hooks(around=[authenticate("jwt")])' in said
         assert "Install what that needs: pip install '.[dev]'" in said
@@ -203,7 +205,7 @@ class TestAuthentication:
             *("pyproject.toml", "test_app.py"),
         }
 
-    def test_then_services_are_for_those_who_are_signed_in(self, generate, application):
+    def test_later_services_require_a_signed_in_user(self, generate, application):
         generate("authentication")
         generate("service", "notes")
         assert (
@@ -211,13 +213,13 @@ class TestAuthentication:
             in (application / "services/notes/service.py").read_text()
         )
 
-    def test_the_secret_that_is_there_stays(self, generate, application):
+    def test_an_existing_secret_stays(self, generate, application):
         env = application / ".env"
         env.write_text("SHOP_AUTHENTICATION_SECRET=mine\n")
         generate("authentication")
         assert env.read_text() == "SHOP_AUTHENTICATION_SECRET=mine\n"
 
-    def test_what_can_not_be_changed_is_told(self, generate, application):
+    def test_changes_that_fail_are_printed(self, generate, application):
         (application / "configuration.py").write_text("settings = {}\n")
         (application / "compose.yaml").unlink()
         (application / ".env.example").unlink()
@@ -226,7 +228,7 @@ class TestAuthentication:
         assert "authentication_secret: SecretStr = Field(min_length=32)" in said
         assert "compose.yaml" not in said
 
-    def test_twice_is_once(self, generate, application):
+    def test_a_second_time_changes_no_file(self, generate, application):
         generate("authentication")
         before = files_of(application)
         generate("authentication")

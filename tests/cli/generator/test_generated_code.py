@@ -1,4 +1,4 @@
-"""What is generated is as clean as what an expert writes: linters and type checkers say so."""
+"""Linters and type checkers accept generated code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def add_everything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("database", "users", "first"), [*itertools.product(DATABASES, USERS, FIRST)]
 )
-def test_linters_have_nothing_to_say(tmp_path, monkeypatch, database, users, first):
+def test_linters_accept_the_code(tmp_path, monkeypatch, database, users, first):
     alula(tmp_path, monkeypatch, "new", LONG, f"--database={database}", users, first)
     folder = tmp_path / LONG
     add_everything(folder, monkeypatch)
@@ -70,7 +70,7 @@ def test_linters_have_nothing_to_say(tmp_path, monkeypatch, database, users, fir
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("database", "users"), [*zip(DATABASES, USERS, strict=True)])
-def test_type_checkers_have_nothing_to_say(tmp_path, monkeypatch, database, users):
+def test_type_checkers_accept_the_code(tmp_path, monkeypatch, database, users):
     alula(tmp_path, monkeypatch, "new", "shop", f"--database={database}", users)
     folder = tmp_path / "shop"
     add_everything(folder, monkeypatch)

@@ -1,4 +1,4 @@
-"""What a new application says of its settings: above all, no secret of development goes on."""
+"""The settings of a new application; no secret of development is valid in production."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def load(tmp_path, monkeypatch):
     return load
 
 
-def test_in_development_all_is_there(load):
+def test_development_needs_no_variables(load):
     settings = load()
     assert len(settings.authentication_secret.get_secret_value()) == 64
     assert settings.mongodb_url is None
     assert (settings.paginate.default, settings.paginate.max) == (10, 100)
 
 
-def test_in_production_nothing_of_development_holds(load):
+def test_production_ignores_the_env_file(load):
     assert (load.folder / ".env").exists()
     with pytest.raises(ConfigurationError) as caught:
         load(ALULA_ENV="production")
@@ -47,7 +47,7 @@ def test_in_production_nothing_of_development_holds(load):
     ]
 
 
-def test_in_production_variables_hold(load):
+def test_production_reads_variables(load):
     settings = load(ALULA_ENV="production", **GOOD)
     assert settings.authentication_secret.get_secret_value() == GOOD[SECRET]
     assert settings.mongodb_url.get_secret_value() == GOOD[URL]
@@ -63,7 +63,7 @@ def test_in_production_variables_hold(load):
         ({"SHOP_PAGINATE__MAX": "many"}, "paginate.max: input should be a valid integer"),
     ],
 )
-def test_what_is_wrong_is_named(load, environ, told):
+def test_errors_name_the_setting(load, environ, told):
     with pytest.raises(ConfigurationError) as caught:
         load(**environ)
     assert told in str(caught.value)
@@ -71,7 +71,7 @@ def test_what_is_wrong_is_named(load, environ, told):
     assert "localhost" not in str(caught.value)
 
 
-def test_a_fresh_copy_of_the_repository_says_what_it_lacks(load):
+def test_a_fresh_clone_says_which_variable_is_missing(load):
     (load.folder / ".env").unlink()
     with pytest.raises(ConfigurationError, match=rf"set {SECRET} in the environment or in \.env"):
         load()

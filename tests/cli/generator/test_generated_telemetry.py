@@ -1,4 +1,4 @@
-"""OpenTelemetry in a new application: there when the settings ask for it, not loaded otherwise."""
+"""OpenTelemetry in a new application: loaded only if the settings enable it."""
 
 from __future__ import annotations
 

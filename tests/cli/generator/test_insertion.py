@@ -1,4 +1,4 @@
-"""What is added to code of others: in its place, once, and with nothing else changed."""
+"""Insertion into Python code of the user: in the right place, once, without other changes."""
 
 from __future__ import annotations
 

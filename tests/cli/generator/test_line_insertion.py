@@ -1,4 +1,4 @@
-"""What is added to files that are no Python."""
+"""Insertion into text files that are not Python."""
 
 from __future__ import annotations
 

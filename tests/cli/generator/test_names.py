@@ -31,13 +31,13 @@ def test_bad_names(name, reason):
         names.check_function("a hook", name)
 
 
-def test_no_service_hides_the_function_that_adds_all():
+def test_services_is_not_a_service():
     assert names.check_application("services") == "services"
     with pytest.raises(UsageError, match="'services' is the folder of all services"):
         names.check_service("services")
 
 
-def test_functions_do_not_hide_those_of_python():
+def test_built_in_names_are_refused():
     assert names.check_function("a hook", "check-quota") == "check_quota"
     with pytest.raises(UsageError, match="is a built-in name of Python"):
         names.check_function("a hook", "print")
@@ -84,7 +84,7 @@ def test_bad_paths(path, reason):
         ("ties", "tie"),
     ],
 )
-def test_one_of_several(several, one):
+def test_singular(several, one):
     assert names.singular(several) == one
 
 

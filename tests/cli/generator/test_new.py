@@ -30,7 +30,7 @@ def new(tmp_path, monkeypatch):
 
 
 class TestFiles:
-    def test_it_tells_of_each_and_how_to_go_on(self, new, tmp_path):
+    def test_it_prints_each_file_and_the_next_steps(self, new, tmp_path):
         said = new("shop")
         created = set(re.findall(r"^ +create {2}(\S+)$", said, re.MULTILINE))
         assert created == files_of(tmp_path / "shop").keys()
@@ -38,7 +38,7 @@ class TestFiles:
         assert "cd shop\n" in said
         assert "alula dev" in said
 
-    def test_without_anything_it_is_in_memory_for_everybody(self, new, tmp_path):
+    def test_the_default_is_memory_without_users(self, new, tmp_path):
         new("shop")
         files = files_of(tmp_path / "shop")
         assert not {".env", "database.py", "services/users/service.py"} & files.keys()
@@ -73,7 +73,7 @@ class TestSecrets:
             secrets.add(secret)
         assert len(secrets) == 2
 
-    def test_nobody_else_reads_it_and_it_goes_nowhere(self, new, tmp_path):
+    def test_the_secret_is_private_and_not_committed(self, new, tmp_path):
         new("shop", "--authentication")
         env = tmp_path / "shop" / ".env"
         assert stat.S_IMODE(env.stat().st_mode) == 0o600
@@ -118,7 +118,7 @@ class TestRefusals:
             (["--service", "a", "--no-service"], "cannot be used together"),
         ],
     )
-    def test_bad_answers(self, new, tmp_path, options, reason):
+    def test_invalid_options(self, new, tmp_path, options, reason):
         assert reason in new("shop", *options, code=2)
         assert list(tmp_path.iterdir()) == []
 
@@ -150,7 +150,7 @@ class TestQuestions:
         files = files_of(tmp_path / "shop")
         assert {"database.py", ".env", "services/notes/schema.py"} <= files.keys()
 
-    def test_return_takes_what_is_proposed(self, answer, tmp_path):
+    def test_return_takes_the_default(self, answer, tmp_path):
         answer(answers="\n\n\n")
         files = files_of(tmp_path / "shop")
         assert "services/messages/schema.py" in files
@@ -167,17 +167,17 @@ class TestQuestions:
         assert "the service 'users' is part of --authentication" in said
         assert "services/tasks/schema.py" in files_of(tmp_path / "shop")
 
-    def test_what_an_option_says_is_not_asked(self, answer):
+    def test_options_are_not_asked_for(self, answer):
         options = ["--database=memory", "--no-authentication", "--service=notes"]
         said = answer(*options, answers="")
         assert "?" not in said
 
-    def test_who_goes_away_leaves_nothing_behind(self, answer, tmp_path):
+    def test_the_end_of_the_input_writes_no_file(self, answer, tmp_path):
         assert answer(answers="memory\n", code=1).rstrip().endswith("Aborted.")
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.usefixtures("answer")
-    def test_ctrl_c_in_place_of_an_answer_ends_it(self, monkeypatch, tmp_path):
+    def test_ctrl_c_at_a_question(self, monkeypatch, tmp_path):
         class Keyboard(io.StringIO):
             def readline(self, size=-1):
                 raise KeyboardInterrupt
@@ -191,11 +191,11 @@ class TestQuestions:
     def test_yes_answers_all(self, answer):
         assert "?" not in answer("--yes", answers="")
 
-    def test_nobody_is_asked_without_a_terminal(self):
+    def test_without_a_terminal_there_are_no_questions(self):
         assert not new_application.can_ask()
 
 
-def test_shells_complete_what_there_is_to_choose_from():
+def test_shells_complete_choices():
     from alula._cli.generator.additions import HOOK_KINDS
     from alula._cli.generator.project import DATABASES
 
@@ -213,7 +213,7 @@ def test_shells_complete_what_there_is_to_choose_from():
     ("version", "requirement"),
     [("0.1.0", ">=0.1,<0.2"), ("0.12.3", ">=0.12,<0.13"), ("2.3.4", ">=2.3,<3")],
 )
-def test_an_application_takes_what_it_was_made_with(version, requirement):
+def test_the_requirement_allows_compatible_versions(version, requirement):
     assert compatible_versions(version) == requirement
 
 
@@ -236,7 +236,7 @@ def test_the_api_has_the_version_of_the_project(tmp_path, monkeypatch):
          "pip install 'alula @ git+https://host/alula@abc' '.[dev]'"),
     ],
 )  # fmt: skip
-def test_it_says_how_to_install_with_the_alula_that_is_here(new, monkeypatch, source, command):
+def test_the_install_command_names_the_origin_of_alula(new, monkeypatch, source, command):
     monkeypatch.setattr(
         new_application, "distribution", lambda _: SimpleNamespace(read_text=lambda _: source)
     )

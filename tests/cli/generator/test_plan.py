@@ -1,4 +1,4 @@
-"""Plans: worked out as a whole, then carried out, or not at all."""
+"""Plans write all of their files or none."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def test_files_are_made_with_their_folders(plan):
     assert (plan.folder / "a/b/c.py").read_bytes() == b"x = 1\r\n"
 
 
-def test_a_private_file_is_for_nobody_else(plan):
+def test_only_the_owner_can_read_a_private_file(plan):
     plan.create(".env", "KEY=x", private=True)
     apply(plan)
     assert stat.S_IMODE((plan.folder / ".env").stat().st_mode) == 0o600
 
 
-def test_what_is_there_already_is_the_same(plan):
+def test_an_equal_file_stays(plan):
     (plan.folder / "a").write_text("one")
     plan.create("a", "one")
     plan.change("a", str, where="", code="")
     assert apply(plan) == [("same", "a")]
 
 
-def test_nothing_is_overwritten_and_then_nothing_else_is_written(plan):
+def test_an_existing_file_keeps_all_files_from_being_written(plan):
     (plan.folder / "b").write_text("mine")
     plan.create("a", "new")
     plan.create("b", "new")
@@ -55,7 +55,7 @@ def test_nothing_is_overwritten_and_then_nothing_else_is_written(plan):
     assert (plan.folder / "b").read_text() == "new"
 
 
-def test_a_dry_run_only_tells(plan):
+def test_a_dry_run_writes_no_file(plan):
     (plan.folder / "b").write_text("old")
     plan.create("a", "new")
     plan.change("b", lambda text: f"{text} and new", where="", code="")
@@ -72,7 +72,7 @@ def test_changes_build_on_each_other(plan):
     assert (plan.folder / "a").read_text() == "122"
 
 
-def test_what_can_not_be_changed_is_left_to_the_user(plan):
+def test_a_change_that_fails_becomes_a_todo(plan):
     (plan.folder / "a").write_text("1")
     plan.change("a", refuse, where="at the end", code="x = 1")
     plan.change("b", str, where="at the end", code="y = 2")
@@ -88,7 +88,7 @@ def test_what_can_not_be_changed_is_left_to_the_user(plan):
 
 
 @pytest.mark.parametrize("path", ["../a", "/tmp/a", "link/a"])
-def test_nothing_is_written_elsewhere(plan, tmp_path_factory, path):
+def test_files_outside_of_the_folder_are_refused(plan, tmp_path_factory, path):
     (plan.folder / "link").symlink_to(tmp_path_factory.mktemp("elsewhere"))
     plan.create(path, "new")
     with pytest.raises(UsageError, match="is outside of"):

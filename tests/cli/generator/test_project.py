@@ -1,4 +1,4 @@
-"""The application that something is added to."""
+"""Finding the application to add to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_it_is_found_from_below(tmp_path):
     assert found.choices == Choices("mongodb", authentication=True, prefix="SHOP_")
 
 
-def test_what_was_not_said(tmp_path):
+def test_defaults(tmp_path):
     found = find_project(write(tmp_path, "[tool.alula]"))
     assert found.name == tmp_path.name
     assert found.choices == Choices("memory", authentication=False, prefix="")
@@ -57,6 +57,6 @@ def test_its_own_modules(tmp_path):
         ("[tool.alula]\nauthentication = 1", "is 1; use true or false"),
     ],
 )
-def test_what_is_no_application(tmp_path, text, reason):
+def test_no_application(tmp_path, text, reason):
     with pytest.raises(UsageError, match=reason):
         find_project(write(tmp_path, text))

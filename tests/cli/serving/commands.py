@@ -1,4 +1,4 @@
-"""The command `alula` as a process of its own."""
+"""Runs the command `alula` as a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that keep a server busy and count what happens to their requests."""
+"""Clients that keep a server busy and count the responses to their requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`alula serve` with a certificate of its own."""
+"""Certificates of `alula serve`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_it_serves_https(authority, files, tmp_path):
         assert command.end(signal.SIGTERM) == 0
 
 
-def test_what_can_be_used(files, tmp_path):
+def test_valid_certificates(files, tmp_path):
     certificate, key = files
     check_certificate(None, None)
     check_certificate(certificate, key)
@@ -84,7 +84,7 @@ def test_a_key_of_another_certificate(authority, files, tmp_path):
         check_certificate(files[0], key)
 
 
-def test_a_key_with_a_password_asks_nobody_for_it(files, tmp_path):
+def test_a_key_with_a_password_is_refused(files, tmp_path):
     from cryptography.hazmat.primitives import serialization
 
     key = serialization.load_pem_private_key((tmp_path / "key.pem").read_bytes(), None)
@@ -104,7 +104,7 @@ def test_a_key_alone(files):
         check_certificate(None, files[1])
 
 
-async def test_a_worker_says_in_a_line_what_is_wrong_with_a_new_one(
+async def test_a_worker_reports_a_bad_new_certificate_in_one_line(
     files, tmp_path, monkeypatch, capfd
 ):
     monkeypatch.chdir(tmp_path)
@@ -121,7 +121,7 @@ async def test_a_worker_says_in_a_line_what_is_wrong_with_a_new_one(
     assert len(said.splitlines()) == 1
 
 
-def test_nothing_is_served_with_what_can_not_be_used(files):
+def test_a_bad_certificate_is_not_served(files):
     settings = WorkerSettings("app:app", ssl_keyfile=files[1])
     with pytest.raises(UsageError):
         serve_with_workers(settings, host="127.0.0.1", port=0, path=None)

@@ -1,4 +1,4 @@
-"""`alula dev`: a new worker for every change, whatever is in the files."""
+"""`alula dev` starts a new worker for every change, whatever the files contain."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_as_the_command(file):
         assert "GET /notes/5 200" in command.text
 
 
-async def test_stopped_before_anything_has_begun(file):
+async def test_stopped_before_the_first_worker(file):
     with listen_on_port("127.0.0.1", 0) as sock:
         reloader = Reloader(WorkerSettings("app:app"), sock, [file.parent])
         reloader.stop(3)

@@ -1,4 +1,4 @@
-"""Which files count, and what is a change."""
+"""Which files the reloader watches, and what counts as a change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_file_that_is_named_counts_whatever_it_is(project):
     assert names(scan([project / "deep", data]), project) == ["data.json", "deep/er/hooks.py"]
 
 
-def test_what_is_not_there_is_nothing(project):
+def test_missing_paths_are_ignored(project):
     assert scan([project / "gone", project / "gone.py"]) == {}
 
 
@@ -46,7 +46,7 @@ def test_a_folder_that_leads_to_itself_is_looked_into_once(project):
     assert len(scan([project])) == 6
 
 
-def test_a_folder_that_goes_away_meanwhile_is_nothing(project, monkeypatch):
+def test_a_folder_that_is_deleted_during_the_scan(project, monkeypatch):
     def gone(_):
         raise FileNotFoundError
 
@@ -54,7 +54,7 @@ def test_a_folder_that_goes_away_meanwhile_is_nothing(project, monkeypatch):
     assert scan([project]) == {}
 
 
-def test_what_has_changed(project):
+def test_changed_files(project):
     before = scan([project])
     assert changed_files(before, scan([project])) == []
     (project / "app.py").write_text("1, 2")

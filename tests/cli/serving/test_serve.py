@@ -1,4 +1,4 @@
-"""`alula serve` as the processes that it is, with clients that keep it busy."""
+"""`alula serve` as real processes, under load."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def serving(folder, *options):
         yield command
 
 
-def test_records_in_memory_are_told_once_where_there_are_several_workers(folder):
+def test_several_workers_warn_once_of_records_in_memory(folder):
     with (folder / "app.py").open("a") as file:
         file.write("from alula.adapters.memory import MemoryService\n")
         file.write("app.use('kept', MemoryService())\n")
@@ -175,7 +175,7 @@ def test_a_stop_waits_for_requests_but_not_for_ever(folder):
             assert sock.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
 
 
-def test_a_second_ctrl_c_waits_for_nothing(folder):
+def test_a_second_ctrl_c_kills(folder):
     with serving(folder) as command:
         port = command.port()
         with socket.create_connection(("127.0.0.1", port), SECONDS) as sock:
@@ -204,7 +204,7 @@ def test_workers_end_with_the_one_that_looks_after_them(folder):
         ),
     ],
 )
-def test_an_application_that_does_not_start_is_told_once_and_ends(folder, code, said):
+def test_a_failed_start_is_reported_once(folder, code, said):
     (folder / "app.py").write_text(code)
     with serving(folder, "--workers", "3") as command:
         assert command.end() == 1

@@ -1,6 +1,6 @@
-"""The supervisor: how many workers there are, whatever happens to them.
+"""The supervisor keeps its workers running.
 
-Its workers are no processes here, so that a test can say when each of them starts and ends.
+The workers here are not processes, so that a test decides when each of them starts and ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from alula._cli.serving.worker_process import describe_exit
 
 
 class Worker:
-    """A worker that does what it is told, unless it is stubborn."""
+    """A worker that stops when it is asked to, unless it is stubborn."""
 
     def __init__(self, pid, alone, log):
         self.pid = pid
@@ -124,7 +124,7 @@ async def test_the_first_worker_starts_alone():
         await house.until(1, 2)
 
 
-async def test_the_socket_is_closed_before_those_stop_that_take_requests(caplog):
+async def test_the_socket_is_closed_before_ready_workers_stop(caplog):
     async with house_of(2) as house:
         await house.until(1, 2)
     assert sorted(house.log[1:]) == ["stop 1", "stop 2"]
@@ -251,7 +251,7 @@ class TestAStartThatFails:
         assert house.status == 0
         assert house.log == ["close the socket", "stop 1"]
 
-    async def test_a_stop_before_anything_has_begun(self):
+    async def test_a_stop_before_the_first_start(self):
         house = House()
         house.supervisor.stop(3)
         assert await house.supervisor.run() == 3
@@ -303,7 +303,7 @@ class TestARestart:
             await asyncio.sleep(0.01)
         assert len(house.begun) == 3
 
-    async def test_of_workers_that_are_new_is_none(self):
+    async def test_of_new_workers_does_nothing(self):
         async with house_of(1, begins=False) as house:
             await house.until(1)
             house.supervisor.restart()

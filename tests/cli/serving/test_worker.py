@@ -1,4 +1,4 @@
-"""A worker, run in this process: what it serves, what it tells, and when it ends."""
+"""A worker in this process: what it serves and prints, and when it ends."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def run(function, settings=None, **changes):
         return serve_as_worker(parent.settings), result.result(SECONDS)
 
 
-def test_it_serves_until_the_one_that_looks_after_it_has_ended():
+def test_it_serves_until_its_parent_ends():
     status, answer = run(lambda parent: parent.ask())
     assert status == 0
     assert answer == (200, '{"id":"5","debug":false}')
@@ -146,7 +146,7 @@ app.use("slow", Slow())
 
 
 @pytest.mark.parametrize("seconds", [0.2, 0])
-def test_what_holds_the_loop_is_told_where_that_is_wanted(caplog, seconds):
+def test_code_that_blocks_the_loop_is_logged_if_enabled(caplog, seconds):
     Path("held.py").write_text(HELD)
 
     def ask(parent):
@@ -194,7 +194,7 @@ app.use("inner", inner)
         ({"workers": 1, "early": True}, False),
     ],
 )
-def test_services_in_memory_are_told_where_there_are_several_workers(caplog, changes, is_told):
+def test_several_workers_warn_of_records_in_memory(caplog, changes, is_told):
     Path("kept.py").write_text(IN_MEMORY)
     run(lambda parent: parent.ask(), WorkerSettings("kept:app", **changes))
     said = [each.getMessage() for each in caplog.records if each.name == "alula.serve"]
@@ -205,7 +205,7 @@ def test_services_in_memory_are_told_where_there_are_several_workers(caplog, cha
     ]
 
 
-def test_other_services_are_not_told(caplog):
+def test_other_services_need_no_warning(caplog):
     run(lambda parent: parent.ask(), workers=2, early=True)
     Path("plain.py").write_text("from alula.express import express\nweb = express()")
     run(lambda parent: parent.ask("/"), WorkerSettings("plain:web", workers=2, early=True))
@@ -221,7 +221,7 @@ def test_it_serves_applications_without_services():
     )
 
 
-def test_it_ends_by_sigterm_and_no_other_signal():
+def test_only_sigterm_ends_it():
     def stop(parent):
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             os.kill(os.getpid(), number)
@@ -230,7 +230,7 @@ def test_it_ends_by_sigterm_and_no_other_signal():
     assert run(stop) == (0, None)
 
 
-def test_it_gives_signs_of_life_where_they_are_wanted():
+def test_it_sends_heartbeats_if_enabled():
     def listen(parent):
         parent.here.settimeout(SECONDS)
         return [parent.here.recv(1) for _ in range(3)]
@@ -238,7 +238,7 @@ def test_it_gives_signs_of_life_where_they_are_wanted():
     assert run(listen, worker_timeout=5) == (0, [b".", b".", b"."])
 
 
-def test_clients_that_stall_are_given_up_as_the_settings_say():
+def test_the_settings_limit_stalled_clients():
     def stall(parent):
         with socket.create_connection(("127.0.0.1", parent.port), SECONDS) as client:
             client.sendall(b"GET / HTT")
@@ -261,13 +261,13 @@ def test_it_denies_readiness_while_it_drains():
     assert run(stop, drain=1) == (0, (200, 503, 200))
 
 
-def test_it_does_not_drain_where_others_go_on():
+def test_it_does_not_drain_if_other_workers_go_on():
     began = time.monotonic()
     assert run(lambda parent: parent.ask()[0], drain=600) == (0, 200)
     assert time.monotonic() - began < 300
 
 
-def test_it_answers_probes_while_the_application_is_set_up(tmp_path):
+def test_health_probes_work_during_the_setup(tmp_path):
     (tmp_path / "shop.py").write_text(CODE.replace("PAUSE = 0", "PAUSE = 0.7"))
     parent = Parent(WorkerSettings("shop:app", early=True))
 
@@ -332,7 +332,7 @@ class TestDevelopment:
             (CODE.replace("FAILS = 0", "FAILS = 1"), "LookupError: no database"),
         ],
     )
-    def test_an_application_that_does_not_start_is_answered(self, tmp_path, capfd, code, said):
+    def test_the_error_of_a_failed_start_is_served(self, tmp_path, capfd, code, said):
         (tmp_path / "shop.py").write_text(code)
         ended = run(lambda parent: parent.ask("/notes"), development=True, announce=True)
         status, (code, body) = ended
@@ -343,13 +343,13 @@ class TestDevelopment:
         assert "it starts again when a file changes" in told.err
         assert "/notes" not in told.out
 
-    def test_it_prints_what_there_is(self, capfd):
+    def test_it_prints_the_services(self, capfd):
         _, url = run(lambda parent: f"http://127.0.0.1:{parent.port}", announce=True)
         out = capfd.readouterr().out
         assert f"  {url}\n\n    /notes  get\n" in out
         assert f"  Documentation: {url}/docs\n" in out
 
-    def test_it_prints_what_there_is_without_documentation(self, tmp_path, capfd):
+    def test_it_prints_the_services_without_documentation(self, tmp_path, capfd):
         (tmp_path / "shop.py").write_text(CODE.replace("app.configure(openapi())", ""))
         run(lambda _: None, announce=True)
         out = capfd.readouterr().out
@@ -362,7 +362,7 @@ class TestTheAccessLog:
         run(lambda parent: parent.ask())
         assert capfd.readouterr().err.count("GET /notes/5 200") == 1
 
-    def test_is_not_there_where_nobody_wants_it(self, capfd):
+    def test_can_be_turned_off(self, capfd):
         run(lambda parent: parent.ask(), access_log=False)
         assert "GET" not in capfd.readouterr().err
 

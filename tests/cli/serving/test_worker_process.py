@@ -1,4 +1,4 @@
-"""Workers as processes, and the commands that look after them, in the process of the tests."""
+"""Worker processes, and the commands that start them, run in this process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ask(sock):
         return connection.getresponse().read().decode()
 
 
-async def test_a_worker_tells_when_it_takes_requests(sock):
+async def test_a_worker_reports_readiness(sock):
     worker = await WorkerProcess.start(WorkerSettings("app:app"), sock, {"SAID": "this"})
     assert not worker.is_ready
     async with asyncio.timeout(SECONDS):
@@ -66,7 +66,7 @@ async def test_a_worker_tells_when_it_takes_requests(sock):
     worker.kill()  # it has ended
 
 
-async def test_signs_of_life_are_wanted_of_those_that_take_requests_and_stay(sock):
+async def test_heartbeats_are_expected_of_ready_workers_only(sock):
     worker = await WorkerProcess.start(WorkerSettings("app:app", worker_timeout=600), sock)
     worker.kill()
     async with asyncio.timeout(SECONDS):
@@ -84,7 +84,7 @@ async def test_a_worker_retires(sock):
     worker.retire()  # it has ended
 
 
-async def test_a_worker_that_does_not_start_tells_that_too(sock, capfd):
+async def test_a_worker_that_does_not_start_is_never_ready(sock, capfd):
     worker = await WorkerProcess.start(WorkerSettings("app:nothing"), sock)
     async with asyncio.timeout(SECONDS):
         assert not await worker.started()
@@ -212,7 +212,7 @@ def test_a_path_in_use_says_so(tmp_path):
         serve_with_workers(WorkerSettings("app:app"), host="", port=0, path=str(tmp_path / "s"))
 
 
-def test_without_a_server_it_says_what_to_install(monkeypatch):
+def test_without_uvicorn_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(listen_module, "find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'alula\[server\]'"):
         serve_with_reload(WorkerSettings("app:app"), "127.0.0.1", 0, [])
