@@ -338,7 +338,7 @@ async def test_running_out_of_file_descriptors_is_told_once(app, monkeypatch, ca
     told = [record.getMessage() for record in caplog.records if record.name == "alula.serve"]
     assert len(told) == 2
     assert told[0].startswith("no file descriptors are left (0 connections): new ones are dropped;")
-    assert told[1] == "there are file descriptors again; connections are taken"
+    assert told[1] == "there are file descriptors again; connections are accepted"
 
 
 async def test_the_end_of_the_time_leaves_what_is_no_request_alone(app, slow):

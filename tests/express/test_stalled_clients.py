@@ -263,9 +263,9 @@ async def test_a_connection_that_became_a_websocket_is_left_alone(server):
         await asyncio.sleep(0.05)
         (connection,) = server._uvicorn.server_state.connections
         server._uvicorn.server_state.connections.clear()
-        connection._next_look.cancel()
-        connection._look()
-        assert connection._next_look.cancelled()
+        connection._next_check.cancel()
+        connection._check_progress()
+        assert connection._next_check.cancelled()
 
 
 @pytest.mark.parametrize("name", ["read_timeout", "write_timeout", "min_rate"])

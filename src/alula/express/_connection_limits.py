@@ -1,7 +1,8 @@
-"""What one connection may ask of the server, and how slow its client may be.
+"""Limits of a connection: size of heads, number of headers, and how slow its client may be.
 
-The web application holds the number of headers on any server. The rest is held by
-`alula.express._uvicorn_protocol`, on the servers of `listen` and `alula serve`.
+A slow head, a slow body and a response that the client does not read are bounded here
+(`ConnectionLimits`). On any server, the web application checks the number of headers. The rest is
+checked by `alula.express._uvicorn_protocol`, on the servers of `listen` and `alula serve`.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ MAX_HEADERS: Final = 500
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Bytes that the request line and the headers may have together.
 
-So many may also come between or behind the chunks of a body: trailers and chunk extensions. The
-parser keeps a trailer whole, and copies it with each piece.
+Trailers and chunk extensions of a chunked body have the same limit. The parser keeps a trailer
+whole, and copies it with each piece.
 """
 
 KEEP_ALIVE_SECONDS: Final = 75
 """How long an idle connection is kept.
 
-Longer than the 60 seconds of nginx (``keepalive_timeout`` of an upstream): of two who may close an
-idle connection, the proxy has to be first. Otherwise it sends a request on a connection that is
-being closed, and answers a 502.
+Longer than the 60 seconds of nginx (``keepalive_timeout`` of an upstream), because the proxy has to
+close an idle connection before the server does. Otherwise it may send a request on a connection
+that is being closed, and respond with a 502.
 """
 
 
@@ -45,7 +46,7 @@ class ConnectionLimits:
 
     Attributes:
         read_timeout: Seconds in which the head of a request must be complete, and in which at
-            least ``read_timeout * min_rate`` bytes of a body must come, or its end.
+            least ``read_timeout * min_rate`` bytes of a body must arrive, or its end.
         write_timeout: Seconds in which a client must read at least ``write_timeout * min_rate``
             bytes of the responses that wait for it, or all of them.
         min_rate: Bytes per second, on average over these times.
@@ -75,31 +76,32 @@ def head_too_large(message: str) -> FrameworkError:
 
 
 class StallTimeout:
-    """Tells when something has made too little progress for too long.
+    """A timeout that starts anew whenever enough bytes have arrived.
 
     Args:
-        seconds: How long that may be.
-        enough: The progress within this time that begins it anew, in bytes.
+        seconds: The timeout.
+        min_bytes: How many bytes start it anew.
     """
 
-    __slots__ = ("_count", "_enough", "_seconds", "_since", "_what")
+    __slots__ = ("_bytes", "_min_bytes", "_seconds", "_since", "_target")
 
-    def __init__(self, seconds: float, enough: float) -> None:
+    def __init__(self, seconds: float, min_bytes: float) -> None:
         self._seconds = seconds
-        self._enough = max(1, enough)
-        self._what: object = None
-        self._count = 0
+        self._min_bytes = max(1, min_bytes)
+        self._target: object = None
+        self._bytes = 0
         self._since = 0.0
 
-    def has_passed(self, what: object, count: int, now: float) -> bool:
-        """Note how far it has come, and tell whether that was too slow.
+    def has_passed(self, target: object, count: int, now: float) -> bool:
+        """Record the progress of a request or response, and tell whether it is too slow.
 
         Args:
-            what: What is waited for, compared by identity; None where nothing is.
+            target: The request or response, compared by identity; None if none is pending.
             count: Bytes of it so far.
-            now: The time.
+            now: The time of the event loop.
         """
-        if what is None or what is not self._what or count - self._count >= self._enough:
-            self._what, self._count, self._since = what, count, now
+        is_other = target is None or target is not self._target
+        if is_other or count - self._bytes >= self._min_bytes:
+            self._target, self._bytes, self._since = target, count, now
             return False
         return now - self._since >= self._seconds

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from alula._events import loop_is_running
 from alula._sockets import ListenError, listen_on_port, url_of
-from alula.express._uvicorn_server import UvicornServer, quickest_loop, uvicorn_server
+from alula.express._uvicorn_server import UvicornServer, fastest_loop, uvicorn_server
 
 __all__ = ["Server", "prepare_server", "run_until_signal", "start_server"]
 
@@ -172,7 +172,7 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
     if loop_is_running():
         raise RuntimeError("run() is for scripts; in a running loop write `await app.listen(port)`")
     try:
-        with asyncio.Runner(loop_factory=quickest_loop()) as runner:
+        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
             runner.run(serve())
     except ListenError as error:  # a stack would say nothing more to the author of a script
         raise SystemExit(error.strerror) from None

@@ -1,10 +1,10 @@
 """All that reaches into uvicorn's HTTP/1 protocols: the limits that uvicorn does not have.
 
-uvicorn reads request heads of any length, waits forever for clients that stall, keeps responses
-that nobody reads, and answers plain text to what it cannot parse. The guards here come before
-uvicorn's protocol classes in the order of method resolution. They depend on private parts of
-uvicorn, so `alula.express._server` tries them out at import: where something is missing, importing
-`alula.express` fails and names the versions that work. Nothing is served without protection.
+uvicorn reads request heads of any length, waits forever for clients that stall (slow loris), keeps
+responses that a client does not read, and answers plain text to what it cannot parse. The guards
+here come before uvicorn's protocol classes in the method resolution order. They depend on private
+parts of uvicorn, so `alula.express._uvicorn_server` tries them out at import. If something is
+missing, importing `alula.express` fails and names the versions that work: it never fails open.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ except ImportError as error:
     raise unsupported_uvicorn(error) from error
 
 _PIECE_BYTES: Final = 16 * 1024  # fed to the parser at a time, so that counting can stop it
-_COPIED_BYTES: Final = 64 * 1024  # longer parts of a body are written by themselves, not copied
-_LOOKS_PER_TIMEOUT: Final = 4  # how often the progress of a connection is looked at
+_MAX_COPIED_BYTES: Final = 64 * 1024  # longer parts of a body are written without a copy
+_CHECKS_PER_TIMEOUT: Final = 4  # how often the progress of a connection is checked
 
 
 def guarded(
@@ -91,14 +91,14 @@ def guarded(
 
 
 class JoinedWrites:
-    """What one response is written to: its head waits for the first part of its body.
+    """The transport of one response: its head waits for the first part of its body.
 
     uvicorn writes the head by itself, which costs a system call and a packet for each response.
     ASGI asks a server to wait for the body: "the server must not start sending before it has
     received at least one body event".
 
     Args:
-        connection: Has the transport, and counts what is written.
+        connection: Has the real transport, and counts what is written.
     """
 
     __slots__ = ("_began", "_connection", "_head", "_transport")
@@ -134,7 +134,7 @@ class JoinedWrites:
     def _begin(self, data: bytes) -> None:
         self._began = True
         head = self._head or b""
-        if len(data) > _COPIED_BYTES:
+        if len(data) > _MAX_COPIED_BYTES:
             self._transport.write(head)
             self._transport.write(data)
         else:
@@ -144,9 +144,9 @@ class JoinedWrites:
 class _Guard(asyncio.Protocol):
     """What all guards have in common.
 
-    Requests get a copy each of the context in which the connection was made. Otherwise, what a
-    request sets in context variables would reach those behind it: asyncio reads on, and uvicorn
-    begins the next request, in the context of the one that was answered.
+    Each request gets a copy of the context in which the connection was made. Otherwise, context
+    variables that a request sets would leak into the next ones: asyncio reads on, and uvicorn
+    starts the next request, in the context of the request before.
     """
 
     limits: ConnectionLimits
@@ -162,10 +162,10 @@ class _Guard(asyncio.Protocol):
     timeout_keep_alive_task: Any  # set while the connection is idle: uvicorn's own timer
 
     _context: Context
-    _next_look: asyncio.TimerHandle
+    _next_check: asyncio.TimerHandle
     written = 0  # bytes of responses on this connection
     _received = 0  # bytes of requests
-    _room = _PIECE_BYTES  # bytes that may be fed before they are counted; 0 for no more
+    _budget = _PIECE_BYTES  # bytes that may be fed before they are counted; 0 for no more
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._context = copy_context()
@@ -173,10 +173,10 @@ class _Guard(asyncio.Protocol):
         limits = self.limits
         self._reads = StallTimeout(limits.read_timeout, limits.read_timeout * limits.min_rate)
         self._writes = StallTimeout(limits.write_timeout, limits.write_timeout * limits.min_rate)
-        self._look_again()
+        self._schedule_check()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._next_look.cancel()
+        self._next_check.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -185,14 +185,15 @@ class _Guard(asyncio.Protocol):
     def on_response_complete(self) -> None:
         self._context.copy().run(super().on_response_complete)  # type: ignore[misc]  # uvicorn's
         if self.cycle.response_complete:
-            self.cycle.body.clear()  # nobody reads it any more, and the next request may be far
+            # The body is not read any more, and the connection may stay idle for a minute.
+            self.cycle.body.clear()
 
     def send_400_response(self, msg: str) -> None:
         self.refuse_in_turn(BadRequest(msg))
 
     def refuse_in_turn(self, error: FrameworkError) -> None:
-        """Refuse what is being read, and read no more; responses before it go out first."""
-        cycle, self._room = self.cycle, 0
+        """Refuse what is being read, and read no more; responses before it are sent first."""
+        cycle, self._budget = self.cycle, 0
         if cycle is None or (cycle.response_complete and not self._is_of(cycle)):
             self.refuse(error)
         elif not self._is_of(cycle):
@@ -208,8 +209,8 @@ class _Guard(asyncio.Protocol):
         return cycle.more_body and cycle.scope is self.scope
 
     def refuse(self, error: FrameworkError) -> None:
-        """Answer an error, and close the connection."""
-        self._room = 0
+        """Respond with an error, and close the connection."""
+        self._budget = 0
         body = dumps(error.to_dict())
         headers = [
             *self.server_state.default_headers,
@@ -223,9 +224,9 @@ class _Guard(asyncio.Protocol):
         self.transport.close()
 
     def cut_short(self, error: FrameworkError) -> None:
-        """Answer an error in place of the response that is about to be cancelled.
+        """Respond with an error in place of the response that is about to be cancelled.
 
-        uvicorn would log the cancellation with its whole stack, and answer a 500 in plain text.
+        uvicorn would log the cancellation with its whole stack, and send a 500 in plain text.
         """
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
@@ -236,12 +237,12 @@ class _Guard(asyncio.Protocol):
             cycle.disconnected = True
 
     def _feed_in_pieces(self, data: bytes) -> None:
-        if len(data) <= self._room:  # nearly always
+        if len(data) <= self._budget:  # nearly always
             self._feed(data)
             return
         at = 0
-        while at < len(data) and self._room > 0 and self in self.connections:
-            piece = data[at : at + self._room]
+        while at < len(data) and self._budget > 0 and self in self.connections:
+            piece = data[at : at + self._budget]
             at += len(piece)
             self._feed(piece)
 
@@ -251,31 +252,34 @@ class _Guard(asyncio.Protocol):
 
     # -- clients that stall --------------------------------------------------------------------
 
-    def _look_again(self) -> None:
+    def _schedule_check(self) -> None:
         shortest = min(self.limits.read_timeout, self.limits.write_timeout)
-        self._next_look = self.loop.call_later(shortest / _LOOKS_PER_TIMEOUT, self._look)
+        self._next_check = self.loop.call_later(
+            shortest / _CHECKS_PER_TIMEOUT, self._check_progress
+        )
 
-    def _look(self) -> None:
-        """Look what the client owes; doing so from time to time costs nothing for each request."""
+    def _check_progress(self) -> None:
+        """Close the connection if the client stalls. A timer costs nothing per request."""
         if self not in self.connections:  # a WebSocket has taken it over
             return
-        now, owed, cycle = self.loop.time(), self.owed(), self.cycle
+        now, pending, cycle = self.loop.time(), self.pending_request(), self.cycle
         unread = self.transport.get_write_buffer_size()
         if self._writes.has_passed(self if unread else None, self.written - unread, now):
             self.transport.abort()
-        elif not self._reads.has_passed(owed, self._received if owed is cycle else 0, now):
-            self._look_again()
+        elif not self._reads.has_passed(pending, self._received if pending is cycle else 0, now):
+            self._schedule_check()
         elif self._received == 0 or (cycle is not None and cycle.response_started):
             self.transport.abort()
         else:
             self.refuse(Timeout("The request did not arrive in time"))
-            self._look_again()  # the response may stay unread, too
+            # The client may not read this response either.
+            self._schedule_check()
 
-    def owed(self) -> object:
-        """Return the request of which the client owes the rest, None where it owes nothing.
+    def pending_request(self) -> object:
+        """Return the request whose rest the client has not sent yet, None if there is none.
 
-        It is the scope while the head is not complete, then the cycle: its body is measured by the
-        bytes that come, while a head must be complete in time, however many bytes come of it.
+        It is the scope until the head is complete, then the cycle. A body has to arrive at a
+        minimum rate, but a head must be complete in time, however many bytes of it arrive.
         """
         scope, cycle = self.scope, self.cycle
         if self.transport.is_closing():
@@ -290,72 +294,68 @@ class _Guard(asyncio.Protocol):
 
 
 class _HttpToolsGuard(_Guard):
-    """Comes before uvicorn's protocol that parses with httptools, which has no limits."""
+    """Guards uvicorn's protocol that parses with httptools, which has no limits."""
 
     parser: Any
     headers: Any  # those of the head that is being read, as pairs of bytes
     _counted_scope: Any = None  # the head that is being counted, by its scope
-    _head = 0  # bytes of it
-    _beside = 0  # bytes that have come since the head, or since the last of the body
-    _takes_upgrade = True
+    _head_bytes = 0
+    _bytes_outside_body = 0  # since the head, or since the last part of the body
+    _accepts_upgrade = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # Trailers, behind a body in chunks, come here too. They are not headers of the request:
-        # they could name a method or bring what a proxy in front has taken out.
+        # Trailers, behind a chunked body, arrive here too. They are not headers of the request:
+        # they could name a method, or headers that a proxy in front has removed.
         if self.cycle is None or self.cycle.scope is not self.scope:
             super().on_header(name, value)  # type: ignore[misc]  # of the protocol behind
 
     def on_headers_complete(self) -> None:
-        # Where an upgrade is asked for, the parser ends the request at its head. A body would be
-        # lost, and its bytes read as the next request.
-        if self.parser.should_upgrade() and any(map(_announces_body, self.headers)):
-            self._takes_upgrade = False
-            raise ValueError(_UPGRADE_WITH_BODY)  # ends the parsing; uvicorn then answers a 400
+        # For an upgrade, the parser ends the request at its head. Its body would be read as the
+        # next request (request smuggling).
+        if self.parser.should_upgrade() and any(
+            name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
+            for name, value in self.headers
+        ):
+            self._accepts_upgrade = False
+            raise ValueError(_UPGRADE_WITH_BODY)  # stops the parser; uvicorn then sends a 400
         super().on_headers_complete()  # type: ignore[misc]  # as above
-        self._beside = 0
+        self._bytes_outside_body = 0
         cycle, scope = self.cycle, self.scope
-        # Behind the head of a response to HEAD, uvicorn writes nothing that it could wait for.
+        # uvicorn writes nothing behind the head of a response to HEAD, so that cannot wait.
         if cycle is not None and cycle.scope is scope and scope["method"] != "HEAD":
             cycle.transport = JoinedWrites(self)
 
     def on_body(self, body: bytes) -> None:
-        self._beside = 0
+        self._bytes_outside_body = 0
         super().on_body(body)  # type: ignore[misc]  # as above
 
     def send_400_response(self, msg: str) -> None:
-        super().send_400_response(msg if self._takes_upgrade else _UPGRADE_WITH_BODY)
+        super().send_400_response(msg if self._accepts_upgrade else _UPGRADE_WITH_BODY)
 
     def _feed(self, data: bytes) -> None:
         super()._feed(data)
         scope, cycle = self.scope, self.cycle
-        if not self._room:
+        if not self._budget:
             return
         if cycle is not None and cycle.scope is scope:
-            self._room = _PIECE_BYTES
-            self._count_beside(len(data))
+            # Behind the head, chunk extensions and trailers count: httptools keeps all of them.
+            self._budget = _PIECE_BYTES
+            self._bytes_outside_body += len(data)
+            if self._bytes_outside_body > MAX_HEAD_BYTES:
+                self.refuse_in_turn(head_too_large(_TRAILERS_TOO_LARGE))
         elif scope is not None:
-            self._count_head(data)
-
-    def _count_head(self, data: bytes) -> None:
-        """Count what comes of a head that is not complete yet."""
-        if self.scope is self._counted_scope:
-            self._head += len(data)
-        else:  # it began in this piece, behind the blank line of a head before it
-            self._counted_scope = self.scope
-            self._head = len(data.rpartition(b"\r\n\r\n")[2])
-        self._room = min(_PIECE_BYTES, MAX_HEAD_BYTES - self._head)
-        if not self._room:
-            self.refuse_in_turn(head_too_large(_HEAD_TOO_LARGE))
-
-    def _count_beside(self, count: int) -> None:
-        """Count what comes of a request behind its head and is not its body."""
-        self._beside += count
-        if self._beside > MAX_HEAD_BYTES:
-            self.refuse_in_turn(head_too_large(_TRAILERS_TOO_LARGE))
+            if scope is self._counted_scope:
+                self._head_bytes += len(data)
+            else:  # it began in this piece, behind the blank line of the head before
+                self._counted_scope = scope
+                self._head_bytes = len(data.rpartition(b"\r\n\r\n")[2])
+            self._budget = min(_PIECE_BYTES, MAX_HEAD_BYTES - self._head_bytes)
+            if not self._budget:
+                self.refuse_in_turn(head_too_large(_HEAD_TOO_LARGE))
 
 
 class _H11Guard(_Guard):
-    """Comes before uvicorn's protocol that parses with h11, which counts by itself when told to."""
+    """Guards uvicorn's protocol that parses with h11, which can limit heads by itself."""
 
     conn: _StrictConnection
 
@@ -375,10 +375,10 @@ class _H11Guard(_Guard):
 
 
 class _StrictConnection(h11.Connection):
-    """A connection of h11 that takes no ambiguous requests, and no long heads.
+    """A connection of h11 that refuses ambiguous requests and long heads.
 
     Attributes:
-        refusal: Why a request is refused, where h11 has not found out by itself.
+        refusal: Why a request is refused, if h11 has not noticed by itself.
     """
 
     def __init__(self) -> None:
@@ -400,23 +400,23 @@ class _StrictConnection(h11.Connection):
                 text = _HEAD_TOO_LARGE if is_head else _TRAILERS_TOO_LARGE
                 self.refusal = head_too_large(text)
             raise
-        if isinstance(event, h11.Request | h11.EndOfMessage):  # not for each of many small chunks
-            came, self._unparsed = self._unparsed, len(self.trailing_data[0])
+        # Not for other events: `trailing_data` copies, and there may be many small chunks.
+        if isinstance(event, h11.Request | h11.EndOfMessage):
+            unparsed, self._unparsed = self._unparsed, len(self.trailing_data[0])
             if isinstance(event, h11.Request):
-                self._check(event, came - self._unparsed)
+                if unparsed - self._unparsed > MAX_HEAD_BYTES:
+                    self.refusal = head_too_large(_HEAD_TOO_LARGE)
+                # A proxy in front may go by the other header, and see another request in the body
+                # (request smuggling).
+                elif {b"content-length", b"transfer-encoding"} <= {
+                    name for name, _ in event.headers
+                }:
+                    self.refusal = BadRequest(
+                        "A request cannot have both Content-Length and Transfer-Encoding"
+                    )
+                if self.refusal is not None:
+                    raise h11.RemoteProtocolError(str(self.refusal))
         return event
-
-    def _check(self, request: h11.Request, size: int) -> None:
-        names = {name for name, _ in request.headers}
-        if size > MAX_HEAD_BYTES:
-            self.refusal = head_too_large(_HEAD_TOO_LARGE)
-        elif {b"content-length", b"transfer-encoding"} <= names:
-            # A proxy in front may go by the other one, and see another request in the body.
-            self.refusal = BadRequest(
-                "A request cannot have both Content-Length and Transfer-Encoding"
-            )
-        if self.refusal is not None:
-            raise h11.RemoteProtocolError(str(self.refusal))
 
 
 _HEAD_TOO_LARGE: Final = f"The head of the request has over {MAX_HEAD_BYTES} bytes"
@@ -425,11 +425,6 @@ _TRAILERS_TOO_LARGE: Final = f"The trailers of the request have over {MAX_HEAD_B
 
 _SILENT: Final = logging.Logger("alula.silent")
 _SILENT.disabled = True
-
-
-def _announces_body(header: tuple[bytes, bytes]) -> bool:
-    name, value = header
-    return name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
 
 
 def guards() -> Mapping[type[asyncio.Protocol], type[asyncio.Protocol]]:

@@ -14,8 +14,9 @@ import inspect
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, Final, Self
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -25,7 +26,7 @@ from alula.errors import Unavailable
 from alula.express._connection_limits import KEEP_ALIVE_SECONDS, ConnectionLimits
 from alula.express._uvicorn_protocol import JoinedWrites, guarded, guards, unsupported_uvicorn
 
-__all__ = ["UvicornServer", "check_uvicorn", "quickest_loop", "uvicorn_server"]
+__all__ = ["UvicornServer", "check_uvicorn", "fastest_loop", "uvicorn_server"]
 
 GRACE_SECONDS: Final = 30  # how long requests may still take once the server closes
 UNWIND_SECONDS: Final = 5  # how long those that were cancelled then may take to clean up
@@ -57,20 +58,43 @@ class UvicornServer(uvicorn.Server):
         self._stopping.set()
 
     async def run_until_stopped(self, sock: socket.socket) -> None:
+        state = self.server_state
         try:
             await self.main_loop()
             if self._late_request_seconds:
-                self._close_after_responses()
-                await self._accept_waiting_connections(sock)
-                await self._serve_late_requests()
+                # So clients and proxies send nothing more on these connections.
+                state.default_headers = [*state.default_headers, (b"connection", b"close")]
+                for connection in state.connections:
+                    cycle: Any = getattr(connection, "cycle", None)
+                    if cycle is not None and not cycle.response_complete:
+                        cycle.keep_alive = False
+                await self._accept_backlog(sock)
+                clock = asyncio.get_running_loop().time
+                end = clock() + self._late_request_seconds
+                while state.connections and clock() < end:  # noqa: ASYNC110  # uvicorn has no event
+                    await asyncio.sleep(_POLL_SECONDS)
         finally:
             await self.shutdown([sock])
-            await self._abort_connections()
+            # uvicorn has cancelled the requests that took too long, and does not wait for them.
+            tasks = {task for task in state.tasks if not task.done()}
+            if tasks:
+                await asyncio.wait(tasks, timeout=UNWIND_SECONDS)
+            for connection in tuple(state.connections):
+                connection.transport.abort()
 
     async def main_loop(self) -> None:
-        # Every second it renews the header Date, and counts requests where a limit is set.
+        # Every second it renews the header Date, and counts requests if there is a limit.
         while not await self.on_tick(0):
-            self._look_for_descriptors()
+            had, self._has_descriptors = self._has_descriptors, _has_descriptors()
+            # The event loop drops connections silently when there are no descriptors left.
+            if had and not self._has_descriptors:
+                _log.error(
+                    "no file descriptors are left (%d connections): new ones are dropped; raise the"
+                    " limit (ulimit -n, LimitNOFILE= of systemd) or start more workers",
+                    len(self.server_state.connections),
+                )
+            elif self._has_descriptors and not had:
+                _log.warning("there are file descriptors again; connections are accepted")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
 
@@ -84,77 +108,42 @@ class UvicornServer(uvicorn.Server):
                     connection.cut_short(stopping)
             raise
 
-    def _look_for_descriptors(self) -> None:
-        """Log when there are no descriptors left: the event loop drops connections in silence."""
-        had, self._has_descriptors = self._has_descriptors, _has_descriptors()
-        if had and not self._has_descriptors:
-            _log.error(
-                "no file descriptors are left (%d connections): new ones are dropped; raise the"
-                " limit (ulimit -n, LimitNOFILE= of systemd) or start more workers",
-                len(self.server_state.connections),
-            )
-        elif self._has_descriptors and not had:
-            _log.warning("there are file descriptors again; connections are taken")
-
-    def _close_after_responses(self) -> None:
-        """Send ``Connection: close`` with every response from now on."""
-        state = self.server_state
-        state.default_headers = [*state.default_headers, (b"connection", b"close")]
-        for connection in state.connections:
-            cycle: Any = getattr(connection, "cycle", None)
-            if cycle is not None and not cycle.response_complete:
-                cycle.keep_alive = False
-
-    async def _accept_waiting_connections(self, sock: socket.socket) -> None:
+    async def _accept_backlog(self, sock: socket.socket) -> None:
         """Accept the connections in the socket's backlog, and stop listening.
 
         To their clients they are open, and requests may have been sent on them. There is no await
         between the last `accept` and the end of listening, so no connection is lost in between.
         """
-        waiting = []
+        connections = []
         while True:
             try:
-                waiting.append(sock.accept()[0])
+                connections.append(sock.accept()[0])
             except ConnectionAbortedError:
                 continue
             except OSError:  # the backlog is empty
                 break
         for server in self.servers:
             server.close()
-        await asyncio.gather(*map(self._take, waiting))
-
-    async def _take(self, connection: socket.socket) -> None:
-        """Read an accepted connection; it is dropped if its TLS handshake fails."""
-        tls = self.config.ssl
-        connection.setblocking(False)
-        with contextlib.suppress(OSError):  # its client is gone already, or silent
-            await asyncio.get_running_loop().connect_accepted_socket(
-                self._protocol,
-                connection,
-                ssl=tls,
-                ssl_handshake_timeout=self._late_request_seconds if tls else None,
-            )
-
-    async def _serve_late_requests(self) -> None:
-        """Serve what arrives on open connections, until there are none or the time is up."""
-        clock = asyncio.get_running_loop().time
-        end = clock() + self._late_request_seconds
-        while self.server_state.connections and clock() < end:  # noqa: ASYNC110  # no event for it
-            await asyncio.sleep(_POLL_SECONDS)
-
-    def _protocol(self) -> Any:
         config: Any = self.config
-        return config.http_protocol_class(
-            config=config, server_state=self.server_state, app_state=self.lifespan.state
+        protocol = partial(
+            config.http_protocol_class,
+            config=config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
         )
 
-    async def _abort_connections(self) -> None:
-        """Abort what did not end in time: uvicorn has cancelled those requests."""
-        tasks = {task for task in self.server_state.tasks if not task.done()}
-        if tasks:
-            await asyncio.wait(tasks, timeout=UNWIND_SECONDS)
-        for connection in tuple(self.server_state.connections):
-            connection.transport.abort()
+        async def read(connection: socket.socket) -> None:
+            connection.setblocking(False)
+            # A client may have gone already, or never complete the TLS handshake.
+            with contextlib.suppress(OSError):
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    protocol,
+                    connection,
+                    ssl=config.ssl,
+                    ssl_handshake_timeout=self._late_request_seconds if config.ssl else None,
+                )
+
+        await asyncio.gather(*map(read, connections))
 
 
 def _has_descriptors() -> bool:
@@ -165,8 +154,8 @@ def _has_descriptors() -> bool:
     return True
 
 
-def quickest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return the factory of the quickest event loop here: uvloop where it is installed."""
+def fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return the factory of the fastest event loop: uvloop if it is installed."""
     return uvicorn.Config("", log_config=None).get_loop_factory()
 
 
@@ -193,7 +182,8 @@ def uvicorn_server(
         "log_config": None,
         "access_log": False,
         "server_header": False,
-        "proxy_headers": False,  # X-Forwarded-For says what a client likes, unless a proxy sets it
+        # Without a proxy that sets it, X-Forwarded-For is whatever a client sends.
+        "proxy_headers": False,
         "timeout_graceful_shutdown": GRACE_SECONDS,
         "timeout_keep_alive": KEEP_ALIVE_SECONDS,
         **options,
@@ -206,7 +196,7 @@ def uvicorn_server(
     return UvicornServer(config, late_request_seconds)
 
 
-# -- what is needed of uvicorn ---------------------------------------------------------------------
+# -- what is used of uvicorn -----------------------------------------------------------------------
 
 _METHODS: Final = {
     "Server": {
@@ -223,7 +213,9 @@ _METHODS: Final = {
     },
     "H11Protocol": {"handle_events": "self"},
 }
-"""Methods of uvicorn's classes that are called or overridden, with their parameters."""
+"""Methods of uvicorn's classes that are called or overridden, with their parameters.
+
+An override that uvicorn no longer calls would be a guard that never runs."""
 
 _METHODS_OF_PROTOCOLS: Final = {
     "__init__": "self config server_state app_state _loop",
@@ -244,11 +236,11 @@ _ATTRIBUTES: Final = {
     "server_state": "connections tasks default_headers",
     "timeout_keep_alive_task": "",
 }
-"""What each connection has, and what that has."""
+"""Attributes of each connection, and their attributes."""
 
 
 def check_uvicorn() -> None:
-    """Hold that uvicorn has what is needed of it, and that the guards work in its protocols.
+    """Check that uvicorn has all that is used of it, and that the guards work in its protocols.
 
     Raises:
         ImportError: Something is missing; the text names it, and the versions that work.
@@ -267,13 +259,13 @@ def _check_methods(owner: type, methods: Mapping[str, str]) -> None:
         method = getattr(owner, name, None)
         if method is None or method is getattr(asyncio.Protocol, name, None):
             raise LookupError(f"{owner.__name__} has no method {name}")
-        found = " ".join(inspect.signature(method).parameters)
-        if found != parameters:
-            raise LookupError(f"{owner.__name__}.{name} takes ({found}), not ({parameters})")
+        actual = " ".join(inspect.signature(method).parameters)
+        if actual != parameters:
+            raise LookupError(f"{owner.__name__}.{name} takes ({actual}), not ({parameters})")
 
 
 def _try_out(protocol: type[asyncio.Protocol]) -> None:
-    """Send requests to a guarded protocol, without a socket, and look whether the guard sees them.
+    """Send requests to a guarded protocol, without a socket, and check that the guard sees them.
 
     Raises:
         LookupError: It does not, or an attribute is missing.
@@ -291,7 +283,7 @@ def _try_out(protocol: type[asyncio.Protocol]) -> None:
         "its connections": connection in connection.connections,
         "its timers": probe.timers == 1,
         "the head of a request": isinstance(connection.cycle.transport, JoinedWrites),
-        "the body of a request": connection.owed() is connection.cycle,
+        "the body of a request": connection.pending_request() is connection.cycle,
         "what it refuses": b'"code":400' in other.written and other.is_closed,
     }
     for name, is_seen in seen.items():
@@ -314,11 +306,11 @@ class _Probe:
         self.connection.logger = logging.Logger("silent", logging.CRITICAL)
         self.connection.connection_made(self)
 
-    def call_later(self, *_: Any) -> Any:
+    def call_later(self, *_: object) -> Self:
         self.timers += 1
         return self
 
-    def create_task(self, coroutine: Any, **_: Any) -> Any:
+    def create_task(self, coroutine: Coroutine[Any, Any, Any], **_: object) -> Self:
         coroutine.close()
         return self
 

@@ -35,7 +35,7 @@ from alula.express import (
     express,
     request_id,
 )
-from alula.express._uvicorn_server import quickest_loop
+from alula.express._uvicorn_server import fastest_loop
 from alula.logs import configure_logging
 from alula.watchdog import LoopWatchdog
 
@@ -77,7 +77,7 @@ def serve_as_worker(settings: WorkerSettings) -> int:
                 _print_start_error(error)
                 return error.exit_code if isinstance(error, UsageError) else EXIT_FAILURE
             app = _error_application(error)
-        with asyncio.Runner(loop_factory=quickest_loop()) as runner:
+        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
             return runner.run(_Worker(app, settings, sock, control).run())
 
 
