@@ -138,7 +138,7 @@ from alula.testing import AdapterSuite
 
 class Forgetful(MemoryService):
     async def _remove(self, id, query, params, options):
-        return [record.copy() for record in self._chosen(id, query)]
+        return [record.copy() for record in self._selected_records(id, query)]
 
 class TestForgetful(AdapterSuite):
     pytestmark = pytest.mark.anyio

@@ -253,7 +253,17 @@ def selector(names: Iterable[str], id: str) -> Callable[[Mapping[str, Any]], Rec
     dotted = [name for name in whole if "." in name]
     if not dotted:
         return fields
-    tree = _tree(dotted)
+    tree: _Tree = {}
+    # Short names first: one that selects a whole value must be known before names below it.
+    for name in sorted(dotted, key=len):
+        *path, last = name.split(".")
+        level = tree
+        for part in path:
+            if level.get(part) == {}:
+                break
+            level = level.setdefault(part, {})
+        else:
+            level.setdefault(last, {})
 
     def fields_and_parts(record: Mapping[str, Any]) -> Record:
         selected = fields(record)  # dotted names, too: a key may be spelled with a dot
@@ -265,21 +275,6 @@ def selector(names: Iterable[str], id: str) -> Callable[[Mapping[str, Any]], Rec
         return selected
 
     return fields_and_parts
-
-
-def _tree(names: Iterable[str]) -> _Tree:
-    root: _Tree = {}
-    # Short names first: one that selects a whole value must be known before names below it.
-    for name in sorted(names, key=len):
-        *path, last = name.split(".")
-        level = root
-        for part in path:
-            if level.get(part) == {}:
-                break
-            level = level.setdefault(part, {})
-        else:
-            level.setdefault(last, {})
-    return root
 
 
 def _parts_of(value: object, tree: _Tree) -> object:

@@ -55,7 +55,10 @@ class Totals:
                 stages change the number of records.
             concurrent: Whether page and count may be queried at the same time. False in a session.
         """
-        hint = _hint(query)
+        try:
+            hint = hash(query.criteria)
+        except TypeError:  # they contain a list or an object; then all such queries share a hint
+            hint = 0
         last = self._last.get(hint) if short_page_is_total else None
         needs_count = not short_page_is_total or (
             last is not None and _total_from_page(query, last - query.skip) is None
@@ -64,7 +67,13 @@ class Totals:
         if needs_count and combined is not None and last is not None and last <= MAX_COMBINED:
             both = await combined()
         if both is None and needs_count and concurrent:
-            both = await _gathered(page(), count())
+            # Both are awaited even if one fails: no query of a call goes on after the call.
+            results = await asyncio.gather(page(), count(), return_exceptions=True)
+            if isinstance(results[0], BaseException):
+                raise results[0]
+            if isinstance(results[1], BaseException):
+                raise results[1]
+            both = results[0], results[1]
         records, total = both or (await page(), None)
         if short_page_is_total:
             # The page wins over a count: a record may have come or gone between the two.
@@ -78,25 +87,8 @@ class Totals:
         return records, total
 
 
-def _hint(query: Query) -> int:
-    try:
-        return hash(query.criteria)
-    except TypeError:  # they contain a list or an object
-        return 0
-
-
 def _total_from_page(query: Query, size: int) -> int | None:
     """Return the total if a page of this size gives it: it is not full and not beyond the end."""
     if size < (query.limit or 0) and (size > 0 or not query.skip):
         return query.skip + size
     return None
-
-
-async def _gathered(page: Awaitable[list[Record]], count: Awaitable[int]) -> PageAndTotal:
-    """Wait for both, even if one fails: no query of a call goes on after the call."""
-    records, total = await asyncio.gather(page, count, return_exceptions=True)
-    if isinstance(records, BaseException):
-        raise records
-    if isinstance(total, BaseException):
-        raise total
-    return records, total

@@ -373,7 +373,7 @@ class AdapterService(ABC, Generic[OptionsT]):
 
     def _one_or_all(
         self, id: Id | None, records: list[Record], query: Query, options: OptionsT
-    ) -> Any:
+    ) -> Record | list[Record]:
         if id is not None and not records:
             raise _not_found(id)
         records = self._selected(records, query, options)

@@ -129,7 +129,20 @@ class MemoryService(AdapterService):
             Conflict: Two records have the same id or unique value.
             ValueError: The key of a record is not its id.
         """
-        records = list(self._with_keys(store) if isinstance(store, Mapping) else store or ())
+        records: list[Mapping[str, Any]] = []
+        if isinstance(store, Mapping):
+            for key, record in store.items():
+                # What is not a mapping goes on to _new_record(), which refuses it.
+                if isinstance(record, Mapping):
+                    if str(record.get(self.id, key)) != str(key):
+                        own_id = record[self.id]
+                        raise ValueError(
+                            f"store has under {key!r} a record whose {self.id!r} is {own_id!r}"
+                        )
+                    record = {self.id: key, **record}  # noqa: PLW2901  # not the caller's
+                records.append(record)
+        else:
+            records.extend(store or ())
         new = [self._new_record(record, Params(), self.options) for record in records]
         before = self._store, self._next_id, self._owners
         self._store, self._next_id = {}, self._start_id
@@ -139,14 +152,6 @@ class MemoryService(AdapterService):
         except Exception:
             self._store, self._next_id, self._owners = before
             raise
-
-    def _with_keys(self, store: Mapping[Any, Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-        for key, record in store.items():
-            if isinstance(record, Mapping) and str(record.get(self.id, key)) != str(key):
-                raise ValueError(
-                    f"store has under {key!r} a record whose {self.id!r} is {record[self.id]!r}"
-                )
-            yield {self.id: key, **record} if isinstance(record, Mapping) else record
 
     # -- the six methods of the store ----------------------------------------------------------
 

@@ -157,4 +157,4 @@ async def test_asks_a_server_that_it_does_not_know_yet(mongodb_url):
 )
 async def test_which_servers_have_transactions(offline, kind, has, monkeypatch):
     monkeypatch.setattr(multi, "_server_types", lambda model: {kind})
-    assert await multi._has_transactions(offline) is has
+    assert await multi.has_transactions(offline) is has

@@ -16,7 +16,7 @@ from tests.requirements import require_mongod
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, transaction
-from alula.adapters.mongodb._transactions import _pause
+from alula.adapters.mongodb._transactions import pause_before_retry
 from alula.errors import BadRequest, Conflict, NotFound, Timeout, Unavailable
 from alula.local_mongodb import Mongod
 from alula.query import ValidatedQuery
@@ -402,10 +402,16 @@ async def test_it_gives_up_in_time(app, database):
 
 def test_it_waits_longer_each_time_within_a_bound(monkeypatch):
     monkeypatch.setattr(random, "random", lambda: 1.0)
-    assert [_pause(tried) for tried in range(3)] == pytest.approx([0.005, 0.0075, 0.01125])
-    assert [_pause(tried) for tried in (11, 12, 1000)] == [pytest.approx(0.4324878), 0.5, 0.5]
+    assert [pause_before_retry(tried) for tried in range(3)] == pytest.approx(
+        [0.005, 0.0075, 0.01125]
+    )
+    assert [pause_before_retry(tried) for tried in (11, 12, 1000)] == [
+        pytest.approx(0.4324878),
+        0.5,
+        0.5,
+    ]
     monkeypatch.setattr(random, "random", lambda: 0.0)
-    assert _pause(3) == 0
+    assert pause_before_retry(3) == 0
 
 
 async def test_what_hides_the_drivers_error_does_not_hide_the_conflict(app, database):

@@ -23,8 +23,8 @@ SEEDS: dict[str, str | None] = {
 class LiteralNames(MemoryService):
     """Takes names with dots as plain names, as the original's records in memory do."""
 
-    async def _patch(self, id, data, query, params):
-        records = self._chosen(id, query)
+    async def _patch(self, id, data, query, params, options):
+        records = self._selected_records(id, query)
         return [self._replace(record, {**record, **data}) for record in records]
 
 

@@ -70,7 +70,7 @@ class Batches:
             key = _key("get", model, options, filter, find_options)
         if key is None:
             return await _find_one(model, filter, find_options, id)
-        load = partial(_find_batch, model, filter, find_options)
+        load = partial(find_batch, model, filter, find_options)
         record: Record | None = await self._batcher(key, load, options).load(id)
         return record
 
@@ -86,7 +86,7 @@ class Batches:
             await model.insert_one(RawBSONDocument(document))
             return
         key = "create", id(model), options.seconds
-        load = partial(_insert_batch, model)
+        load = partial(insert_batch, model)
         await self._batcher(key, load, options, concurrency=2).load(document)
 
     async def patch(
@@ -195,7 +195,7 @@ async def _find_one(model: Collection, filter: Record, options: Record, id: Id) 
     return await model.find_one(_with({"_id": id}, filter), **options)
 
 
-async def _find_batch(
+async def find_batch(
     model: Collection, filter: Record, options: Record, ids: list[Id]
 ) -> list[Any]:
     """Return the record, None, or an error for each id."""
@@ -203,7 +203,21 @@ async def _find_batch(
     if len(ids) == 1:
         return [await find_one(ids[0])]
     wanted = list(dict.fromkeys(ids))
-    records = await _find_by_ids(model, filter, options, wanted)
+    by_ids, size = {"_id": {"$in": wanted}}, len(wanted)
+    cursor = model.find(_with(by_ids, filter), limit=size, batch_size=size, **options)
+    records: dict[Id, Any]
+    try:
+        documents = await cursor.to_list()
+    except _ROUND_TRIP_ERRORS:
+        raise
+    except Exception as error:  # noqa: BLE001  # an id cannot be sent, or a record not be read
+        records = dict.fromkeys(wanted, error)
+    else:
+        # Without records whose id only counts as equal: Decimal128("5") for 5, or "ann" for "ANN"
+        # by the collation of the collection.
+        asked = frozenset(wanted)
+        hashable = [record for record in documents if isinstance(record["_id"], Hashable)]
+        records = {record["_id"]: record for record in hashable if record["_id"] in asked}
     # These are queried one by one: an id that was not found as it is (only an ObjectId equals
     # nothing but itself: 5 also finds 5.0, and by a collation "a" finds "A"), and each id of a
     # query that failed because of one of them.
@@ -224,29 +238,7 @@ async def _find_batch(
     return copies
 
 
-async def _find_by_ids(
-    model: Collection, filter: Record, options: Record, wanted: list[Id]
-) -> dict[Id, Any]:
-    """Return records by the ids that were asked for, or one error for all if it may be any's.
-
-    A record whose id only counts as equal (``Decimal128("5")`` for 5, "ann" for "ANN" by the
-    collation of the collection) is left out.
-    """
-    size = len(wanted)
-    by_ids = {"_id": {"$in": wanted}}
-    cursor = model.find(_with(by_ids, filter), limit=size, batch_size=size, **options)
-    try:
-        records = await cursor.to_list()
-    except _ROUND_TRIP_ERRORS:
-        raise
-    except Exception as error:  # noqa: BLE001  # an id cannot be sent, or a record not be read
-        return dict.fromkeys(wanted, error)
-    asked = frozenset(wanted)
-    hashable = [record for record in records if isinstance(record["_id"], Hashable)]
-    return {record["_id"]: record for record in hashable if record["_id"] in asked}
-
-
-async def _insert_batch(model: Collection, new: list[bytes]) -> list[Exception | None]:
+async def insert_batch(model: Collection, new: list[bytes]) -> list[Exception | None]:
     results: list[Exception | None] = [None] * len(new)
     documents: list[Any] = [RawBSONDocument(record) for record in new]
     if len(documents) == 1:

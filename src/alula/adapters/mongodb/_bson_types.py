@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 from bson import (
     Binary,
@@ -105,7 +107,7 @@ def resolve_query_object_id(value: object, record: object = None, context: objec
 # -- schemas ---------------------------------------------------------------------------------------
 
 
-def _validated(value: object, wanted: object) -> Any:
+def _validated(value: object, wanted: object) -> object:
     """Return the ObjectId for a value.
 
     Raises:
@@ -164,7 +166,7 @@ It needs a validator that knows the keyword ``objectid``: `keyword_object_id`.
 # -- JSON ------------------------------------------------------------------------------------------
 
 
-def _binary(value: Binary) -> Any:
+def encode_binary(value: Binary) -> UUID | bytes:
     """Return a UUID, which BSON stores as binary, as a UUID, and everything else as bytes."""
     # A Binary of this subtype may have any length: clients of other languages write what they like.
     if value.subtype == UUID_SUBTYPE and len(value) == 16:
@@ -172,7 +174,7 @@ def _binary(value: Binary) -> Any:
     return bytes(value)
 
 
-def _date(value: DatetimeMS) -> Any:
+def encode_date(value: DatetimeMS) -> datetime | int:
     """Return a date as such, and its milliseconds if it lies beyond Python's calendar."""
     try:
         return value.as_datetime()
@@ -184,7 +186,7 @@ _FLAGS: Final = {"i": 2, "m": 8, "s": 16, "x": 64}
 """Letters and bits of the flags that MongoDB and Python's ``re`` have in common."""
 
 
-def _regex(value: Regex[Any]) -> str:
+def encode_regex(value: Regex[Any]) -> str:
     """Return ``/pattern/flags``."""
     flags = "".join(letter for letter, flag in _FLAGS.items() if value.flags & flag)
     pattern = value.pattern
@@ -194,12 +196,12 @@ def _regex(value: Regex[Any]) -> str:
 JSON_ENCODERS: Final[Mapping[type, Callable[[Any], Any]]] = {
     ObjectId: str,
     Decimal128: str,
-    Binary: _binary,
-    DatetimeMS: _date,
+    Binary: encode_binary,
+    DatetimeMS: encode_date,
     DBRef: lambda value: value.as_doc(),
     MaxKey: lambda _: "MaxKey",
     MinKey: lambda _: "MinKey",
-    Regex: _regex,
+    Regex: encode_regex,
     Timestamp: lambda value: {"t": value.time, "i": value.inc},
 }
 """The JSON form of each BSON type; dates, UUIDs and bytes look as they do everywhere."""

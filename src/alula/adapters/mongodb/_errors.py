@@ -77,7 +77,7 @@ class _Translated:
                 if isinstance(error, types):
                     raise translate(error) from error
             if isinstance(error, ValueError) and _UUID in str(error):
-                raise _not_storable(error) from error
+                raise not_storable(error) from error
 
 
 translated: Final = _Translated()
@@ -98,7 +98,10 @@ def not_acknowledged(failure: Mapping[str, Any]) -> Exception:
     return error_type(failure.get("errmsg", ""), failure.get("code"), failure)
 
 
-def _of_operation(error: errors.OperationFailure) -> FrameworkError:
+# -- one function for each kind of error; the tables below choose it ------------------------------
+
+
+def of_operation(error: errors.OperationFailure) -> FrameworkError:
     details: Mapping[str, Any] = error.details or {}
     failures = details.get("writeErrors") or details.get("writeConcernErrors")
     if failures:
@@ -114,10 +117,10 @@ def _of_operation(error: errors.OperationFailure) -> FrameworkError:
             "The database refuses this query or this data: an operator, a value or a path in it is"
             " not valid"
         )
-    return _unknown(error)
+    return unknown(error)
 
 
-def _taken(details: Mapping[str, Any]) -> Conflict:
+def taken(details: Mapping[str, Any]) -> Conflict:
     fields = list(details.get("keyPattern") or ())
     named = " and ".join(fields) or "unique key"
     return Conflict(
@@ -126,12 +129,12 @@ def _taken(details: Mapping[str, Any]) -> Conflict:
     )
 
 
-def _timeout(_: object) -> Timeout:
+def timeout(_: object) -> Timeout:
     _log.warning("an operation took longer than its time limit (max_time_ms) allows")
     return Timeout("The database took too long")
 
 
-def _timeout_or_outage(error: errors.PyMongoError) -> FrameworkError:
+def timeout_or_outage(error: errors.PyMongoError) -> FrameworkError:
     """Return the error for a time limit, or for an outage that lasted until the time was over.
 
     The driver's `with_transaction` retries until the limit, and then raises a timeout whose cause
@@ -142,23 +145,23 @@ def _timeout_or_outage(error: errors.PyMongoError) -> FrameworkError:
         is_outage = not isinstance(cause, errors.NetworkTimeout)
     else:
         is_outage = isinstance(cause, errors.OperationFailure) and cause.code in _UNAVAILABLE
-    return _unavailable(error) if is_outage else _timeout(error)
+    return unavailable(error) if is_outage else timeout(error)
 
 
-def _unavailable(_: object) -> Unavailable:
+def unavailable(_: object) -> Unavailable:
     return Unavailable("The database cannot be reached; try again later")
 
 
-def _too_large(_: object) -> BadRequest:
+def too_large(_: object) -> BadRequest:
     return BadRequest("A value or a record is too large for the database")
 
 
-def _not_storable(error: object) -> BadRequest:
+def not_storable(error: object) -> BadRequest:
     _log.warning("the driver cannot send this: %.1000r", str(error))
     return BadRequest("There is a value or a name that the database cannot store")
 
 
-def _unreadable(error: object) -> GeneralError:
+def unreadable(error: object) -> GeneralError:
     _log.error("the driver cannot read a response of the database: %.1000r", str(error))
     return GeneralError(
         "A record has a value that cannot be read, such as a date beyond the year 9999; the log"
@@ -166,7 +169,7 @@ def _unreadable(error: object) -> GeneralError:
     )
 
 
-def _unknown(_: object) -> GeneralError:
+def unknown(_: object) -> GeneralError:
     return GeneralError("The database reported an error; the log has the details")
 
 
@@ -176,26 +179,26 @@ _BY_CODE: Final[Mapping[int, Callable[[Mapping[str, Any]], FrameworkError]]] = {
         "$near and $nearSphere sort by distance, which is not possible in this call;"
         " $geoWithin finds records in an area"
     ),
-    10334: _too_large,
-    17419: _too_large,
-    **dict.fromkeys((11000, 11001, 12582), _taken),
-    **dict.fromkeys(_TIMEOUTS, _timeout),
-    **dict.fromkeys(_UNAVAILABLE, _unavailable),
+    10334: too_large,
+    17419: too_large,
+    **dict.fromkeys((11000, 11001, 12582), taken),
+    **dict.fromkeys(_TIMEOUTS, timeout),
+    **dict.fromkeys(_UNAVAILABLE, unavailable),
 }
 
 _TRANSLATIONS: Final[
     tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Translation], ...]
 ] = (
-    ((errors.ExecutionTimeout, errors.NetworkTimeout, errors.WTimeoutError), _timeout_or_outage),
-    (errors.ConnectionFailure, _unavailable),
-    (errors.OperationFailure, _of_operation),
-    ((errors.DocumentTooLarge, OverflowError), _too_large),
+    ((errors.ExecutionTimeout, errors.NetworkTimeout, errors.WTimeoutError), timeout_or_outage),
+    (errors.ConnectionFailure, unavailable),
+    (errors.OperationFailure, of_operation),
+    ((errors.DocumentTooLarge, OverflowError), too_large),
     (
         UnicodeEncodeError,
         lambda _: BadRequest("A text is not valid Unicode: it holds half of a surrogate pair"),
     ),
-    ((InvalidDocument, InvalidStringData, errors.InvalidName), _not_storable),
-    (BSONError, _unreadable),
-    (errors.PyMongoError, _unknown),
+    ((InvalidDocument, InvalidStringData, errors.InvalidName), not_storable),
+    (BSONError, unreadable),
+    (errors.PyMongoError, unknown),
 )
 """The first that fits counts."""

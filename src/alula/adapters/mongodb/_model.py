@@ -1,4 +1,4 @@
-"""The collection of a service: given at once, or found out when it is first needed."""
+"""The collection of a service: given at once, or resolved when it is first needed."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ Model: TypeAlias = (
 )
 
 CONCERNS: Final = frozenset({"read_preference", "read_concern", "write_concern"})
-"""The options of a call that the driver keeps with the collection."""
+"""Options of a call that the driver keeps with the collection."""
 
 
 class ModelSource:
-    """What a service was given as its model, and the collection once it is known.
+    """The model of a service, and the collection once it is resolved.
 
-    Callers that come while it is being found out share one attempt. One that fails fails for
-    them all, and the next caller tries again.
+    Concurrent callers share one attempt. If it fails, it fails for all of them, and the next caller
+    tries again.
 
     Args:
         model: The collection, an awaitable of it, or a function that returns either. An awaitable
-            has one result only: one that failed fails again. A function is called again.
+            has one result only: after a failure it fails again. A function is called again.
 
     Attributes:
-        collection: The collection, None as long as it is not known.
+        collection: The collection, None until it is resolved.
     """
 
     def __init__(self, model: Model) -> None:
-        self._model: Any = model
+        self._model: object = model
         self._attempt: asyncio.Task[Collection] | None = None
         self.collection: Collection | None = model if isinstance(model, AsyncCollection) else None
 
@@ -49,28 +49,34 @@ class ModelSource:
 
         Raises:
             Exception: Whatever the model raises.
-            TypeError: It is no collection.
+            TypeError: It is not a collection.
         """
         if self.collection is not None:
             return self.collection
         if self._attempt is None:
-            if inspect.isawaitable(self._model):
-                self._model = _task(_awaited(self._model))
+            model = self._model
+            if inspect.isawaitable(model) and not isinstance(model, asyncio.Future):
+                # A coroutine can be awaited once, a task any number of times.
+                async def awaited() -> Collection:
+                    collection: Collection = await model
+                    return collection
+
+                self._model = _task(awaited())
             self._attempt = _task(resolved(self._model))
             self._attempt.add_done_callback(self._keep)
-        # A caller that gives up must not end the attempt for the others.
+        # Shielded: a caller that gives up must not end the attempt for the others.
         return await asyncio.shield(self._attempt)
 
-    async def prepare(self, whose: str) -> None:
-        """Find out the collection ahead of the first call; where that fails, the log says so.
+    async def prepare(self, owner: str) -> None:
+        """Resolve the model before the first call; a failure is logged.
 
         Args:
-            whose: What to call the owner in the log.
+            owner: What to call the owner of the model in the log.
         """
         try:
             await self.resolve()
-        except Exception:  # noqa: BLE001  # whatever a model of somebody's own raises
-            _log.exception("the model of %s failed; its next call tries again", whose)
+        except Exception:  # noqa: BLE001  # the model may be a function of the user
+            _log.exception("the model of %s failed; its next call tries again", owner)
 
     def _keep(self, attempt: asyncio.Task[Collection]) -> None:
         self._attempt = None
@@ -79,41 +85,35 @@ class ModelSource:
 
 
 def _task(work: Coroutine[Any, Any, Collection]) -> asyncio.Task[Collection]:
-    """Run what belongs to no call: the time limit of the one that began it does not hold."""
+    # In a context of its own: the time limit of the call that began it must not end it for others.
     return asyncio.get_running_loop().create_task(work, context=Context())
 
 
-async def _awaited(model: Awaitable[Collection]) -> Collection:
-    return await model
-
-
-async def resolved(model: Any) -> Collection:
-    """Return the collection that a model stands for.
+async def resolved(model: object) -> Collection:
+    """Return the collection of a model.
 
     Raises:
-        TypeError: It is none; the text says what was found.
+        TypeError: It is not a collection; the message says what it is.
     """
     if not isinstance(model, AsyncCollection):
+        # A synchronous collection is callable, and calling it explains nothing.
         if callable(model) and not isinstance(model, SyncCollection):
             model = model()
         if inspect.isawaitable(model):
             model = await model
     if not isinstance(model, AsyncCollection):
+        # A string is not shown: the address of a database often contains its password.
+        shown = "a string" if isinstance(model, str) else f"{type(model).__name__} {model!r}"
         raise TypeError(
-            f"the model of a MongoDBService is {_shown(model)}; give a collection of PyMongo's"
+            f"the model of a MongoDBService is {shown}; give a collection of PyMongo's"
             ' AsyncMongoClient, such as client["chat"]["messages"], an awaitable of one, or a'
             " function that returns either"
         )
     return model
 
 
-def _shown(model: Any) -> str:
-    # An address of a database often has its password.
-    return "a string" if isinstance(model, str) else f"{type(model).__name__} {model!r}"
-
-
-def with_concerns(model: Collection, options: Mapping[str, Any] | None) -> Collection:
-    """Return the collection as it is read and written with some options; others mean nothing."""
-    if options is None or CONCERNS.isdisjoint(options):
+def with_concerns(model: Collection, options: Mapping[str, Any]) -> Collection:
+    """Return the collection with the read and write concerns among some options."""
+    if CONCERNS.isdisjoint(options):
         return model
     return model.with_options(**{name: options[name] for name in CONCERNS if name in options})

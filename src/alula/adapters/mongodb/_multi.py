@@ -142,7 +142,7 @@ async def in_transaction(
     collection, and reads from the primary, wherever other reads go. The driver retries the work
     when another write conflicts with it.
     """
-    if (session is not None and session.in_transaction) or not await _has_transactions(model):
+    if (session is not None and session.in_transaction) or not await has_transactions(model):
         return await work(session)
     client = model.database.client
     concern = model.write_concern if model.write_concern.acknowledged else None
@@ -152,7 +152,7 @@ async def in_transaction(
         )
 
 
-async def _has_transactions(model: Collection) -> bool:
+async def has_transactions(model: Collection) -> bool:
     if not _server_types(model):
         await model.database.client.admin.command("ping")  # the driver learns what it talks to
     return bool(_server_types(model) - {"Standalone"})

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, get_args
 
 import pymongo
 from pymongo import ReturnDocument
+from pymongo.asynchronous.client_session import AsyncClientSession
 
 from alula._context import Params
 from alula.adapters._options import Options
@@ -33,7 +34,9 @@ __all__ = [
     "in_time",
     "limited",
     "pairs_of",
+    "read_max_conditions",
     "read_max_time",
+    "read_share",
     "session_of",
     "upsert_options",
 ]
@@ -104,17 +107,22 @@ class MongoDBOptions(Options):
         if given.get("use_estimated_document_count") is not None:
             changes["estimates"] = bool(given["use_estimated_document_count"])
         if "max_conditions" in given:
-            changes["max_conditions"] = _read_max_conditions(given["max_conditions"])
+            changes["max_conditions"] = read_max_conditions(given["max_conditions"])
         if given.get("max_time_ms") is not None:
             changes["seconds"] = read_max_time(given["max_time_ms"], "max_time_ms")
         if given.get("share") is not None:
-            changes["shared"] = _read_share(given["share"])
+            changes["shared"] = read_share(given["share"])
         if given.get("model") is not None:
             changes["model"] = given["model"]
         return replace(options, **changes) if changes else options
 
 
-def _read_max_conditions(value: object) -> int | None:
+def read_max_conditions(value: object) -> int | None:
+    """Return how many conditions a query may have, None for no limit.
+
+    Raises:
+        ValueError: The value is neither a whole number from 1 on nor False.
+    """
     if value is False:
         return None
     if type(value) is not int or value < 1:
@@ -124,7 +132,16 @@ def _read_max_conditions(value: object) -> int | None:
     return value
 
 
-def _read_share(value: bool | Mapping[str, bool]) -> frozenset[str]:
+def read_share(value: bool | Mapping[str, bool]) -> frozenset[str]:
+    """Return the operations that concurrent calls may batch.
+
+    Args:
+        value: True for all, False for none, or a mapping such as ``{"get": False}``, in which
+            operations that are not named are batched.
+
+    Raises:
+        ValueError: The value is something else, or names another operation.
+    """
     if isinstance(value, bool):
         return frozenset(SHARED) if value else frozenset()
     if not isinstance(value, Mapping):
@@ -300,6 +317,6 @@ def pairs_of(value: Any) -> tuple[Any, ...]:
     return tuple((item, 1) if isinstance(item, str) else tuple(item) for item in items)
 
 
-def session_of(params: Params) -> Any:
+def session_of(params: Params) -> AsyncClientSession | None:
     """Return the session that a call takes part in, None without one."""
-    return params.docdb and params.docdb.get("session")
+    return params.docdb.get("session") if params.docdb else None

@@ -99,7 +99,13 @@ async def patch_batch(model: Collection, filter: Filter, patches: list[Patch]) -
         record.update(fields)
         results[position] = record
         positions.append(position)
-        statements.append(_statement(patch, before))
+        # Without upsert a record that is gone would count as changed. The simple collation, because
+        # that of the collection may take "a" for "A" in the comparison.
+        same = {"$eq": ["$$ROOT", {"$literal": before}]}
+        after = {"$mergeObjects": ["$$ROOT", {"$literal": RawBSONDocument(patch.fields)}]}
+        change = [{"$replaceWith": {"$cond": [same, after, None]}}]
+        exactly = {"locale": "simple"}
+        statements.append(UpdateOne({"_id": patch.id}, change, upsert=True, collation=exactly))
     failed = await _write(model, statements) if statements else {}
     for index, result in failed.items():
         results[positions[index]] = result
@@ -131,17 +137,6 @@ def _decoded(model: Collection, document: bytes) -> Record | None:
     except Exception:  # noqa: BLE001  # alone, its caller gets the error
         return None
     return record
-
-
-def _statement(patch: Patch, before: RawBSONDocument) -> UpdateOne:
-    """Return the change of a record that fails unless the record is as it was before."""
-    same = {"$eq": ["$$ROOT", {"$literal": before}]}
-    after = {"$mergeObjects": ["$$ROOT", {"$literal": RawBSONDocument(patch.fields)}]}
-    change = [{"$replaceWith": {"$cond": [same, after, None]}}]
-    # The simple collation: that of the collection may take "a" for "A" in the comparison. With
-    # upsert, because without it a record that is gone would count as changed.
-    exactly = {"locale": "simple"}
-    return UpdateOne({"_id": patch.id}, change, upsert=True, collation=exactly)
 
 
 async def _write(model: Collection, statements: list[UpdateOne]) -> dict[int, Any]:

@@ -7,7 +7,7 @@ object that a client sent.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from re import DOTALL, IGNORECASE, MULTILINE, VERBOSE, Pattern
@@ -325,14 +325,13 @@ def projection_of(select: Sequence[str] | None, id: str) -> dict[str, int] | Non
         return None
     selected = dict.fromkeys((*select, id), 1)
     # MongoDB refuses a path below a field that is selected as a whole ("path collision").
-    fields = {name: 1 for name in selected if not any(above in selected for above in _above(name))}
+    fields = {
+        name: 1
+        for name in selected
+        if not any(above in selected for above in accumulate(name.split(".")[:-1], "{}.{}".format))
+    }
     with_id = any(name == "_id" or name.startswith("_id.") for name in fields)
     return fields if with_id else {**fields, "_id": 0}
-
-
-def _above(name: str) -> Iterator[str]:
-    """Yield the names above a dotted name: ``a`` and ``a.b`` for ``a.b.c``."""
-    return accumulate(name.split(".")[:-1], "{}.{}".format)
 
 
 def stages_of(query: Query, filter: Filter, projection: Mapping[str, Any] | None) -> list[Stage]:

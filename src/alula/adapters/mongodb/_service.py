@@ -23,7 +23,7 @@ from pymongo.errors import OperationFailure
 from alula._context import Params
 from alula.adapters._records import selector
 from alula.adapters._totals import PageAndTotal, Totals
-from alula.adapters.base import AdapterService, ParamsLike, read_params
+from alula.adapters.base import AdapterService, Options, ParamsLike, read_params
 from alula.adapters.mongodb._batches import Batches
 from alula.adapters.mongodb._bson_types import keyword_object_id
 from alula.adapters.mongodb._errors import translated
@@ -100,7 +100,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         ValueError: An option is not valid.
     """
 
-    options_type: ClassVar[type[MongoDBOptions]] = MongoDBOptions
+    options_type: ClassVar[type[Options]] = MongoDBOptions
     paginate_options: ClassVar[frozenset[str]] = AdapterService.paginate_options | {"count"}
     call_options: ClassVar[frozenset[str]] = AdapterService.call_options | {
         *("id", "disable_objectify", "use_estimated_document_count", "update_operators", "model"),

@@ -158,18 +158,28 @@ class _Transaction:
                 await next()
             except BaseException:
                 if session.in_transaction:
-                    await self._abort()
+                    # If the abort fails, the error of the call still counts.
+                    try:
+                        with limited(self._seconds_to_end()):
+                            await session.abort_transaction()
+                    except Exception:  # noqa: BLE001  # whatever it is: the server aborts it later
+                        _log.warning(
+                            "a transaction could not be aborted; the server will", exc_info=True
+                        )
                 raise
             if session.in_transaction:
                 await self._commit()
         except Exception as error:
-            cause = _driver_error(error)
+            # The hooks within may have raised another error because of the driver's.
+            cause: BaseException | None = error
+            while cause is not None and not isinstance(cause, PyMongoError):
+                cause = cause.__cause__ or cause.__context__
             if _has_code(cause, _ILLEGAL_OPERATION) and "Transaction numbers" in str(cause):
                 raise RuntimeError(
                     "this MongoDB has no transactions, which need a replica set; a single server"
                     " can be one: start it with --replSet and call rs.initiate() once"
                 ) from error
-            pause = _pause(retries)
+            pause = pause_before_retry(retries)
             if not _has_label(cause, _TRANSIENT) or time.monotonic() + pause > self._deadline:
                 raise
             await asyncio.sleep(pause)
@@ -179,14 +189,6 @@ class _Transaction:
     def _seconds_to_end(self) -> float:
         remaining = max(self._deadline - time.monotonic(), _MIN_SECONDS_TO_END)
         return remaining if self._limit is None else min(remaining, self._limit)
-
-    async def _abort(self) -> None:
-        """Abort the transaction; if that fails, the error of the call still counts."""
-        try:
-            with limited(self._seconds_to_end()):
-                await self._session.abort_transaction()
-        except Exception:  # noqa: BLE001  # whatever it is, the server aborts it by itself
-            _log.warning("a transaction could not be aborted; the server will", exc_info=True)
 
     async def _commit(self) -> None:
         """Commit the transaction, again as long as the outcome is unknown."""
@@ -214,17 +216,10 @@ def _copied_params(params: Params) -> Params:
     return copy
 
 
-def _pause(retries: int) -> float:
+def pause_before_retry(retries: int) -> float:
     """Return a random number of seconds to wait before the next retry, with growing bounds."""
     bound = min(_FIRST_PAUSE_SECONDS * 1.5**retries, _MAX_PAUSE_SECONDS)
     return random.random() * bound  # noqa: S311  # spreads load, and guards nothing
-
-
-def _driver_error(error: BaseException | None) -> PyMongoError | None:
-    """Return the driver's error, which may be the cause of another one."""
-    while error is not None and not isinstance(error, PyMongoError):
-        error = error.__cause__ or error.__context__
-    return error
 
 
 def _has_code(error: PyMongoError | None, code: int) -> bool:

@@ -114,22 +114,19 @@ def update_of(data: Mapping[str, Any], id: str) -> dict[str, dict[str, Any]]:
             fields[name] = value
         elif not isinstance(value, Mapping):
             raise BadRequest(f"Invalid value for {name}: expected an object of fields")
-        elif (fixed := _changed_id(name, value, id)) is not None:
-            raise BadRequest(f"Invalid value for {name}: '{fixed}' cannot change")
         else:
+            # $setOnInsert may set the _id: the record does not exist yet.
+            ids = {id} if name == "$setOnInsert" else {id, "_id"}
+            renamed = value.values() if name == "$rename" else ()
+            paths = [path for path in (*value, *renamed) if isinstance(path, str)]
+            for fixed in ids:
+                if any(_is_part(path, fixed) for path in paths):
+                    raise BadRequest(f"Invalid value for {name}: '{fixed}' cannot change")
             changes[name] = dict(value)
     fields.pop("_id", None)
     if fields:
         changes["$set"] = {**changes.get("$set", {}), **fields}
     return changes
-
-
-def _changed_id(operator: str, value: Mapping[str, Any], id: str) -> str | None:
-    """Return the id property that an operator would change, None if it does not."""
-    ids = {id} if operator == "$setOnInsert" else {id, "_id"}
-    renamed = value.values() if operator == "$rename" else ()
-    paths = [path for path in (*value, *renamed) if isinstance(path, str)]
-    return next((name for name in ids if any(_is_part(path, name) for path in paths)), None)
 
 
 def _is_part(path: str, name: str) -> bool:
@@ -156,22 +153,18 @@ def check_from_client(data: Mapping[str, Any], opened: Names[str]) -> None:
         elif isinstance(value, Mapping):
             for path, operand in value.items():
                 _check_path(path)
-                _check_operand(name, operand)
+                if name == "$rename" and isinstance(operand, str):
+                    _check_path(operand)
+                elif name in _WITH_MODIFIERS and isinstance(operand, Mapping):
+                    for key, item in operand.items():
+                        _check_stored(item if key in _MODIFIERS else {key: item})
+                elif name != "$pull":  # its operand is a condition, which is never stored
+                    _check_stored(operand)
 
 
 def _check_path(path: str) -> None:
     if path[:1] == "$" or ".$" in path:
         raise BadRequest(f"Invalid key {path} in the data: no part may begin with '$' here")
-
-
-def _check_operand(operator: str, operand: object) -> None:
-    if operator == "$rename" and isinstance(operand, str):
-        _check_path(operand)
-    elif operator in _WITH_MODIFIERS and isinstance(operand, Mapping):
-        for name, value in operand.items():
-            _check_stored(value if name in _MODIFIERS else {name: value})
-    elif operator != "$pull":  # its operand is a condition, which is never stored
-        _check_stored(operand)
 
 
 def _check_stored(value: object) -> None:
