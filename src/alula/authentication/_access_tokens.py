@@ -185,10 +185,11 @@ class Tokens:
 
     def _read(self, token: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return header and payload of a token whose signature is right."""
+        # Before anything is decoded: clients choose the length.
         parts = token.split(".")
         if len(parts) != 3 or len(token) > _MAX_TOKEN_LENGTH:
             raise _refused("jwt malformed")
-        if not parts[2]:
+        if not parts[2]:  # the attack of ``"alg": "none"`` (RFC 8725, section 2.1)
             raise _refused("jwt signature is required")
         try:
             decoded = self._jws.decode_complete(token, self._secret, algorithms=[self._algorithm])

@@ -111,7 +111,7 @@ class Extension:
 
         Args:
             attempt: The sign-in.
-            id: The id of the record that the strategy found, None where there is none.
+            id: The id of the record of the account, None where there is none.
         """
 
     async def after_failure(self, attempt: Attempt, error: Exception) -> None:

@@ -139,10 +139,10 @@ class Entities:
             )
             # FeathersJS's text, which front ends may know.
             raise NotAuthenticated(f"Can not set subject from {self.name}.{self.id_name}")
-        outside = _inside(params, provider=params.provider, authenticated=True)
-        outside[self.name] = record
+        as_caller = _inside(params, provider=params.provider, authenticated=True)
+        as_caller[self.name] = record
         try:
-            context = await self._run("get", outside, record_id)
+            context = await self._run("get", as_caller, record_id)
         except NotFound as error:
             raise NotAuthenticated("The user of these credentials does not exist") from error
         return context.result if context.dispatch is UNSET else context.dispatch
@@ -150,9 +150,10 @@ class Entities:
     async def _run(
         self, method: str, params: Params, id: Id = None, data: Any = None
     ) -> HookContext:
+        # Not by a method of the handle: the dispatch is needed, and no event.
         handle = self.handle
         context = HookContext(handle.app, handle, method, params, id, data)
-        context.event = None  # a renewed hash is not news, and listeners must not get it
+        context.event = None  # listeners must not get a renewed hash
         await handle.run(context)
         return context
 

@@ -221,6 +221,7 @@ class _Queue:
                 raise error
             self._jobs += 1
         future = self._executor.submit(function)
+        # Not in the job itself, which never runs if it is cancelled while it waits.
         future.add_done_callback(self._done)
         return await asyncio.wrap_future(future)
 

@@ -179,7 +179,7 @@ class AuthenticationService:
             )
         strategy.register(name, self)
         self._strategies[name] = strategy
-        self.__dict__.pop("_parsers", None)
+        self.__dict__.pop("_parsers", None)  # cached, from before this registration
         self.secret_fields = frozenset(
             field for strategy in self._strategies.values() for field in strategy.secret_fields
         )
@@ -262,7 +262,8 @@ class AuthenticationService:
         """
         attempt = Attempt(data, params)
         with attempt.made_at(self):
-            await self._admit(attempt)  # the throttle takes a try
+            for extension in self.extensions:  # the throttle takes a try
+                await extension.before_attempt(attempt)
             await self._check_credentials(attempt)  # by their strategy
             await self._show_user(attempt)  # as the caller may see the record
             await self._create_token(attempt)  # a session begins, with a refresh token
@@ -312,11 +313,6 @@ class AuthenticationService:
             handle.on(event, self._emit)
 
     # -- the steps of a sign-in ----------------------------------------------------------------
-
-    async def _admit(self, attempt: Attempt) -> None:
-        """Let extensions refuse an attempt before its credentials are checked."""
-        for extension in self.extensions:
-            await extension.before_attempt(attempt)
 
     async def account_found(self, id: Id, params: Params) -> None:  # noqa: ARG002
         """Notify the extensions which account a sign-in is for; called by its strategy.

@@ -54,7 +54,7 @@ class Price:
         name: The key of the account's name, None where the strategy knows none.
 
     Attributes:
-        account: The key of the account that was found, None as long as nobody has looked.
+        account: The key of the account, None until it is looked up.
         costs: The keys and budgets that have paid; the first is that of name and address.
         wait: For how many milliseconds a budget is spent that known addresses do not need.
     """
@@ -140,7 +140,7 @@ class Throttle(Extension):
     # -- as an extension -----------------------------------------------------------------------
 
     async def before_attempt(self, attempt: Attempt) -> None:
-        """Take the price of an attempt from outside, if its credentials could be guessed.
+        """Charge an attempt of a client whose credentials could be guessed.
 
         Raises:
             TooManyRequests: A budget is spent. ``Retry-After`` says how many seconds to wait.
@@ -161,7 +161,7 @@ class Throttle(Extension):
             )
 
     async def account_found(self, attempt: Attempt, id: Id) -> None:
-        """Take the price from the account that was found, too.
+        """Charge the account of an attempt, too.
 
         Raises:
             TooManyRequests: A budget is spent.
@@ -280,7 +280,7 @@ class Throttle(Extension):
             await self._known.update(key, lambda _: now + self._known_for)
 
     async def _pay_for(self, price: Price, account: str) -> None:
-        """Take one try out of the budgets of the account that was found."""
+        """Take one try out of the budgets of the account, which is now known."""
         price.account = account
         shared: list[tuple[str, Budget]] = []
         if await self._is_known(price, account):
@@ -315,6 +315,7 @@ class Throttle(Extension):
 
     def _key(self, *parts: str) -> str:
         """Return a short key; databases must not have what clients send, which may also be long."""
+        # What clients send comes last, so a NUL in it cannot imitate another part.
         text = "\0".join((self._realm, *parts)).encode("utf-8", "surrogatepass")
         return blake2b(text, digest_size=16).hexdigest()
 

@@ -102,6 +102,7 @@ def trace_requests(
         attributes = {"http.request.method": method, "url.scheme": req.protocol}
         parent, started = remote_parent(req.headers), perf_counter()
         active.add(1, attributes)
+        # Not `start_as_current_span`: the span outlives this function, until the response is sent.
         span = tracer.start_span(method, parent, SpanKind.SERVER, attributes)
         token = contexts.attach(trace.set_span_in_context(span))
 

@@ -122,7 +122,17 @@ def _call_observer(tracer: Tracer, meter: Meter) -> AroundHook:
         params = context.params
         provider: str | None = params.get("provider")
         key = (context.path, context.method, provider)
-        name, attributes = descriptions.get(key) or descriptions.setdefault(key, _describe(*key))
+        description = descriptions.get(key)
+        if description is None:
+            description = descriptions[key] = (
+                f"{context.path} {context.method}",
+                {
+                    "rpc.system.name": "alula",
+                    "rpc.method": f"{context.path}/{context.method}",
+                    "alula.provider": provider or "server",
+                },
+            )
+        name, attributes = description
         # A call of the server's own code has no remote caller, whatever its params say.
         parent = None if provider is None else remote_parent(params.get("headers") or {})
         outcome = attributes
@@ -154,12 +164,3 @@ def _call_observer(tracer: Tracer, meter: Meter) -> AroundHook:
                 duration.record(perf_counter() - started, outcome)
 
     return observe_call
-
-
-def _describe(path: str, method: str, provider: str | None) -> tuple[str, Attributes]:
-    attributes = {
-        "rpc.system.name": "alula",
-        "rpc.method": f"{path}/{method}",
-        "alula.provider": provider or "server",
-    }
-    return f"{path} {method}", attributes
