@@ -109,13 +109,13 @@ async def test_a_slip_in_a_keyword_touches_nothing(handle, given):
     [
         (
             {"done": True},
-            "tasks.find(...) was given 'done', which no param is called; to select records, give a"
+            "tasks.find(...) was given 'done', which is not the name of a param; to select records, give a"
             " query as query={...}, here query={'done': ...}; if a hook or a service reads it,"
             " declare it once: Params.declare('done')",
         ),
         ({"qurey": {}}, "did you mean query={...}?"),
         ({"paginat": False}, "did you mean paginate?"),
-        ({"where": {}}, "what selects records is called query: query={...}"),
+        ({"where": {}}, "the param that selects records is query: query={...}"),
         ({"limit": 5, "done": 1}, "query={'$limit': ..., 'done': ...}"),
         ({"$limit": 5}, "query={'$limit': ...}"),
     ],
@@ -208,7 +208,7 @@ class TestWhatHooksAdd:
             await app.service("log").find({**context.params, "done": True})
 
         app.service("tasks").hooks(before=[log])
-        with pytest.raises(TypeError, match="'done', which no param is called"):
+        with pytest.raises(TypeError, match="'done', which is not the name of a param"):
             await app.service("tasks").find()
 
     async def test_a_mapping_in_the_place_of_params_may_add_names(self, app):

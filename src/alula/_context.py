@@ -1,10 +1,10 @@
-"""What travels through a call: the caller's `Params`, and the `HookContext` around it."""
+"""What a call carries: the `Params` of the caller, and the `HookContext` of the call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypedDict
 
 from alula.types import EVENT_OF_METHOD, UNSET, Id
 
@@ -12,10 +12,10 @@ __all__ = ["GivenParams", "HookContext", "Params", "RequestParams"]
 
 
 class GivenParams(TypedDict, total=False):
-    """The params that a call takes by keyword beside ``query``, for type checkers.
+    """The params that a call takes as keywords besides ``query``, for type checkers.
 
-    See `Params` for what each of them means. Params that an application declares itself
-    (`Params.declare`) are given in a mapping or in `Params`, where checkers do not look.
+    See `Params` for their meaning. Params that an application declares itself (`Params.declare`)
+    are given in a mapping or in `Params`, which type checkers do not check.
     """
 
     provider: str | None
@@ -34,38 +34,38 @@ class GivenParams(TypedDict, total=False):
 
 
 class _AttributeName(str):
-    """The name of an attribute of params, as their keys have it.
+    """The name of an attribute of params, as a key.
 
-    A mapping that is made from params, such as ``{**params, "query": {}}``, is a plain dict. Its
-    names still tell which of them were attributes of params, and these need no declaration.
+    A mapping made of params, such as ``{**params, "query": {}}``, is a plain dict. The type of its
+    keys tells which of them were attributes of params: these need no declaration.
     """
 
     __slots__ = ()
 
 
 class Params:
-    """The parameters of one call beside id and data.
+    """The parameters of one call besides id and data.
 
-    Of all of them only ``query`` comes from a client; the others are set by the server, its hooks
-    and its middleware. Items work like attributes: ``params["tenant"]``.
+    Only ``query`` comes from a client; the others are set by the server, its hooks and its
+    middleware. Items work like attributes: ``params["tenant"]``.
 
-    Hooks and middleware add attributes at will: ``params.tenant = "acme"``. In a mapping or as a
-    keyword, a name is given by hand, and may be a slip: ``find({"done": True})`` would select
-    everything. So calls refuse names that nobody has declared. Those that your hooks and services
-    read are declared once, where they are written::
+    Hooks and middleware add any attributes: ``params.tenant = "acme"``. A name in a mapping or a
+    keyword may be a mistake: ``find({"done": True})`` would select everything. So calls refuse
+    names that are not declared. Declare the names that your hooks and services read once, where
+    these are defined::
 
         Params.declare("tenant")
 
     Args:
-        params: Params or a mapping to begin with; it stays as it is. A mapping that is made from
-            params (``{**params, "query": {}}``) may have whatever attributes they had.
+        params: Params or a mapping to start from; it is not changed. A mapping made of params
+            (``{**params, "query": {}}``) may have all attributes that they had.
         values: Attributes by name, in place of those in ``params``.
 
     Attributes:
-        query: The query, in the common query syntax for adapters. Always a dict of this call.
+        query: The query, in the common query syntax for adapters; a dict of this call alone.
         provider: ``"rest"`` for calls that came over HTTP, None for internal ones.
         headers: Headers of the request, names in lower case.
-        ip: The address that the request came from, None where that is not known.
+        ip: The address of the client, None if unknown.
         route: Values of the placeholders in the service path.
         paginate: For this call only: False for no pages, or ``{"default", "max"}``.
         adapter: Options of an adapter for this call only (``paginate``, ``multi``, ``model``).
@@ -73,14 +73,20 @@ class Params:
             marks where those of the query go.
         docdb: Options that go to the document database's driver.
         collation: ``{"locale", "strength"}`` for the document database.
-        authentication: What the caller proved: ``{"strategy", ...}``.
-        user: Who is signed in.
+        authentication: The credentials of the caller: ``{"strategy", ...}``.
+        user: The record of the signed-in user.
 
     Raises:
         TypeError: ``params`` or the query is not a mapping.
+
+    Examples:
+        >>> params = Params(query={"$limit": 2})
+        >>> params.tenant = "acme"
+        >>> params.query, params["tenant"]
+        ({'$limit': 2}, 'acme')
     """
 
-    # The names that were given by hand and are not declared; calls refuse them.
+    # The undeclared names in mappings and keywords; calls refuse them.
     __slots__ = ("__dict__", "__weakref__", "_undeclared")
 
     _undeclared: tuple[str, ...]
@@ -98,31 +104,36 @@ class Params:
     user: Any = None
 
     def __init__(self, params: Params | Mapping[str, Any] | None = None, /, **values: Any) -> None:
-        if params is None and not values:  # as in most calls from inside
+        if params is None and not values:  # most internal calls
             self.query = {}
             self._undeclared = ()
             return
         own = self.__dict__
         if isinstance(params, Params):
             own.update(params.__dict__)
-            self._undeclared = params._undeclared  # noqa: SLF001  # its own kind
+            self._undeclared = params._undeclared  # noqa: SLF001  # same class
         else:
             self._undeclared = ()
             if params is not None:
                 self._take(_attributes(params))
         if values:
             self._take(values)
-        # A copy: hooks may change the query of a call, never the caller's own mapping.
+        # A copy: hooks may change the query of a call, but not the mapping of the caller.
         query = own.get("query")
         if type(query) is dict:
             own["query"] = query.copy()
         elif query is None:
             own["query"] = {}
+        elif isinstance(query, str | bytes):  # dict("") would be an empty query
+            raise TypeError(f"params.query has to be a mapping, not {query!r}")
         else:
-            own["query"] = _read_query(query)
+            try:
+                own["query"] = dict(query)
+            except (TypeError, ValueError):
+                raise TypeError(f"params.query has to be a mapping, not {query!r}") from None
 
     def _take(self, values: Mapping[str, Any]) -> None:
-        """Set attributes that were given by hand, and note those that nobody has declared."""
+        """Set attributes from a mapping or keywords, and remember the undeclared ones."""
         own = self.__dict__
         if "query" not in values and "query" not in own:
             self._undeclared += tuple(
@@ -140,17 +151,17 @@ class Params:
 
     @classmethod
     def declare(cls, *names: str) -> None:
-        """Declare params that hooks, plugins or services of yours read, by their names.
+        """Declare the names of params that your hooks, plugins or services read.
 
-        Calls take them in mappings and as keywords from then on. What hooks and middleware set as
-        attributes needs no declaration. It counts for the whole process, and twice does no harm.
+        Calls take them in mappings and as keywords from then on. Attributes that hooks and
+        middleware set need no declaration. A declaration is global, and may be repeated.
 
         Args:
             names: Such as ``"tenant"``.
 
         Raises:
             TypeError: A name is not a string.
-            ValueError: A name is empty or begins with ``$``, as those of a query do.
+            ValueError: A name is empty or starts with ``$``, as in a query.
         """
         for name in names:
             if not isinstance(name, str):
@@ -158,26 +169,26 @@ class Params:
                     f'Params.declare takes names, not {name!r}: Params.declare("tenant")'
                 )
             if not name or name.startswith("$"):
-                raise ValueError(f"{name!r} cannot be the name of a param; it belongs in the query")
+                raise ValueError(f"{name!r} cannot be the name of a param; write it in the query")
         _DECLARED.update(names)
 
     def check_names(self, call: str, elsewhere: Mapping[str, str] | None = None) -> None:
-        """Refuse names that were given by hand and that nobody has declared.
+        """Refuse undeclared names from mappings and keywords.
 
         Args:
-            call: What they were given to, such as ``"messages.find(...)"``.
-            elsewhere: How names are spelled that belong in another param.
+            call: The call, for the message, such as ``"messages.find(...)"``.
+            elsewhere: Names of settings inside other params, and what to write.
 
         Raises:
-            TypeError: There are some. The message shows what to write.
+            TypeError: There are undeclared names. The message shows what to write.
         """
         if self._undeclared:
             raise TypeError(_explain(self._undeclared, call, elsewhere or {}))
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_undeclared":  # those that a transport made; nobody gave them by hand
+        if name == "_undeclared":  # never set in RequestParams, to save time per request
             return ()
-        if name in {"headers", "route"}:  # made when read, since hooks may write into it
+        if name in {"headers", "route"}:  # a dict of their own, since hooks may write into it
             empty = self.__dict__[name] = {}
             return empty
         raise AttributeError(
@@ -187,7 +198,7 @@ class Params:
 
     if TYPE_CHECKING:
 
-        def __setattr__(self, name: str, value: Any) -> None: ...
+        def __setattr__(self, name: str, value: object) -> None: ...
 
     def __getitem__(self, name: str) -> Any:
         own = self.__dict__
@@ -197,7 +208,7 @@ class Params:
             return getattr(self, name)
         raise KeyError(name)
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         self.__dict__[name] = value
 
     def __contains__(self, name: object) -> bool:
@@ -209,10 +220,10 @@ class Params:
     def __eq__(self, other: object) -> bool:
         return self.__dict__ == other.__dict__ if isinstance(other, Params) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # mutable, so it can not be a key
+    __hash__ = None  # type: ignore[assignment]  # mutable, so it cannot be a key
 
     def __repr__(self) -> str:
-        # Headers and proofs carry tokens, which must not get into a log with the params.
+        # Headers and credentials hold tokens, which must not get into a log.
         shown = (
             f"{name}={'...' if name in {'headers', 'authentication'} else repr(value)}"
             for name, value in self.__dict__.items()
@@ -220,20 +231,19 @@ class Params:
         return f"Params({', '.join(shown)})"
 
     def keys(self) -> Iterator[str]:
-        """Return the names that were set, so that ``{**params}`` works.
+        """Return the names that are set, for ``{**params}``.
 
-        Which service has checked the credentials (``authenticated_by``) stays with the params: a
-        mapping of them may become a result, and the service is not one.
+        ``authenticated_by`` is left out: it is a service, and the mapping may become a result.
         """
-        undeclared = self._undeclared  # a mapping of the same does not launder them
+        undeclared = self._undeclared  # stay undeclared in a mapping made of these params
         return (
             name if name in _DECLARED or name in undeclared else _AttributeName(name)
             for name in self.__dict__
             if name != "authenticated_by"
         )
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or ``default`` where it is None or was never set."""
+    def get(self, name: str, default: object = None) -> Any:
+        """Return an attribute, or ``default`` if it is None or not set."""
         value = self.__dict__.get(name)
         return default if value is None else value
 
@@ -241,19 +251,19 @@ class Params:
         """Return new params with the same attributes, and the given ones set."""
         copied = Params(self, **changes)
         if "query" not in changes:
-            copied.query = copy(self.query)  # one that a schema has checked stays one
+            copied.query = copy(self.query)  # keeps the type ValidatedQuery
         return copied
 
 
 class RequestParams(Params):
-    """The params of a call from outside, as a transport makes them for each.
+    """The params of a request, as transports create them: five attributes, nothing to check.
 
     Args:
-        query: Made for this call; nobody else keeps it.
-        provider: Name of the transport.
-        headers: Headers of the request.
-        route: Values of the placeholders.
-        ip: The address that it came from.
+        query: A dict of this call alone.
+        provider: The name of the transport.
+        headers: The headers of the request.
+        route: The values of placeholders.
+        ip: The address of the client.
     """
 
     def __init__(
@@ -274,20 +284,11 @@ class RequestParams(Params):
 _WELL_KNOWN: Final = frozenset(Params.__annotations__) - {"_undeclared"}
 
 _DECLARED: Final[set[str]] = {*_WELL_KNOWN, "authenticated"}
-"""Names that a call takes by hand: those of `Params`, and what was declared beside them."""
+"""Names that calls take in mappings and keywords: those of `Params`, and declared ones."""
 
 
 _NEVER_SCALARS: Final = ("user", "route", "headers", "authentication", "adapter", "docdb")
-"""Params that are records or mappings: ``find({"user": 1})`` means to select by that name."""
-
-
-def _read_query(query: Any) -> dict[str, Any]:
-    try:
-        if isinstance(query, str | bytes):  # an empty one would become an empty dict
-            raise TypeError
-        return dict(query)
-    except (TypeError, ValueError):
-        raise TypeError(f"params.query has to be a mapping, not {query!r}") from None
+"""Params that are records or mappings: ``find({"user": 1})`` is meant as a query."""
 
 
 _QUERY_WORDS: Final = frozenset({"where", "filter", "filters", "criteria", "conditions"})
@@ -295,8 +296,8 @@ _QUERY_NAMES: Final = frozenset({"limit", "skip", "sort", "select", "or", "and"}
 
 
 def _explain(names: tuple[str, ...], call: str, elsewhere: Mapping[str, str]) -> str:
-    """Return what to write in place of params that nobody has declared."""
-    from difflib import get_close_matches  # noqa: PLC0415  # only a slip pays its import
+    """Return the message for undeclared names, with what to write instead."""
+    from difflib import get_close_matches  # noqa: PLC0415  # slow to import, only for a slip
 
     near = get_close_matches(names[0], sorted(_DECLARED), 1, 0.7)
     fields = ", ".join(f"{('$' + name if name in _QUERY_NAMES else name)!r}: ..." for name in names)
@@ -309,7 +310,7 @@ def _explain(names: tuple[str, ...], call: str, elsewhere: Mapping[str, str]) ->
             f"did you mean {near[0]}={{...}}?" if near == ["query"] else f"did you mean {near[0]}?"
         )
     elif names[0] in _QUERY_WORDS:
-        hint = "what selects records is called query: query={...}"
+        hint = "the param that selects records is query: query={...}"
     else:
         hint = f"to select records, give a query as query={{...}}, here query={{{fields}}}"
         if not any(name.startswith("$") or name in _QUERY_NAMES for name in names):
@@ -320,7 +321,7 @@ def _explain(names: tuple[str, ...], call: str, elsewhere: Mapping[str, str]) ->
     listed = ", ".join(map(repr, names))
     if names[0] in _NEVER_SCALARS:
         return f"{call} was given {listed} as a single value and no query; {hint}"
-    return f"{call} was given {listed}, which no param is called; {hint}"
+    return f"{call} was given {listed}, which is not the name of a param; {hint}"
 
 
 def _attributes(params: Params | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -331,45 +332,44 @@ def _attributes(params: Params | Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _replaced(name: str, consequence: str) -> str:
     return (
-        f"context.params was given something without a {name}, so the call would {consequence};"
-        " set what is to be selected as context.params.query = {...}, and what hooks add as an"
-        " attribute, context.params.user = ..., or keep the rest:"
-        " context.params = {**context.params, ...}"
+        f"context.params was set to a value without a {name}, so the call would {consequence};"
+        " set the query as context.params.query = {...}, other params as attributes,"
+        " context.params.user = ..., or keep the rest: context.params = {**context.params, ...}"
     )
 
 
 class _InParams:
-    """A name of params that a hook looked for on the context, where it would mean nothing."""
+    """A name of params on the context, where it would have no effect: reading it is an error."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._text = f"a context has no {name!r}; write context.params.{name}"
 
-    def __get__(self, context: Any, owner: type) -> Any:
+    def __get__(self, context: object, owner: type) -> NoReturn:
         raise AttributeError(self._text)
 
-    def __set__(self, context: Any, value: Any) -> None:
+    def __set__(self, context: object, value: object) -> NoReturn:
         raise AttributeError(f"{self._text} = ...")
 
 
 class HookContext:
-    """All that is known of one call while it runs; hooks read and change it.
+    """One call while it runs; hooks read and change it.
 
     Attributes:
         app: The application.
         service: The handle of the service that is called.
         path: The path of the service, without slashes at its ends.
         method: The name of the method.
-        type: ``"around"``, ``"before"``, ``"after"`` or ``"error"``: which kind of hook runs now.
-        id: The id of get, update, patch and remove; None where several records are meant.
+        type: The type of the current hook: ``"around"``, ``"before"``, ``"after"``, ``"error"``.
+        id: The id of get, update, patch and remove; None for several records.
         data: The data of create, update, patch and custom methods.
-        params: The `Params` of the call. A mapping that a hook puts in their place becomes params.
-        result: What the method answered, `UNSET` before that. A hook that sets it before the
-            method ran takes the method's place.
-        dispatch: What clients get in place of ``result``, `UNSET` where it is the same.
-        error: The exception, in error hooks. One that sets ``result`` there recovers the call.
-        event: The event to emit after the call, None for none.
-        http: ``status``, ``headers`` and ``location`` of the HTTP answer.
-        caller: The handle of the application that this one is part of, where the call came by it.
+        params: The `Params` of the call. A mapping that a hook sets becomes params.
+        result: The result of the method, `UNSET` before it ran. If a hook sets it before, the
+            method is not called.
+        dispatch: What clients get instead of ``result``, `UNSET` for the same.
+        error: The exception, in error hooks. An error hook that sets ``result`` recovers the call.
+        event: The event to emit after the call, None for no event.
+        http: ``status``, ``headers`` and ``location`` of the HTTP response.
+        caller: The handle of the application that mounts this service, if the call came by it.
     """
 
     type: str = "around"
@@ -379,7 +379,7 @@ class HookContext:
     caller: Any = None
 
     if not TYPE_CHECKING:  # checkers know none of these
-        # Other names are free for hooks; these would be lost, and with them who may see what.
+        # Hooks may set any other name. Setting these would have no effect, on what clients see too.
         query, provider = _InParams(), _InParams()
 
     def __init__(
@@ -406,8 +406,8 @@ class HookContext:
         """The `Params` of the call.
 
         Raises:
-            TypeError: When it is set: the value is neither `Params` nor a mapping, or a mapping
-                without a query, or it has no provider where the call came from outside.
+            TypeError: On setting: the value is neither `Params` nor a mapping, or a mapping without
+                a query, or a call of a client loses its provider.
         """
         return self._params
 
@@ -420,15 +420,15 @@ class HookContext:
                 raise TypeError(_replaced("query", "select everything"))
             made = Params(value)
             if isinstance(query, dict):
-                made.query = copy(query)  # one that a schema has checked stays one
+                made.query = copy(query)  # keeps the type ValidatedQuery
             value = made
         if self._params.provider is not None and "provider" not in value:
             raise TypeError(_replaced("provider", "count as an internal one"))
-        value._undeclared = ()  # noqa: SLF001  # what a hook adds is an attribute
+        value._undeclared = ()  # noqa: SLF001  # hooks may set any name
         self._params = value
 
     def __repr__(self) -> str:
         # A repr ends up in logs.
-        hidden = self.id is not None and getattr(self.service, "secret_ids", False)
-        shown = "..." if hidden else repr(self.id)
+        is_secret = self.id is not None and getattr(self.service, "secret_ids", False)
+        shown = "..." if is_secret else repr(self.id)
         return f"<HookContext {self.type} {self.path}.{self.method} id={shown}>"

@@ -35,20 +35,20 @@ __all__ = [
 
 
 _MOST_IN_TEXT: Final = 3
-"""How many failures the text of an error names."""
+"""How many failures of a validation the text of an error contains."""
 _LONGEST_IN_TEXT: Final = 200
-"""Characters of one of them; names of properties come from clients."""
+"""The characters of one failure; property names come from clients and may be long."""
 
 
 class FrameworkError(Exception):
-    """An error that has a status, and that a client may see as it is.
+    """An error with an HTTP status, whose message and data clients may see.
 
-    Its text, as it is in a log, a traceback or a shell, is the message with the first failures of a
-    validation. On the wire the message is alone, and ``data`` has the failures.
+    Its text, in a log or a traceback, is the message and the first failures of a validation. On the
+    wire, ``message`` is the message alone, and ``data`` has the failures.
 
     Args:
-        message: What was wrong, or a mapping with ``message``, ``errors`` and further data, or
-            another exception whose text is taken over. ``"Error"`` where it is None.
+        message: What is wrong, or a mapping with ``message``, ``errors`` and further data, or
+            another exception whose text becomes the message. None means ``"Error"``.
         data: JSON data for the client. In a mapping, ``message`` and ``errors`` become those of
             the error, and the rest stays as data.
         errors: Errors per field, as forms show them.
@@ -62,7 +62,7 @@ class FrameworkError(Exception):
     class_name: str = "general-error"
     message: str
     headers: Mapping[str, str] | None = None
-    """Headers that the answer carries beside the body (``Allow``, ``Retry-After``)."""
+    """Headers of the response (``Allow``, ``Retry-After``)."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class FrameworkError(Exception):
         if isinstance(message, Mapping):
             text, data = "Error", message
         if isinstance(data, Mapping):
-            # The copy of a record that is guarded is guarded, too; a dict made of it is not.
+            # copy() keeps a RedactedRecord redacted; dict() would expose what it hides.
             rest = data.copy() if isinstance(data, dict) else dict(data)
             text = str(rest.pop("message", None) or text)
             taken = rest.pop("errors", None)
@@ -99,12 +99,17 @@ class FrameworkError(Exception):
         failures = list(_failures_in(self.data))
         if not failures:
             return text
-        told = "; ".join(_printable(each) for each in failures[:_MOST_IN_TEXT])
+        first = "; ".join(map(_escaped, failures[:_MOST_IN_TEXT]))
         more = len(failures) - _MOST_IN_TEXT
-        return f"{text}: {told}" + (f"; and {more} more" if more > 0 else "")
+        return f"{text}: {first}" + (f"; and {more} more" if more > 0 else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form; ``data`` and ``errors`` are left out where there are none."""
+        """Return the JSON form, without ``data`` and ``errors`` that are None.
+
+        Examples:
+            >>> NotFound("No record").to_dict()["code"]
+            404
+        """
         result: dict[str, Any] = {
             "name": self.name,
             "message": self.message,
@@ -119,23 +124,23 @@ class FrameworkError(Exception):
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> FrameworkError:
-        """Return the error that a JSON form describes, as an instance of the right class.
+        """Return the error of a JSON form, as an instance of its class.
 
         Args:
-            value: What ``to_dict`` makes. Unknown names and statuses give a `FrameworkError`
-                that carries them.
+            value: A result of ``to_dict``. Unknown names and statuses give a `FrameworkError` that
+                has them.
         """
         return from_dict(value)
 
 
 class BadRequest(FrameworkError):
-    """400: the request can not be understood."""
+    """400: the request is not valid."""
 
     name, code, class_name = "BadRequest", 400, "bad-request"
 
 
 class NotAuthenticated(FrameworkError):
-    """401: nobody is signed in, or the proof is not valid."""
+    """401: the request has no valid credentials."""
 
     name, code, class_name = "NotAuthenticated", 401, "not-authenticated"
 
@@ -153,7 +158,7 @@ class Forbidden(FrameworkError):
 
 
 class NotFound(FrameworkError):
-    """404: no such record or page."""
+    """404: there is no such record or page."""
 
     name, code, class_name = "NotFound", 404, "not-found"
 
@@ -165,31 +170,31 @@ class MethodNotAllowed(FrameworkError):
 
 
 class NotAcceptable(FrameworkError):
-    """406: no representation that the client accepts."""
+    """406: there is no representation that the client accepts."""
 
     name, code, class_name = "NotAcceptable", 406, "not-acceptable"
 
 
 class Timeout(FrameworkError):
-    """408: it took too long."""
+    """408: the operation took too long."""
 
     name, code, class_name = "Timeout", 408, "timeout"
 
 
 class Conflict(FrameworkError):
-    """409: it contradicts what is stored, such as a second record with a unique key."""
+    """409: the request conflicts with stored data, such as a second record with a unique key."""
 
     name, code, class_name = "Conflict", 409, "conflict"
 
 
 class Gone(FrameworkError):
-    """410: it was here and will not come back."""
+    """410: the resource existed and will not come back."""
 
     name, code, class_name = "Gone", 410, "gone"
 
 
 class LengthRequired(FrameworkError):
-    """411: a length must be given."""
+    """411: the request needs a `Content-Length`."""
 
     name, code, class_name = "LengthRequired", 411, "length-required"
 
@@ -201,13 +206,13 @@ class PayloadTooLarge(FrameworkError):
 
 
 class UnsupportedMediaType(FrameworkError):
-    """415: no registered parser takes this body."""
+    """415: no registered parser reads this body."""
 
     name, code, class_name = "UnsupportedMediaType", 415, "unsupported-media-type"
 
 
 class Unprocessable(FrameworkError):
-    """422: understood, but it can not be done."""
+    """422: the request is well-formed, but cannot be carried out."""
 
     name, code, class_name = "Unprocessable", 422, "unprocessable"
 
@@ -225,7 +230,7 @@ class GeneralError(FrameworkError):
 
 
 class NotImplementedMethod(FrameworkError):
-    """501: not there yet (``NotImplemented`` on the wire; Python uses that name itself)."""
+    """501: not implemented (``NotImplemented`` on the wire; Python uses that name itself)."""
 
     name, code, class_name = "NotImplemented", 501, "not-implemented"
 
@@ -237,7 +242,7 @@ class BadGateway(FrameworkError):
 
 
 class Unavailable(FrameworkError):
-    """503: not now, for example while the database is away."""
+    """503: not available now, for example while the database is down."""
 
     name, code, class_name = "Unavailable", 503, "unavailable"
 
@@ -247,12 +252,12 @@ _BY_CODE: dict[int, type[FrameworkError]] = {c.code: c for c in FrameworkError._
 
 
 def error_for_status(status: int) -> type[FrameworkError]:
-    """Return the class for an HTTP status, `FrameworkError` itself where there is none."""
+    """Return the error class of an HTTP status, `FrameworkError` itself for an unknown one."""
     return _BY_CODE.get(status, FrameworkError)
 
 
 def from_dict(value: Mapping[str, Any]) -> FrameworkError:
-    """Return the error that a JSON form describes (see `FrameworkError.from_dict`)."""
+    """Return the error of a JSON form (see `FrameworkError.from_dict`)."""
     name, class_name = (_text(value.get(key)) for key in ("name", "className"))
     code = value.get("code")
     code = code if type(code) is int else 0
@@ -263,20 +268,20 @@ def from_dict(value: Mapping[str, Any]) -> FrameworkError:
     return error
 
 
-def _failures_in(data: Any) -> Iterator[str]:
-    """Yield the failures of a validation, as they are on the wire."""
-    for each in data if isinstance(data, list) else ():
-        if isinstance(each, Mapping) and "instancePath" in each and "message" in each:
-            params = each.get("params")
+def _failures_in(data: object) -> Iterator[str]:
+    """Yield the failures of a validation as text, from their wire form."""
+    for failure in data if isinstance(data, list) else ():
+        if isinstance(failure, Mapping) and "instancePath" in failure and "message" in failure:
+            params = failure.get("params")
             extra = params.get("additionalProperty") if isinstance(params, Mapping) else None
-            named = "" if extra is None else f": {extra!r}"
-            yield f"{each['instancePath']} {each['message']}{named}".strip()
+            name = "" if extra is None else f": {extra!r}"
+            yield f"{failure['instancePath']} {failure['message']}{name}".strip()
 
 
-def _printable(text: str) -> str:
-    """Return a text on one line, and not too long a one."""
-    short = text if len(text) <= _LONGEST_IN_TEXT else text[:_LONGEST_IN_TEXT] + "..."
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in short)
+def _escaped(text: str) -> str:
+    """Return text in one line of bounded length: names in it come from clients."""
+    short = text if len(text) <= _LONGEST_IN_TEXT else f"{text[:_LONGEST_IN_TEXT]}..."
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in short)
 
 
 def _text(value: object) -> str | None:
