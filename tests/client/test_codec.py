@@ -240,7 +240,7 @@ class TestAnswers:
         error = caught.value
         assert "secret" not in f"{error} {error.to_dict()} {error.__cause__}"
         assert "http" not in error.message
-        assert "http://here/x?... was answered" in str(error)
+        assert "http://here/x?... got status" in str(error)
         assert (error.__cause__.method, error.__cause__.url) == (request.method, request.url)
 
     def test_an_error_without_a_code(self):
@@ -250,10 +250,10 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("value", "message"),
         [
-            ({"oops": 1}, "the server answered 409"),
+            ({"oops": 1}, "the server responded with 409"),
             ({"message": "taken"}, "taken"),
-            ({"message": {"text": "taken"}}, "the server answered 409"),
-            ([1], "the server answered 409"),
+            ({"message": {"text": "taken"}}, "the server responded with 409"),
+            ([1], "the server responded with 409"),
         ],
     )
     def test_an_error_in_another_form(self, value, message):
@@ -263,30 +263,30 @@ class TestAnswers:
         assert json.loads(caught.value.__cause__.body) == value
 
     def test_a_status_that_has_no_class(self):
-        with pytest.raises(errors.FrameworkError, match="answered 418") as caught:
+        with pytest.raises(errors.FrameworkError, match="418") as caught:
             read_response(REQUEST, told(418, {}))
         assert caught.value.code == 418
 
     @pytest.mark.parametrize("status", [300, 304, 399])
     def test_redirects(self, status):
-        with pytest.raises(errors.BadGateway, match=f"answered {status} and sent to nowhere"):
+        with pytest.raises(errors.BadGateway, match=f"status {status} with the location nowhere"):
             read_response(REQUEST, told(status, {}))
 
     def test_what_is_no_json(self):
         with pytest.raises(errors.GeneralError) as caught:
             read_response(REQUEST, told(500, b"\xff<b>" + b"x" * 900))
         error = caught.value
-        assert str(error).startswith("GET http://here/x was answered 500 with no content type")
+        assert str(error).startswith("GET http://here/x got status 500 with no content type")
         assert len(str(error)) < 320
-        assert error.message == "the called server answered 500 without JSON"
+        assert error.message == "the called server responded with 500, not JSON"
         assert error.data is None
 
     @pytest.mark.parametrize("status", [200, 500])
     def test_what_is_nested_beyond_measure(self, status):
-        with pytest.raises(errors.FrameworkError, match="in the place of JSON"):
+        with pytest.raises(errors.FrameworkError, match="instead of JSON"):
             read_response(REQUEST, told(status, b"[" * 200_000))
 
     def test_an_empty_error(self):
-        with pytest.raises(errors.NotFound, match="in the place of JSON: nothing") as caught:
+        with pytest.raises(errors.NotFound, match="instead of JSON: nothing") as caught:
             read_response(REQUEST, told(404, b""))
         assert caught.value.code == 404

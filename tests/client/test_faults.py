@@ -197,7 +197,7 @@ async def test_what_is_said_before_an_answer_is_none(kind, hint):
 async def test_who_says_things_without_end_is_left(kind):
     with raw_server(100 * HINT + answer([1]), answer([2])) as server:
         async with kind.client(server.url, timeout=SOON) as client:
-            with pytest.raises(errors.FrameworkError, match="was answered 103"):
+            with pytest.raises(errors.FrameworkError, match="got status 103"):
                 await settled(client.service("items").find())
             assert await settled(client.service("items").find()) == [2]
         assert server.connections == 2
@@ -236,7 +236,7 @@ class TestProxies:
     async def test_an_error_page(self, kind):
         with raw_server(answer(body=self.PAGE, status=502, content_type="text/html")) as server:
             async with kind.client(server.url) as client:
-                with pytest.raises(errors.BadGateway, match="502 Bad Gateway nginx") as caught:
+                with pytest.raises(errors.BadGateway, match=r"502 .*Bad Gateway nginx") as caught:
                     await settled(client.service("items").find())
         cause = caught.value.__cause__
         assert (cause.status, cause.headers["content-type"]) == (502, "text/html")
@@ -247,14 +247,14 @@ class TestProxies:
         with raw_server(answer(body=b"<html>Sign in</html>", content_type="text/html")) as server:
             async with kind.client(server.url) as client:
                 with pytest.raises(
-                    errors.BadGateway, match="200 with text/html in the place of JSON: Sign in"
+                    errors.BadGateway, match="200 with text/html instead of JSON: Sign in"
                 ):
                     await settled(client.service("items").find())
 
     async def test_a_redirect(self, kind):
         with raw_server(answer(status=301, location="https://else/items")) as server:
             async with kind.client(server.url) as client:
-                with pytest.raises(errors.BadGateway, match="301 and sent to https://else/items"):
+                with pytest.raises(errors.BadGateway, match=r"301 .* https://else/items"):
                     await settled(client.service("items").find())
             assert len(server.requests) == 1
 

@@ -91,18 +91,18 @@ UPSTREAMS = {
     ),
     "JSON of its own": (
         every({"error": IN_PAGES, "trace": f"http://{IN_PAGES}/x"}, 400),
-        (400, "the server answered 400"),
+        (400, "the server responded with 400"),
     ),
     "the page of a proxy": (
         every(f"<h1>{IN_PAGES}</h1>".encode(), 502),
-        (502, "the called server answered 502 without JSON"),
+        (502, "the called server responded with 502, not JSON"),
     ),
     "a page with 200": (
         every(f"<h1>{IN_PAGES}".encode(), 200),
-        (502, "the called server answered 200 without JSON"),
+        (502, "the called server responded with 200, not JSON"),
     ),
-    "chunks": (CHUNKED, (500, "the called server answered 500 without JSON")),
-    "a redirect": (every({}, 302), (502, "the called server answered with a redirect")),
+    "chunks": (CHUNKED, (500, "the called server responded with 500, not JSON")),
+    "a redirect": (every({}, 302), (502, "the called server responded with a redirect")),
     "nothing": (
         CLOSE,
         (503, "the called server cannot be reached, or the connection broke"),

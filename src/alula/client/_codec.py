@@ -1,6 +1,6 @@
-"""From a call to a request and from an answer to a result, without any input or output.
+"""Turns a service call into an HTTP request, and a response into a result, without any I/O.
 
-Both clients, the asynchronous and the synchronous one, and all ways to send use this module.
+The asynchronous and the synchronous client and all their transports share this module.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from alula._context import Params
 from alula.errors import BadGateway, BadRequest, FrameworkError, error_for_status, from_dict
 from alula.outgoing import javascript_date, json_encoder_of
 from alula.query import stringify
-from alula.types import ID_METHODS
 
 __all__ = [
     "DefaultHeaders",
@@ -30,7 +29,7 @@ __all__ = [
     "with_request_error",
 ]
 
-VERBS: Final = {
+HTTP_METHODS: Final = {
     "find": "GET",
     "get": "GET",
     "create": "POST",
@@ -40,22 +39,25 @@ VERBS: Final = {
 }
 _JSON: Final = "application/json"
 _NOT_IN_HEADERS: Final = re.compile(r"[\r\n\0]|[^\x00-\xff]")
-_SHOWN: Final = 200  # characters of a body that the text of a `RequestError` shows
-_KEPT: Final = 65_536  # bytes of a body that a `RequestError` keeps
-_PASSED_ON: Final = ("retry-after", "allow", "www-authenticate")
-"""The headers of a response that an error keeps. Where it escapes from a hook, a server sends them
-on, so nothing may be among them that concerns the other server alone (cookies, CORS, framing)."""
-_IN_IDS: Final = "!~*'()"  # what JavaScript's clients leave as it is, too
+_WITH_ID: Final = frozenset({"get", "update", "patch", "remove"})
+_SHOWN_CHARACTERS: Final = 200  # of a body, in the text of a `RequestError`
+_KEPT_BYTES: Final = 65_536  # of a body, in a `RequestError`
+# The headers of a response that its error keeps. If the error escapes from a hook, a server sends
+# them on to its own client. So none may concern the called server alone (cookies, CORS, framing).
+_FORWARDED_HEADERS: Final = ("retry-after", "allow", "www-authenticate")
+# What encodeURIComponent leaves as it is, and so the clients of FeathersJS, too.
+_SAFE_IN_SEGMENTS: Final = "!~*'()"
 
 
-class Request(NamedTuple):  # made for every call, and a tuple is made in a fifth of the time
-    """What is sent.
+# A tuple, since one is made for every call, in a fifth of the time of a dataclass.
+class Request(NamedTuple):
+    """An HTTP request.
 
     Attributes:
-        method: The verb.
-        url: The whole address, percent-encoded.
-        headers: By name, each once.
-        body: None for none.
+        method: The HTTP method.
+        url: The whole URL, percent-encoded.
+        headers: Headers by name; every name occurs once.
+        body: The body, None for none.
     """
 
     method: str
@@ -65,12 +67,12 @@ class Request(NamedTuple):  # made for every call, and a tuple is made in a fift
 
 
 class Response(NamedTuple):
-    """What came back.
+    """An HTTP response.
 
     Attributes:
         status: The HTTP status.
-        headers: Found by names in lower case; a library's own mapping may know other cases too.
-        body: All of it.
+        headers: Headers by names in lower case; the mapping may be the library's and ignore case.
+        body: The whole body.
     """
 
     status: int
@@ -79,23 +81,24 @@ class Response(NamedTuple):
 
 
 class RequestError(Exception):
-    """Why a call failed, for the caller alone: it is the ``__cause__`` of the error of a call.
+    """Why a call failed, with all details: the ``__cause__`` of the error that the call raises.
 
-    The error itself may escape from a hook of a server, which sends its ``message`` and ``data`` to
-    its own client. So what concerns the other server (its address, its headers, its pages) is kept
-    here. The text has no query string: texts get into logs, and query strings may hold a secret.
+    That error may escape from a hook of a server, which sends its ``message`` and ``data`` to its
+    own clients. So the details that concern the called server (its URL, its headers, its pages) are
+    only here. The text leaves out the query string, which may hold a secret, because texts get
+    into logs.
 
     Args:
-        request: What was sent.
-        what: What came of it, as the end of a sentence.
-        response: What came back, None where nothing did.
+        request: The request.
+        what: What happened, as the end of a sentence.
+        response: The response, None if there was none.
 
     Attributes:
         method: The HTTP method.
         url: The whole URL.
-        status: The status of the response, None where there was none.
+        status: The status of the response, None if there was none.
         headers: The headers of the response, with names in lower case.
-        body: Its body, of a long one the first 64 KiB.
+        body: Its body, at most the first 64 KiB.
 
     Examples:
         ```python
@@ -120,48 +123,49 @@ class RequestError(Exception):
         self.body = b""
         if response is not None:
             self.headers = {name.lower(): value for name, value in response.headers.items()}
-            self.body = response.body[:_KEPT]
+            self.body = response.body[:_KEPT_BYTES]
         address, mark, _ = request.url.partition("?")
         shown = address + (mark and "?...")
         super().__init__(f"{request.method} {shown} {what.replace(request.url, shown)}")
 
 
 class DefaultHeaders:
-    """The headers that calls have anyway, merged once and not for each call.
+    """The headers of every request of a connection, merged once instead of once per request.
 
     Args:
-        given: Those of a connection.
+        headers: The option ``headers`` of the connection.
 
     Raises:
-        ValueError: A header can not be sent.
-        TypeError: A value is no string.
+        ValueError: A header cannot be sent.
+        TypeError: A value is not a string.
     """
 
-    def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        self._reading = merge_headers({"Accept": _JSON}, given)
-        self._writing = merge_headers({"Accept": _JSON, "Content-Type": _JSON}, given)
+    def __init__(self, headers: Mapping[str, str] | None = None) -> None:
+        self._without_body = merge_headers({"Accept": _JSON}, headers)
+        self._with_body = merge_headers({"Accept": _JSON, "Content-Type": _JSON}, headers)
 
-    def of(self, method: str, params: Params) -> dict[str, str]:
-        """Return the headers of a call, for the caller to keep.
+    def for_call(self, method: str, params: Params) -> dict[str, str]:
+        """Return the headers of one call, as a new dict.
 
         Raises:
-            ValueError: A header of the call can not be sent.
-            TypeError: A value is no string.
+            ValueError: A header of the call cannot be sent.
+            TypeError: A value is not a string.
         """
-        standing = self._reading if VERBS.get(method) in {"GET", "DELETE"} else self._writing
-        more, connection = params.get("headers"), params.get("connection")
-        if method in VERBS and not more and not connection:
-            return standing.copy()
-        custom = None if method in VERBS else {"X-Service-Method": method}
-        return merge_headers(custom, standing, more, (connection or {}).get("headers"))
+        has_body = HTTP_METHODS.get(method) not in {"GET", "DELETE"}
+        defaults = self._with_body if has_body else self._without_body
+        headers, connection = params.get("headers"), params.get("connection")
+        if method in HTTP_METHODS and not headers and not connection:
+            return defaults.copy()
+        custom = None if method in HTTP_METHODS else {"X-Service-Method": method}
+        return merge_headers(custom, defaults, headers, (connection or {}).get("headers"))
 
 
 def merge_headers(*levels: Mapping[str, str] | None) -> dict[str, str]:
-    """Return headers of several origins in one; later ones win, whatever the case of their names.
+    """Merge headers, ignoring the case of their names; later ones win.
 
     Raises:
         ValueError: A name or a value has a line break, or characters beyond Latin-1.
-        TypeError: A value is no string.
+        TypeError: A value is not a string.
     """
     merged: dict[str, tuple[str, str]] = {}
     for level in levels:
@@ -182,50 +186,50 @@ _NO_HEADERS: Final = DefaultHeaders()
 def request_for(
     base: str,
     method: str,
-    id: Any,
-    data: Any,
+    id: object,
+    data: object,
     params: Params,
     headers: DefaultHeaders = _NO_HEADERS,
 ) -> Request:
-    """Return the request that a call stands for.
+    """Return the HTTP request of a service call.
 
     Args:
-        base: Address of the service; segments ``:name`` take their values from ``params.route``.
+        base: URL of the service; segments ``:name`` take their values from ``params.route``.
         method: A standard method, or the name of a custom one.
         id: The id of get, update, patch and remove.
-        data: What goes into the body; None for nothing.
-        params: ``query``, ``route``, ``headers`` and ``connection["headers"]`` are read; nothing
-            of it but the query reaches the service.
-        headers: Those that every call carries.
+        data: The body; None for none.
+        params: ``query``, ``route``, ``headers`` and ``connection["headers"]`` are read; only the
+            query reaches the service.
+        headers: The default headers of the connection.
 
     Raises:
-        BadRequest: An id is missing, or can not be one; a placeholder has no value; of a query that
-            selects what is changed, a part can not be sent.
-        TypeError: Data or query hold what has no form in JSON or in a query string.
-        ValueError: A header can not be sent, or data contain themselves.
+        BadRequest: An id is missing or not valid, or a placeholder has no value. Or a part of the
+            query cannot be sent, and the call would change other records without it.
+        TypeError: Data or query hold a value that cannot be encoded.
+        ValueError: A header cannot be sent, or data contain themselves.
     """
     url = with_route(base, params.get("route", {})) if "/:" in base else base
-    if method in ID_METHODS:
-        url += _id_segment(method, id)
+    if method in _WITH_ID:
+        if id == "" or (id is None and method == "get"):
+            raise BadRequest(f"id for .{method} is required")
+        if id is not None:
+            url += f"/{_segment('id', id)}"
     query = params.query
     if query != {}:
         text = stringify(query)
-        if id is None and method in ID_METHODS:
-            _check_selection(method, query)
+        if id is None and method in _WITH_ID:
+            # A query string leaves out empty parts: {"id": {"$in": []}} would change every record.
+            for name in _empty_parts(query, ""):
+                raise BadRequest(
+                    f"the query of .{method}(None) has nothing in {name}, and no query string can"
+                    " say so: it would change other records"
+                )
         url = f"{url}?{text}" if text else url
-    sent = headers.of(method, params)
     body = None if data is None else body_of(data)
-    return Request(VERBS.get(method, "POST"), url, sent, body)
+    return Request(HTTP_METHODS.get(method, "POST"), url, headers.for_call(method, params), body)
 
 
-def _check_selection(method: str, query: Any) -> None:
-    """Refuse what a query string leaves out: ``{"id": {"$in": []}}`` would change every record."""
-    for name in _empty_parts(query, ""):
-        what = f"the query of .{method}(None) has nothing in {name}"
-        raise BadRequest(f"{what}, and no query string can say so: it would change other records")
-
-
-def _empty_parts(value: Any, name: str) -> Iterator[str]:
+def _empty_parts(value: object, name: str) -> Iterator[str]:
     if not isinstance(value, Mapping | list | tuple):
         return
     if not value:
@@ -236,142 +240,142 @@ def _empty_parts(value: Any, name: str) -> Iterator[str]:
 
 
 def with_route(base: str, route: Mapping[str, Any]) -> str:
-    """Return an address with the values of its placeholders.
+    """Replace the placeholders of a URL by values of ``params.route``.
 
     Raises:
-        BadRequest: One has no value.
+        BadRequest: A placeholder has no value.
     """
-    return re.sub(r"(?<=/):([^/]+)", lambda found: _route_value(found[1], route), base)
+
+    def segment(placeholder: re.Match[str]) -> str:
+        name = placeholder[1]
+        value = route.get(name)
+        if value is None or value == "":
+            raise BadRequest(f"the path has the placeholder :{name}; give route={{{name!r}: ...}}")
+        return _segment(name, value)
+
+    return re.sub(r"(?<=/):([^/]+)", segment, base)
 
 
-def _route_value(name: str, route: Mapping[str, Any]) -> str:
-    value = route.get(name)
-    if value is None or value == "":
-        raise BadRequest(f"the path has the placeholder :{name}; give route={{{name!r}: ...}}")
-    return _segment(name, value)
-
-
-def _id_segment(method: str, id: Any) -> str:
-    if id == "" or (id is None and method == "get"):
-        raise BadRequest(f"id for .{method} is required")
-    return "" if id is None else f"/{_segment('id', id)}"
-
-
-def _segment(name: str, value: Any) -> str:
+def _segment(name: str, value: object) -> str:
+    # Most ids are such, and there is nothing to escape in them.
     if type(value) is int or (type(value) is str and value.isascii() and value.isalnum()):
-        return str(value)  # as most ids are: nothing to escape
+        return str(value)
     if isinstance(value, Mapping | list | tuple | set | bytes):
         raise BadRequest(f"{name} is {value!r}; it has to be a single value, such as a string")
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
-    if text not in {".", ".."}:  # every library takes these for steps up and down
-        with suppress(UnicodeEncodeError):  # half of a character that UTF-16 splits
-            return quote(text, safe=_IN_IDS)
+    # HTTP libraries resolve `.` and `..` even if they are percent-encoded, and would call another
+    # service.
+    if text not in {".", ".."}:
+        with suppress(UnicodeEncodeError):  # a lone surrogate, half of a character in UTF-16
+            return quote(text, safe=_SAFE_IN_SEGMENTS)
     raise BadRequest(f"{name} is {text!r}, which no address can carry")
 
 
-def body_of(data: Any) -> bytes:
+def body_of(data: object) -> bytes:
     """Return data as JSON.
 
     Raises:
-        TypeError: Something in it has no form in JSON.
+        TypeError: A value has no JSON form.
         ValueError: A number is not finite, or data contain themselves.
     """
     try:
         return _to_json(data, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # half of a character that UTF-16 splits; JSON has an escape for it
+    except UnicodeEncodeError:  # a lone surrogate: UTF-8 cannot encode it, but JSON can escape it
         return _to_json(data, ensure_ascii=True).encode()
 
 
-def _to_json(data: Any, *, ensure_ascii: bool) -> str:
+def _to_json(data: object, *, ensure_ascii: bool) -> str:
+    def encode(value: object) -> object:
+        if isinstance(value, datetime):
+            return javascript_date(value)
+        if (encoder := json_encoder_of(type(value))) is not None:
+            return encoder(value)
+        raise TypeError(
+            f"{value!r} is of type {type(value).__name__}, which has no form in JSON; use strings,"
+            " numbers, booleans, None, datetimes, and lists and dicts of these"
+        )
+
     return json.dumps(
         data,
         ensure_ascii=ensure_ascii,
         separators=(",", ":"),
         allow_nan=False,
-        default=_json_form,
+        default=encode,
     )
 
 
-def _json_form(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return javascript_date(value)
-    if (encoder := json_encoder_of(type(value))) is not None:
-        return encoder(value)
-    raise TypeError(
-        f"{value!r} is of type {type(value).__name__}, which has no form in JSON; use strings,"
-        " numbers, booleans, None, datetimes, and lists and dicts of these"
-    )
+# -- responses ------------------------------------------------------------------------------------
 
 
-# -- answers --------------------------------------------------------------------------------------
-
-
-def read_response(request: Request, response: Response) -> Any:
-    """Return the result of a response, None for an empty one.
+def read_response(request: Request, response: Response) -> object:
+    """Return the result in a response, None for an empty one.
 
     Raises:
-        FrameworkError: The error that it carries, as an instance of the right class with its data
-            and errors; or one that says what came instead. Its ``headers`` are those that may go
-            on to others; its ``__cause__`` is a `RequestError` with all.
+        FrameworkError: The error in the response, of its class, with its data and errors; or one
+            that says what came instead. Its ``headers`` are those that a server may forward; its
+            ``__cause__`` is a `RequestError` with all details.
     """
     body = response.body
     if 200 <= response.status < 300:
         if response.status == 204 or not body:
             return None
         try:
-            return json.loads(body.decode())
+            result: object = json.loads(body.decode())
         except (ValueError, RecursionError):
             error = _without_json(request, response, BadGateway)
+        else:
+            return result
     else:
         error = _error_of(request, response)
     raise error
 
 
-_FIRST_ERROR: Final = 400
-_BEHIND_ERRORS: Final = 600
+_ERROR_STATUSES: Final = range(400, 600)
 
 
 def _error_of(request: Request, response: Response) -> FrameworkError:
     status = response.status
     if 300 <= status < 400:
         location = response.headers.get("location", "nowhere").partition("?")[0]
-        sent_on = (
-            f"was answered {status} and sent to {location}; redirects are not followed, so give the"
-            " base URL that they lead to"
+        what = (
+            f"got status {status} with the location {location}; redirects are not followed, so give"
+            " the base URL that they lead to"
         )
-        error: FrameworkError = BadGateway("the called server answered with a redirect")
-        return with_request_error(error, request, sent_on, response)
+        error: FrameworkError = BadGateway("the called server responded with a redirect")
+        return with_request_error(error, request, what, response)
     try:
         value = json.loads(response.body.decode())
     except (ValueError, RecursionError):
         return _without_json(request, response, error_for_status(status), code=status)
     if isinstance(value, Mapping) and ("name" in value or "className" in value or "code" in value):
         code = value.get("code", status)
-        if isinstance(code, int) and not _FIRST_ERROR <= code < _BEHIND_ERRORS:
-            code = status  # else another server could have this one answer 304, or a redirect
+        # Otherwise the called server could make this server send a 304, or a redirect.
+        if isinstance(code, int) and code not in _ERROR_STATUSES:
+            code = status
         error = from_dict({**value, "code": code})
-    else:  # JSON that was not meant for such clients, so nobody says that all of it may go on
+    else:
+        # JSON that is not an error of this protocol may be private: only its message is passed on.
         text = value.get("message") if isinstance(value, Mapping) else None
-        known = isinstance(text, str) and text
-        error = error_for_status(status)(known or f"the server answered {status}", code=status)
-    error.headers = _passed_on(response)
-    error.__cause__ = RequestError(request, f"was answered {status}", response)
+        message = text if isinstance(text, str) and text else f"the server responded with {status}"
+        error = error_for_status(status)(message, code=status)
+    error.headers = _forwarded_headers(response)
+    error.__cause__ = RequestError(request, f"got status {status}", response)
     return error
 
 
 def _without_json(
-    request: Request, response: Response, kind: type[FrameworkError], code: int | None = None
+    request: Request,
+    response: Response,
+    error_class: type[FrameworkError],
+    code: int | None = None,
 ) -> FrameworkError:
     """Return an error for a response that is not JSON, such as the page of a proxy."""
     content_type = response.headers.get("content-type", "no content type")
     text = response.body.decode("utf-8", "replace")
-    shown = " ".join(re.sub(r"<[^>]*>", " ", text).split())[:_SHOWN]
-    what = (
-        f"was answered {response.status} with {content_type} in the place of JSON:"
-        f" {shown or 'nothing'}"
-    )
-    error = kind(f"the called server answered {response.status} without JSON", code=code)
-    error.headers = _passed_on(response)
+    shown = " ".join(re.sub(r"<[^>]*>", " ", text).split())[:_SHOWN_CHARACTERS]
+    what = f"got status {response.status} with {content_type} instead of JSON: {shown or 'nothing'}"
+    error = error_class(f"the called server responded with {response.status}, not JSON", code=code)
+    error.headers = _forwarded_headers(response)
     return with_request_error(error, request, what, response)
 
 
@@ -383,14 +387,14 @@ def with_request_error(
     *,
     reason: BaseException | None = None,
 ) -> FrameworkError:
-    """Return an error whose text and cause say all, and whose message may be read by anybody.
+    """Give an error a `RequestError` as its cause and text; its message stays without details.
 
     Args:
-        error: It has the message and the data.
-        request: What was sent.
-        what: What came of it, as the end of a sentence.
-        response: What came back, None where nothing did.
-        reason: What the library raised.
+        error: Has the message and the data, which a server may send to its clients.
+        request: The request.
+        what: What happened, as the end of a sentence.
+        response: The response, None if there was none.
+        reason: The exception of the library.
     """
     cause = RequestError(request, what, response)
     cause.__cause__ = reason
@@ -399,6 +403,6 @@ def with_request_error(
     return error
 
 
-def _passed_on(response: Response) -> dict[str, str] | None:
+def _forwarded_headers(response: Response) -> dict[str, str] | None:
     headers = response.headers
-    return {name: headers[name] for name in _PASSED_ON if name in headers} or None
+    return {name: headers[name] for name in _FORWARDED_HEADERS if name in headers} or None
