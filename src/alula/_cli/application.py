@@ -21,7 +21,7 @@ __all__ = ["Application", "ApplicationTarget", "load_application", "load_object"
 Application: TypeAlias = "App | ExpressApplication"
 
 ApplicationTarget = Annotated[
-    str, typer.Argument(metavar="[MODULE:NAME]", help="The application.", show_default=True)
+    str, typer.Argument(metavar="MODULE:NAME", help="The application.", show_default=True)
 ]
 
 

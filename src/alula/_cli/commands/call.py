@@ -25,14 +25,13 @@ from alula._context import HookContext
 from alula._service import ServiceHandle
 from alula.errors import BadRequest, MethodNotAllowed
 from alula.query import parse
-from alula.types import EVENT_OF_METHOD, ID_METHODS, STANDARD_METHODS, UNSET
+from alula.types import EVENT_OF_METHOD, ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
 
 if TYPE_CHECKING:
     from alula.client import ClientService
 
 __all__ = ["call", "read_data", "read_query"]
 
-_METHODS_WITHOUT_DATA: Final = frozenset({"find", "get", "remove"})
 _TOKEN_VARIABLE: Final = "ALULA_TOKEN"  # noqa: S105  # the name of a variable
 _RECORDS_ARE_LOST: Final = (
     "note: the records of {path} are in the memory of this command and are lost when it ends;"
@@ -61,7 +60,7 @@ ServicePath = Annotated[
 Method = Annotated[
     str, typer.Argument(help="find, get, create, ...", autocompletion=complete_method)
 ]
-RecordId = Annotated[str | None, typer.Argument(metavar="[ID]", help="The id of the record.")]
+RecordId = Annotated[str | None, typer.Argument(metavar="ID", help="The id of the record.")]
 Query = Annotated[
     str,
     typer.Option(
@@ -112,7 +111,7 @@ def call(
         if all_pages and method != "find":
             raise UsageError(f"--all is for find, not for {method}")
         # As for a request without a body.
-        payload = {} if data is None and method not in _METHODS_WITHOUT_DATA else read_data(data)
+        payload = {} if data is None and method not in METHODS_WITHOUT_DATA else read_data(data)
         params: dict[str, Any] = {"query": read_query(query)}
         if url is None:
             if provider is not None:

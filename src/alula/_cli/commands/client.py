@@ -26,7 +26,7 @@ JsonObject: TypeAlias = Mapping[str, Any]
 ApplicationOrUrl = Annotated[
     str,
     typer.Argument(
-        metavar="[MODULE:NAME|URL]", help="The application, or the address of a running server."
+        metavar="MODULE:NAME|URL", help="The application, or the address of a running server."
     ),
 ]
 
