@@ -273,8 +273,10 @@ class Compiler:
         Raises:
             SchemaError: A keyword is unknown or not supported, or its value is not valid.
         """
-        if isinstance(schema, bool):
-            return accept if schema else _refuse_all(location)
+        if schema is True:
+            return accept
+        if schema is False:
+            return _refuse_all(location)
         _check_keywords(schema, location)
         checks = [self._reference(location, schema)] if "$ref" in schema else []
         for names, make in self._makers:

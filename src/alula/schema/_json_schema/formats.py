@@ -252,7 +252,7 @@ FORMATS: Mapping[str, Test] = {
 _NOT_A_DATE: Final = "must be a date"
 
 
-def _to_date(value: object, enabled: object) -> object:
+def to_date(value: object, enabled: object) -> object:
     """Return the date that a text is, in UTC unless it has a time zone.
 
     Raises:
@@ -270,7 +270,7 @@ def _to_date(value: object, enabled: object) -> object:
     return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
 
 
-keyword_date: Final = SchemaKeyword("date", _to_date, _NOT_A_DATE)
+keyword_date: Final = SchemaKeyword("date", to_date, _NOT_A_DATE)
 """The keyword ``date``: converts ISO 8601 text to a datetime, and accepts datetimes."""
 
 DATE_SCHEMA: Final = {

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from alula.query._query import as_list, is_mapping
-from alula.types import UNSET
+from alula.types import UNSET, Unset
 
 __all__ = ["TYPE_TESTS", "coercion", "is_array", "is_number", "key_of", "type_test"]
 
@@ -116,7 +116,7 @@ def to_string(value: object) -> object:
     return re.sub(r"e([+-])0", r"e\1", repr(float(value)))
 
 
-def to_number(value: object) -> Any:
+def to_number(value: object) -> Number | Unset:
     """Return the number that a text is; whole numbers are exact, also beyond 2**53."""
     if not isinstance(value, str):
         return int(value or 0) if value is None or isinstance(value, bool) else UNSET

@@ -7,7 +7,7 @@ except datetimes, bytes and the types of the database itself, which a store know
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
@@ -253,24 +253,18 @@ def check_hashes(value: dict[Any, Any] | list[Any]) -> None:
     waiting = [value]
     while waiting:
         container = waiting.pop()
-        if len(container) > MANY:
-            _check_texts(container)
+        by_hash: defaultdict[int, set[str]] = defaultdict(set)
+        # Few texts cost little, and parsing short ones would cost most.
+        for text in container if len(container) > MANY else ():
+            number = _number_of(text) if isinstance(text, str) and len(text) > 9 else None
+            if number is not None:
+                by_hash[hash(number)].add(text)
+                if len(by_hash[hash(number)]) > MOST_OF_ONE_HASH:
+                    raise BadRequest(
+                        "The data has too many numbers of one hash; send fewer of them"
+                    )
         items = container.values() if type(container) is dict else container
         waiting += [item for item in items if type(item) is dict or type(item) is list]
-
-
-def _check_texts(texts: Iterable[object]) -> None:
-    by_hash: defaultdict[int, set[str]] = defaultdict(set)
-    for text in texts:
-        # Parsing is what costs here, and most texts are shorter.
-        if not isinstance(text, str) or len(text) < 10:
-            continue
-        number = _number_of(text)
-        if number is not None:
-            same = by_hash[hash(number)]
-            same.add(text)
-            if len(same) > MOST_OF_ONE_HASH:
-                raise BadRequest("The data has too many numbers of one hash; send fewer of them")
 
 
 def _number_of(text: str) -> Decimal | UUID | None:

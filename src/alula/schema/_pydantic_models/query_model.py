@@ -1,8 +1,11 @@
-"""The common query syntax for the records that a Pydantic model describes."""
+"""`QueryModel`: checks and converts the queries for the records that a Pydantic model describes.
+
+It builds the type of a query, of which Pydantic makes the validator, once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
@@ -12,6 +15,7 @@ from typing import (
     Literal,
     NotRequired,
     Required,
+    TypeAlias,
     Union,
     get_args,
     get_origin,
@@ -46,10 +50,16 @@ from alula.schema._pydantic_models.model_validator import adapter_of, storable, 
 
 __all__ = ["QueryModel"]
 
+TypeForm: TypeAlias = Any
+"""A type or an annotation: Python has no static type for both."""
+
+# For an argument of the alias, mypy picks the overload of a ParamSpec.
+_origin_of: Callable[[object], object] = get_origin
+
 _QUALIFIERS = (Required, NotRequired, ReadOnly)
 _LISTS = (list, tuple, set, frozenset)
 
-# The forms by which types are made that are only known here.
+# These make types from values that type checkers cannot see.
 _annotated: Any = Annotated
 _literal: Any = Literal
 _union: Any = Union
@@ -64,19 +74,20 @@ class QueryModel:
     Args:
         model: A model, a dataclass or a ``TypedDict``.
         extensions: As `query_syntax` takes them, with types in place of schemas.
-        without: Names of fields that queries must not mention.
+        without: Names of fields that queries must not name.
 
     Attributes:
         operators: The operators that the extensions name.
         filters: The filters that the extensions name.
-        adapter: What validates: Pydantic's adapter of the type of a query.
+        adapter: Pydantic's adapter of the type of a query.
 
     Raises:
-        SchemaError: It is not a model, or it cannot be described, or an extension is for no field.
+        SchemaError: It is not a model, or Pydantic cannot describe it, or an extension is for an
+            unknown field.
     """
 
     def __init__(
-        self, model: Any, extensions: Extensions, *, without: Collection[str] = ()
+        self, model: TypeForm, extensions: Extensions, *, without: Collection[str] = ()
     ) -> None:
         if _model_in(model) is not model:
             raise SchemaError(
@@ -84,20 +95,24 @@ class QueryModel:
                 " dataclass or a TypedDict"
             )
         fields = {
-            name: kind for name, kind in _flat(model) if name.partition(".")[0] not in without
+            name: type_ for name, type_ in _flat(model) if name.partition(".")[0] not in without
         }
         filters = check_extensions(extensions, fields)
         self.operators = beside_the_common(
-            each for name in fields for each in extensions.get(name, ())
+            operator for name in fields for operator in extensions.get(name, ())
         )
         self.filters = beside_the_common(filters)
-        self.adapter: TypeAdapter[Any] = adapter_of(_query_type(fields, filters, extensions))
+        criteria = {
+            name: _criterion(name, type_, extensions.get(name, {}))
+            for name, type_ in fields.items()
+        }
+        self.adapter: TypeAdapter[Any] = adapter_of(_query_type(criteria, filters))
 
-    def validate(self, value: Any) -> Any:
-        """Return the query with all values converted, as those of the records in the store.
+    def validate(self, value: object) -> Any:
+        """Return the query with all values converted to the types of stored records.
 
         Raises:
-            BadRequest: It does not fit; ``data`` lists every failure.
+            BadRequest: The query is not valid; ``data`` lists every failure.
         """
         try:
             return storable(self.adapter.validate_python(value))
@@ -109,178 +124,158 @@ class QueryModel:
         return self.adapter.json_schema()
 
 
-def _query_type(fields: Mapping[str, Any], filters: Mapping[str, Any], more: Extensions) -> Any:
+def _query_type(criteria: Mapping[str, TypeForm], filters: Mapping[str, TypeForm]) -> TypeForm:
     """Return the type of a query."""
-    criteria = {name: _field(name, each, more.get(name, {})) for name, each in fields.items()}
-    again = _listed(_list["QueryCriteria"])  # by its name, since it is made of itself
+    again = _list_form(_list["QueryCriteria"])  # by its name, since it contains itself
     branches = _annotated[again, Field(min_length=1)]
-    name, size = _one_of(tuple(fields)), _annotated[int, Field(ge=0)]
-    parts = _closed("QueryCriteria", {**criteria, "$or": branches, "$and": branches})
-    branches = _annotated[_listed(_list[parts]), Field(min_length=1)]
-    beside = {
+    inner = _closed("QueryCriteria", {**criteria, "$or": branches, "$and": branches})
+    branches = _annotated[_list_form(_list[inner]), Field(min_length=1)]
+    size = _annotated[int, Field(ge=0)]
+    # Without fields there is no name: a pattern that no text matches.
+    name = _literal[tuple(criteria)] if criteria else _annotated[str, Field(pattern=r"^\b$")]
+    parts = {
         "$limit": size,
         "$skip": size,
-        # A mapping keeps the order of its names, which counts here; a TypedDict does not.
-        "$sort": _dict[name, _spelled(Literal[1, -1])],
-        "$select": _listed(_list[name]),
+        # A dict keeps the order of its names, which counts here; a TypedDict does not.
+        "$sort": _dict[name, _text_form(Literal[1, -1])],
+        "$select": _list_form(_list[name]),
         "$or": branches,
         "$and": branches,
     }
-    return _closed("Query", {**beside, **filters, **criteria})
+    return _closed("Query", {**parts, **filters, **criteria})
 
 
-def _one_of(names: tuple[str, ...]) -> Any:
-    """Return the type of one of these names; where there are none, no text is one."""
-    return _literal[names] if names else _annotated[str, Field(pattern=r"^\b$")]
+def _closed(name: str, fields: Mapping[str, TypeForm]) -> TypeForm:
+    """Return the type of objects that may have these names and no others."""
+    type_ = _typed_dict(name, dict(fields), total=False)
+    # Pydantic takes the texts "NaN" and "Infinity" for numbers, JSON Schema does not.
+    type_.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
+    return type_
 
 
-def _closed(name: str, fields: Mapping[str, Any]) -> Any:
-    """Return the type of objects that may have these names and no others, and no ``NaN`` in them.
+def _criterion(name: str, type_: TypeForm, extension: Mapping[str, TypeForm]) -> TypeForm:
+    """Return the type of the condition on one field: a value, or operators."""
+    value = _value(type_)
+    some = _list_form(_list[value])
+    operators = {**dict.fromkeys(ORDERED, value), **dict.fromkeys(LISTED, some), **extension}
 
-    Pydantic takes the texts ``NaN`` and ``Infinity`` for numbers, JSON Schema does not.
+    def tag(given: object) -> str:
+        # So a failure is reported for the one that is meant, not for both.
+        is_operators = is_mapping(given) and any(str(key)[:1] == "$" for key in given)
+        return "operators" if is_operators else "value"
+
+    tested = _annotated[_closed(f"{name} operators", operators), Tag("operators")]
+    return _annotated[_union[_annotated[value, Tag("value")], tested], Discriminator(tag)]
+
+
+def _value(type_: TypeForm) -> TypeForm:
+    """Return the type that values of a field are compared as, as plain data."""
+    item = _item_of(type_)
+    if item is not None:  # a list matches by one of its elements, too
+        compared = _annotated[_list_form(_union[_value(item), type_]), AfterValidator(_plain)]
+    elif _model_in(type_) is not None:
+        compared = _annotated[type_, AfterValidator(_plain)]
+    else:
+        compared = _text_form(type_)
+    bare = _without_annotations(type_)
+    if _origin_of(bare) not in (Union, UnionType) or NoneType not in get_args(bare):
+        return compared
+
+    def null_from_empty(value: object, validate: Callable[[Any], Any]) -> object:
+        # Query strings write null as an empty text; it is null only if the type has no such text.
+        try:
+            return validate(value)
+        except ValidationError:
+            if value == "":
+                return None
+            raise
+
+    return _annotated[compared, WrapValidator(null_from_empty)]
+
+
+def _list_form(type_: TypeForm) -> TypeForm:
+    """Return the type of a list, which also accepts an object with index keys."""
+
+    def to_list(value: object) -> object:
+        items = as_list(value) if is_mapping(value) and value else None
+        return value if items is None else items
+
+    return _annotated[type_, BeforeValidator(to_list)]
+
+
+def _text_form(type_: TypeForm) -> TypeForm:
+    """Return a type that also accepts the texts of the numbers and booleans that it lists.
+
+    A query string has texts only. Pydantic accepts none of them for a ``Literal`` or for a member
+    of an enumeration that is not a text.
     """
-    kind = _typed_dict(name, dict(fields), total=False)
-    kind.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
-    return kind
-
-
-def _listed(kind: Any) -> Any:
-    """Return the type of a list that an object with index keys may stand for."""
-    return _annotated[kind, BeforeValidator(_list_meant)]
-
-
-def _list_meant(value: Any) -> Any:
-    items = as_list(value) if is_mapping(value) and value else None
-    return value if items is None else items
-
-
-def _spelled(kind: Any) -> Any:
-    """Return a type that takes its numbers, true and false as texts, too, where it lists values.
-
-    A query string has nothing but texts. Pydantic takes none of them for a ``Literal`` or a member
-    of an enumeration that is no text.
-    """
-    values = _listed_in(_unwrapped(kind))
+    bare = _unwrapped(type_)
+    if isinstance(bare, type) and issubclass(bare, Enum):
+        values = [member.value for member in bare]
+    else:
+        values = list(get_args(bare)) if _origin_of(bare) is Literal else []
     texts = {str(value).lower(): value for value in values if isinstance(value, int | float)}
     meant = {text: value for text, value in texts.items() if text not in values}
     if not meant:
-        return kind
-    spelled = BeforeValidator(
+        return type_
+    from_text = BeforeValidator(
         lambda given: meant.get(given, given) if type(given) is str else given
     )
-    return _annotated[kind, spelled]
+    return _annotated[type_, from_text]
 
 
-def _listed_in(kind: Any) -> Sequence[Any]:
-    """Return the values that a ``Literal`` or an enumeration lists; nothing for other types."""
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return [member.value for member in kind]
-    return get_args(kind) if get_origin(kind) is Literal else ()
-
-
-def _field(name: str, kind: Any, extension: Mapping[str, Any]) -> Any:
-    """Return the type of what a query may ask of one field: a value, or operators."""
-    value = _value(kind)
-    some = _listed(_list[value])
-    operators = {**dict.fromkeys(ORDERED, value), **dict.fromkeys(LISTED, some), **extension}
-    tested = _annotated[_closed(f"{name} operators", operators), Tag("operators")]
-    either = _union[_annotated[value, Tag("value")], tested]
-    return _annotated[either, Discriminator(_tag)]
-
-
-def _tag(value: Any) -> str:
-    """Say whether a value is an object of operators; so no failure is tried against both."""
-    operators = is_mapping(value) and any(str(name)[:1] == "$" for name in value)
-    return "operators" if operators else "value"
-
-
-def _value(kind: Any) -> Any:
-    """Return the type that values of a field are compared as, as plain data."""
-    compared = _compared(kind)
-    return _annotated[compared, WrapValidator(_null_meant)] if _may_be_none(kind) else compared
-
-
-def _null_meant(value: Any, validate: Callable[[Any], Any]) -> Any:
-    """Take an empty text for None, as query strings write it, where the type has no such text."""
-    try:
-        return validate(value)
-    except ValidationError:
-        if value == "":
-            return None
-        raise
-
-
-def _may_be_none(kind: Any) -> bool:
-    while get_origin(kind) in (Annotated, *_QUALIFIERS):
-        kind = get_args(kind)[0]
-    return get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind)
-
-
-def _compared(kind: Any) -> Any:
-    item = _item_of(kind)
-    if item is None:
-        return (
-            _spelled(kind) if _model_in(kind) is None else _annotated[kind, AfterValidator(_plain)]
-        )
-    # A list matches by one of its elements, too.
-    return _annotated[_listed(_union[_value(item), kind]), AfterValidator(_plain)]
-
-
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
+    """Return models and dataclasses as dicts, at any depth of lists."""
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item) for item in value]
-    return _dumped(value) if is_dataclass(type(value)) or isinstance(value, BaseModel) else value
+    if is_dataclass(type(value)) or isinstance(value, BaseModel):
+        return TypeAdapter(type(value)).dump_python(value, by_alias=True, exclude_unset=True)
+    return value
 
 
-def _dumped(value: Any) -> Any:
-    return TypeAdapter(type(value)).dump_python(value, by_alias=True, exclude_unset=True)
+def _item_of(type_: TypeForm) -> TypeForm:
+    """Return the type of the items of a list type, None for other types."""
+    bare = _unwrapped(type_)
+    arguments = get_args(bare)
+    return arguments[0] if arguments and _origin_of(bare) in _LISTS else None
 
 
-def _item_of(kind: Any) -> Any:
-    """Return the type of the items of a list's type, None where it is none."""
-    inner = _unwrapped(kind)
-    arguments = get_args(inner)
-    return arguments[0] if arguments and get_origin(inner) in _LISTS else None
+def _without_annotations(type_: TypeForm) -> TypeForm:
+    while _origin_of(type_) in (Annotated, *_QUALIFIERS):
+        type_ = get_args(type_)[0]
+    return type_
 
 
-def _unwrapped(kind: Any) -> Any:
+def _unwrapped(type_: TypeForm) -> TypeForm:
     """Return a type without its annotations, and without None."""
-    while get_origin(kind) in (Annotated, *_QUALIFIERS):
-        kind = get_args(kind)[0]
-    if get_origin(kind) in (Union, UnionType):
-        some = [each for each in get_args(kind) if each is not NoneType]
-        return _unwrapped(some[0]) if len(some) == 1 else kind
-    return kind
+    bare = _without_annotations(type_)
+    if _origin_of(bare) in (Union, UnionType):
+        some = [member for member in get_args(bare) if member is not NoneType]
+        return _unwrapped(some[0]) if len(some) == 1 else bare
+    return bare
 
 
-def _model_in(kind: Any) -> Any:
-    """Return the model that a type is, or is a list of; None where it is none."""
-    inner = _unwrapped(kind)
-    inner = _unwrapped(_item_of(inner) or inner)
-    described = isinstance(inner, type) and (issubclass(inner, BaseModel) or is_dataclass(inner))
-    return inner if described or is_typeddict(inner) else None
+def _model_in(type_: TypeForm) -> TypeForm:
+    """Return the model that a type is, or is a list of; None for other types."""
+    bare = _unwrapped(type_)
+    bare = _unwrapped(_item_of(bare) or bare)
+    is_model = isinstance(bare, type) and (issubclass(bare, BaseModel) or is_dataclass(bare))
+    return bare if is_model or is_typeddict(bare) else None
 
 
-def _flat(model: Any, before: str = "", level: int = 1) -> Iterator[tuple[str, Any]]:
+def _flat(model: TypeForm, before: str = "", level: int = 1) -> Iterator[tuple[str, TypeForm]]:
     """Yield each field with its type, and those of models inside by dotted names."""
-    for name, kind in _fields(model):
-        yield before + name, kind
-        inner = _model_in(kind) if level < LEVELS else None
-        yield from () if inner is None else _flat(inner, f"{before}{name}.", level + 1)
-
-
-def _fields(model: Any) -> Iterable[tuple[str, Any]]:
-    """Return the fields of a model under the names that records have, with their types."""
+    fields: dict[str, TypeForm] = {}
     if isinstance(model, type) and issubclass(model, BaseModel):
         for name, field in stored_names(model).items():
-            kind: Any = field.annotation
-            for extra in field.metadata:
-                kind = _annotated[kind, extra]
-            yield name, kind
+            fields[name] = field.annotation
+            for metadata in field.metadata:
+                fields[name] = _annotated[fields[name], metadata]
     else:
-        for name, kind in get_type_hints(model, include_extras=True).items():
-            yield name, _without_qualifier(kind)
-
-
-def _without_qualifier(kind: Any) -> Any:
-    return get_args(kind)[0] if get_origin(kind) in _QUALIFIERS else kind
+        for name, hint in get_type_hints(model, include_extras=True).items():
+            fields[name] = get_args(hint)[0] if _origin_of(hint) in _QUALIFIERS else hint
+    for name, type_ in fields.items():
+        yield before + name, type_
+        inner = _model_in(type_) if level < LEVELS else None
+        if inner is not None:
+            yield from _flat(inner, f"{before}{name}.", level + 1)

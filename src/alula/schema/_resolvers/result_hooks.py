@@ -271,7 +271,7 @@ async def _with_records(
     view: Callable[[Any], Any] = list,
     *,
     redact: bool = False,
-) -> Any:
+) -> object:
     """Return a result with these records in place of its own.
 
     The further entries of a page may be properties of a record. Those that are present are
@@ -283,7 +283,7 @@ async def _with_records(
         all_extras.append(extras)
         return extras
 
-    def with_extras(change_extras: Callable[[dict[str, Any]], Any]) -> Any:
+    def with_extras(change_extras: Callable[[dict[str, Any]], Any]) -> object:
         new = iter(records)
         return map_records(
             result, context.method, lambda _: next(new), change_extras, redact=redact
