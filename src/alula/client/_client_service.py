@@ -1,4 +1,4 @@
-"""The services of a client, with hooks and events, as they are called."""
+"""The services of a client: their methods, custom methods, pages and hooks."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from alula._context import GivenParams, Params
 from alula._service import Given, RawQuery, ServiceHandle
 from alula.client._connection import RestService
 from alula.errors import BadGateway, BadRequest
+from alula.types import Id
 
 __all__ = ["ClientService", "Given", "PageOf", "Progress", "RawQuery", "ScalarId", "TypedService"]
 
@@ -31,7 +32,7 @@ Params.declare("connection")
 
 
 class PageOf(TypedDict, Generic[T]):
-    """A page of records of a known type."""
+    """A page of records."""
 
     total: int
     limit: int
@@ -40,10 +41,10 @@ class PageOf(TypedDict, Generic[T]):
 
 
 class ClientService(ServiceHandle):
-    """A service of a client: `ServiceHandle`, and what is for clients alone.
+    """A service of a client: a `ServiceHandle` that also declares methods and iterates pages.
 
-    Of the params of a call, ``query``, ``headers`` and ``route`` make the request; ``connection``
-    holds what is for the library that sends it: ``timeout``, ``signal``, further ``headers``.
+    Of the params of a call, ``query``, ``headers`` and ``route`` become part of the request.
+    ``connection`` has options for sending it: ``timeout``, ``signal``, further ``headers``.
     """
 
     _elsewhere: ClassVar[Mapping[str, str]] = {
@@ -52,19 +53,18 @@ class ClientService(ServiceHandle):
     }
 
     def _check_event(self, event: str) -> None:
-        """Refuse slips alone: which other events a server emits, nobody knows here."""
+        # A client does not know which events a server emits, so only likely typos are refused.
         from difflib import get_close_matches  # noqa: PLC0415  # slow to load, and seldom needed
 
         if event in self.events or get_close_matches(event, self.events, 1, 0.75):
             super()._check_event(event)
 
     def declare(self, methods: Iterable[str]) -> None:
-        """Add custom methods; those that are there already stay as they are.
+        """Add custom methods; methods that exist already stay as they are.
 
         Raises:
             TypeError: ``methods`` is one string.
-            ValueError: A method can not have such a name, or the service is not a remote one and
-                has none of it.
+            ValueError: A method cannot have such a name, or a local service lacks the method.
         """
         if isinstance(methods, str):
             raise TypeError(f"methods of {self!r} are a string; give a list: [{methods!r}]")
@@ -87,53 +87,56 @@ class ClientService(ServiceHandle):
     ) -> AsyncIterator[Any]:
         """Yield every record that a query selects, page after page.
 
-        The order has to be the same for every page, so give a ``$sort`` where the server has no
-        order of its own.
+        Every page needs the same order, so give a ``$sort`` unless the service has a default one.
 
         Args:
-            query: ``$skip`` of it leaves out the first records, ``$limit`` ends after so many.
-            params: Further params of every call.
-            page_size: How many to ask for at once; the server may give fewer. None leaves that to
-                the server.
-            progress: Called after each page with the number of records so far and of all, None
-                where the server does not tell.
+            query: ``$skip`` leaves out the first records, ``$limit`` ends after that many.
+            params: Further params of each request.
+            page_size: Records per request; the server may send fewer. None leaves it to the server.
+            progress: Called after each page with the number of records so far and the total, None
+                if the server sends none.
 
         Raises:
-            FrameworkError: As `find` does, and where ``$skip`` or ``$limit`` are no whole numbers.
-            BadGateway: The server answers something other than a list or a page.
-            ValueError: ``page_size`` is no number of records.
+            FrameworkError: As `find`, and if ``$skip`` or ``$limit`` are not whole numbers.
+            BadGateway: The response is neither a list nor a page.
+            ValueError: ``page_size`` is not a positive whole number.
         """
         if page_size is not None and (type(page_size) is not int or page_size < 1):
             raise ValueError(f"page_size is a whole number from 1, not {page_size!r}")
-        given = Params(params)
-        given.check_names(f"{self.path}.iterate(...)", self._elsewhere)
-        selected = {**given.query, **(query or {})}
+        base_params = Params(params)
+        base_params.check_names(f"{self.path}.iterate(...)", self._elsewhere)
+        selected = {**base_params.query, **(query or {})}
         skip = _whole_number("$skip", selected.pop("$skip", None)) or 0
-        left = _whole_number("$limit", selected.pop("$limit", None))
-        done, before = 0, ""
-        while left is None or left > done:
-            sizes = [size for size in (page_size, left and left - done) if size is not None]
-            asked = {"$limit": min(sizes)} if sizes else {}
-            page = await self.find(given, query={**selected, **asked, "$skip": skip + done})
+        wanted = _whole_number("$limit", selected.pop("$limit", None))
+        done, last_page = 0, ""
+        while wanted is None or wanted > done:
+            sizes = [size for size in (page_size, wanted and wanted - done) if size is not None]
+            limit = {"$limit": min(sizes)} if sizes else {}
+            page = await self.find(base_params, query={**selected, **limit, "$skip": skip + done})
             records, total = _read_page(page, skip)
             count = len(records)
-            if left is not None:
-                records = records[: left - done]  # whatever a server sends
+            if wanted is not None:
+                records = records[: wanted - done]  # a server may ignore $limit
             if total is None and sizes:
-                before, told_before = repr(records), before
-                if before == told_before:  # a service that knows neither $limit nor $skip
+                this_page = repr(records)
+                # A service that ignores $limit and $skip sends the same records for ever.
+                if this_page == last_page:
                     return
+                last_page = this_page
             done += len(records)
             if progress is not None:
-                progress(done, total if left is None or total is None else min(total, left))
+                known_total = total if wanted is None or total is None else min(total, wanted)
+                progress(done, known_total)
             for record in records:
                 yield record
-            if not records or _is_last(count, sizes, done, total):
+            # Without a total, a page that is not exactly full is the last one.
+            is_last = (not sizes or count != min(sizes)) if total is None else done >= total
+            if not records or is_last:
                 return
 
 
 class TypedService(ClientService, Generic[T]):
-    """A `ClientService` whose records have a type."""
+    """A `ClientService` whose records have a type, for type checkers only."""
 
     if TYPE_CHECKING:
 
@@ -170,12 +173,12 @@ class TypedService(ClientService, Generic[T]):
         ) -> list[T]: ...
         async def create(
             self,
-            data: Any,
+            data: Mapping[str, Any] | Sequence[Mapping[str, Any]],
             params: Given = None,
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> Any: ...
+        ) -> T | list[T]: ...
 
         async def update(
             self,
@@ -209,13 +212,13 @@ class TypedService(ClientService, Generic[T]):
         ) -> T: ...
         async def patch(
             self,
-            id: Any,
+            id: Id,
             data: Mapping[str, Any],
             params: Given = None,
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> Any: ...
+        ) -> T | list[T]: ...
 
         @overload
         async def remove(
@@ -237,12 +240,12 @@ class TypedService(ClientService, Generic[T]):
         ) -> T: ...
         async def remove(
             self,
-            id: Any,
+            id: Id,
             params: Given = None,
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> Any: ...
+        ) -> T | list[T]: ...
 
         def iterate(
             self,
@@ -254,23 +257,19 @@ class TypedService(ClientService, Generic[T]):
         ) -> AsyncIterator[T]: ...
 
 
-def _whole_number(name: str, value: Any) -> int | None:
-    if value is not None and not str(value).isdecimal():
+def _whole_number(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    text = str(value)
+    if not text.isdecimal():
         raise BadRequest(f"{name} is {value!r}; it has to be a whole number from 0")
-    return None if value is None else int(value)
+    return int(text)
 
 
-def _is_last(count: int, sizes: list[int], done: int, total: int | None) -> bool:
-    """Tell whether nothing follows; a service without pages has more where it gives what it may."""
-    if total is None:
-        return not sizes or count != min(sizes)
-    return done >= total
+def _read_page(page: object, skip: int) -> tuple[list[Any], int | None]:
+    """Return the records of a page, and the total behind ``skip``, None without one.
 
-
-def _read_page(page: Any, skip: int) -> tuple[list[Any], int | None]:
-    """Return the records of a page, and how many there are behind ``skip``, None if it tells none.
-
-    A service without pages answers a list, all records that it may.
+    A service without pagination responds with a list: all records that it may send.
 
     Raises:
         BadGateway: It is neither.
@@ -281,4 +280,4 @@ def _read_page(page: Any, skip: int) -> tuple[list[Any], int | None]:
         records, total = page.get("data"), page.get("total")
         if isinstance(records, list) and (total is None or type(total) is int):
             return records, None if total is None else max(0, total - skip)
-    raise BadGateway("the called server answered find with neither a list nor a page of records")
+    raise BadGateway("the called server sent neither a list nor a page of records")

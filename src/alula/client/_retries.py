@@ -1,11 +1,11 @@
-"""When a failed call is tried again, and after how long."""
+"""Which failed requests are sent again, and after how long."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from alula.client._codec import Response
 from alula.client._transport import REPEATABLE
@@ -13,18 +13,18 @@ from alula.errors import FrameworkError, Unavailable
 
 __all__ = ["NO_RETRIES", "Retries", "read_retries"]
 
-_PASSING: Final = frozenset({429, 502, 503})
-_FIRST_DELAY: Final = 0.1
-_LONGEST_DELAY: Final = 5.0
+_TRANSIENT_STATUSES: Final = frozenset({429, 502, 503})
+_FIRST_DELAY: Final = 0.1  # seconds
+_LONGEST_DELAY: Final = 5.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """What the option ``retries`` says.
+    """The option ``retries`` of a connection.
 
     Attributes:
-        attempts: How often a call is tried again.
-        deadline: Seconds after which nothing is tried again, from the beginning of the call.
+        attempts: How many times a call is tried again.
+        deadline: Seconds from the start of a call after which it is not tried again.
     """
 
     attempts: int = 0
@@ -32,37 +32,47 @@ class Retries:
 
     def delay(
         self,
-        verb: str,
+        http_method: str,
         error: FrameworkError,
         response: Response | None,
         attempt: int,
         elapsed: float,
     ) -> float | None:
-        """Return the seconds to wait before the next attempt, None where there is none.
+        """Return the seconds to wait before the next attempt, None to give up.
 
         Args:
-            verb: The HTTP method; only what may be repeated is.
-            error: What the attempt ended in.
-            response: What came back, None where nothing did.
-            attempt: How many were made before it.
+            http_method: The HTTP method; only idempotent requests are sent again.
+            error: The error of the attempt.
+            response: The response, None if there was none.
+            attempt: How many attempts were made before it.
             elapsed: Seconds since the call began.
         """
-        if attempt >= self.attempts or verb not in REPEATABLE or not _may_pass(error, response):
+        if attempt >= self.attempts or http_method not in REPEATABLE:
             return None
-        wait = None if response is None else _asked_for(response.headers)
+        wait: float | None = None
+        if response is not None:
+            if response.status not in _TRANSIENT_STATUSES:
+                return None
+            wait = _retry_after(response.headers)
+        elif not isinstance(error, Unavailable):
+            return None
         if wait is None:
-            wait = _pause(attempt)
+            import random  # noqa: PLC0415  # only failures pay for its import
+
+            # Clients that failed at the same moment must not all come back at the same moment.
+            longest = min(_FIRST_DELAY * 2.0**attempt, _LONGEST_DELAY)
+            wait = longest * (0.5 + random.random() / 2)  # noqa: S311  # not a secret
         return wait if elapsed + wait <= self.deadline else None
 
 
 NO_RETRIES: Final = Retries()
 
 
-def read_retries(value: Any) -> Retries:
-    """Return what the option says: how often, or ``{"attempts", "deadline"}``, or None.
+def read_retries(value: object) -> Retries:
+    """Read the option: a number of attempts, ``{"attempts": ..., "deadline": ...}`` or None.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: The value is not valid.
     """
     if value is None:
         return NO_RETRIES
@@ -82,23 +92,8 @@ def read_retries(value: Any) -> Retries:
     return Retries(attempts, deadline)
 
 
-def _may_pass(error: FrameworkError, response: Response | None) -> bool:
-    """Tell whether a failure may be over soon: a lost connection, a server that is busy."""
-    if response is None:
-        return isinstance(error, Unavailable)
-    return response.status in _PASSING
-
-
-def _pause(attempt: int) -> float:
-    """Return a pause that grows, and that chance keeps apart from those of other clients."""
-    import random  # noqa: PLC0415  # only failures pay its import
-
-    longest = min(_FIRST_DELAY * 2.0**attempt, _LONGEST_DELAY)
-    return longest * (0.5 + random.random() / 2)  # noqa: S311  # no secret
-
-
-def _asked_for(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that ``Retry-After`` asks for, None where it asks for nothing."""
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds in ``Retry-After`` (RFC 9110, 10.2.3), None without a valid value."""
     text = headers.get("retry-after", "").strip()
     if text.isdecimal():
         return float(text)

@@ -1,4 +1,4 @@
-"""The services of a synchronous client, as they are called."""
+"""The services of a synchronous client: the methods of `ClientService`, which block."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ T = TypeVar("T", bound=Mapping[str, Any])
 class SyncService:
     """A service of a synchronous client. Its hooks and listeners are plain functions.
 
-    Custom methods stand beside the standard ones.
+    Custom methods are methods beside the standard ones.
 
     Args:
-        handle: The service that it drives, for hooks by decorator: ``service.handle.before()``.
+        handle: The `ClientService` that it runs; hooks by decorator: ``service.handle.before()``.
     """
 
     def __init__(self, handle: ClientService) -> None:
@@ -35,7 +35,8 @@ class SyncService:
             raise AttributeError(name)
         if name in self.handle.methods:
             return self._custom_method(name)
-        return getattr(self.handle, name)  # hooks, events, and the message for what is not there
+        # Hooks and events are those of the handle, and so is the message for an unknown name.
+        return getattr(self.handle, name)
 
     def find(
         self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
@@ -46,7 +47,7 @@ class SyncService:
     def get(
         self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
     ) -> Any:
-        """Return one record. Raises `NotFound` where there is none."""
+        """Return one record. Raises `NotFound` if it does not exist."""
         return run_sync(self.handle.get(id, params, query=query, **given))
 
     def create(
@@ -87,14 +88,14 @@ class SyncService:
     def remove(
         self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
     ) -> Any:
-        """Remove a record, or with id None all that the query selects; return what was removed."""
+        """Remove a record, or with id None all that the query selects; return the removed."""
         return run_sync(self.handle.remove(id, params, query=query, **given))
 
     def call(
         self,
         method: str,
         id: Id = None,
-        data: Any = None,
+        data: object = None,
         params: Given = None,
         *,
         query: RawQuery = None,
@@ -122,7 +123,7 @@ class SyncService:
 
     def _custom_method(self, name: str) -> Callable[..., Any]:
         def method(
-            data: Any = None,
+            data: object = None,
             params: Given = None,
             *,
             query: RawQuery = None,
@@ -136,7 +137,7 @@ class SyncService:
 
 
 class TypedSyncService(SyncService, Generic[T]):
-    """A `SyncService` whose records have a type."""
+    """A `SyncService` whose records have a type, for type checkers only."""
 
     if TYPE_CHECKING:
 
@@ -173,12 +174,12 @@ class TypedSyncService(SyncService, Generic[T]):
         ) -> list[T]: ...
         def create(
             self,
-            data: Any,
+            data: Mapping[str, Any] | Sequence[Mapping[str, Any]],
             params: Given = None,
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> Any: ...
+        ) -> T | list[T]: ...
 
         def update(
             self,
@@ -212,13 +213,13 @@ class TypedSyncService(SyncService, Generic[T]):
         ) -> T: ...
         def patch(
             self,
-            id: Any,
+            id: Id,
             data: Mapping[str, Any],
             params: Given = None,
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> Any: ...
+        ) -> T | list[T]: ...
 
         @overload
         def remove(
@@ -240,12 +241,12 @@ class TypedSyncService(SyncService, Generic[T]):
         ) -> T: ...
         def remove(
             self,
-            id: Any,
+            id: Id,
             params: Given = None,
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> Any: ...
+        ) -> T | list[T]: ...
 
         def iterate(
             self,
