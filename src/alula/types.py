@@ -1,4 +1,4 @@
-"""The words that every floor shares: ids, records, pages, "not set", and what a service is."""
+"""Types and constants of all modules: ids, records, pages, methods, and `UNSET`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 Id: TypeAlias = Any
-"""A scalar that names a record: int, str, or what the database uses (an ObjectId, a UUID)."""
+"""The id of a record: an int, a str, or a type of the database (an ObjectId, a UUID)."""
 
 Record: TypeAlias = dict[str, Any]
 """One stored record, its id included."""
@@ -35,22 +35,21 @@ PAGE_NAMES: Final = frozenset({"total", "limit", "skip", "data"})
 
 
 class Page(dict[str, Any]):
-    """What a paginated ``find`` returns: a dict that is a page by its type.
+    """One page of records, the result of a paginated ``find``: a dict.
 
-    The type tells a page from a record that has the same names. A service of your own returns
-    pages like this one:
-
-    >>> Page(total=41, limit=2, skip=0, data=[{"id": 1}, {"id": 2}])["total"]
-    41
-
-    ``page.copy()`` and ``page | {...}`` are pages as well; ``{**page}`` is a plain dict.
+    Its type distinguishes it from a record with the same names, so return this class from your own
+    services. ``page.copy()`` and ``page | {...}`` are pages as well; ``{**page}`` is a plain dict.
 
     Args:
-        total: How many records the query selects, on all pages.
-        limit: How many records a page has at most.
-        skip: How many records come before this page.
+        total: The number of records that the query selects, on all pages.
+        limit: The largest number of records on a page.
+        skip: The number of records before this page.
         data: The records of this page.
-        more: Further entries, such as a cursor. They are sent as they are.
+        more: Further entries, such as a cursor; they are sent unchanged.
+
+    Examples:
+        >>> Page(total=41, limit=2, skip=0, data=[{"id": 1}, {"id": 2}])["total"]
+        41
     """
 
     __slots__ = ()
@@ -69,26 +68,26 @@ class Page(dict[str, Any]):
         def __getitem__(self, name: Literal["data"], /) -> list[Any]: ...
         def __getitem__(self, name: str, /) -> Any: ...  # further entries: page.get(...)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: object) -> Any:
         return self._with(self, other) if isinstance(other, Mapping) else NotImplemented
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: object) -> Any:
         return self._with(other, self) if isinstance(other, Mapping) else NotImplemented
 
     def copy(self) -> Page:
-        """Return a shallow copy, which is a page, too."""
+        """Return a shallow copy, a page as well."""
         return self._with(self)
 
     @staticmethod
     def _with(*parts: Mapping[str, Any]) -> Page:
-        page = Page.__new__(Page)  # without a look at the names: a hook may have taken one out
+        page = Page.__new__(Page)  # without __init__: a hook may have removed one of the names
         for part in parts:
             page.update(part)
         return page
 
 
 class Paginate(TypedDict, total=False):
-    """Page sizes: ``default`` where a query names none, ``max`` as the upper bound."""
+    """Page sizes: ``default`` without ``$limit``, and ``max`` as the upper limit."""
 
     default: int
     max: int
@@ -96,13 +95,13 @@ class Paginate(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SchemaKeyword:
-    """A keyword of one's own for JSON Schemas, which may convert the value that it stands at.
+    """A custom keyword of JSON Schemas, which may convert the value that it applies to.
 
     Attributes:
         name: The keyword.
-        convert: Called with the value and with what the schema has at the keyword; returns the
-            value to go on with. A `ValueError` of it says what is wrong with the value.
-        message: What a front end is shown where ``convert`` refuses.
+        convert: Called with the value, and the value of the keyword in the schema; returns the
+            converted value. It raises a `ValueError` for a value that is not valid.
+        message: The message for clients if ``convert`` raises.
     """
 
     name: str
@@ -111,7 +110,7 @@ class SchemaKeyword:
 
 
 class Unset(enum.Enum):
-    """The type of `UNSET`, the one value that tells "not set" from None."""
+    """The type of `UNSET`, which distinguishes "not set" from None."""
 
     UNSET = "UNSET"
 
@@ -123,7 +122,7 @@ class Unset(enum.Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""``context.result`` and ``context.dispatch`` before anything was set; None is a result."""
+"""``context.result`` and ``context.dispatch`` before they are set; None is a result."""
 
 STANDARD_METHODS: Final = ("find", "get", "create", "update", "patch", "remove")
 """The six methods of the interface, in the order of its tables."""
@@ -144,4 +143,4 @@ EVENT_OF_METHOD: Final[Mapping[str, str]] = {
     "patch": "patched",
     "remove": "removed",
 }
-"""The event that each writing method emits once it succeeded."""
+"""The event of each writing method, emitted when it succeeded."""

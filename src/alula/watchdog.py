@@ -1,8 +1,8 @@
-"""Tells of code that holds the event loop, by a look at its stack while it does.
+"""Logs code that blocks the event loop, found by a look at its stack.
 
-asyncio's debug mode times every callback, which slows all of them down, and names the task alone.
-Here the loop notes the time some forty times a second, and a thread looks whether it still does.
-Where it does not, the thread looks at the stack of the loop's thread; a call costs nothing.
+asyncio's debug mode times every callback, which slows down all of them, and names only the task.
+Here, the loop notes the time some forty times per second, and a thread checks it. If the time is
+old, the thread looks at the stack of the loop's thread. Calls cost nothing.
 """
 
 from __future__ import annotations
@@ -25,31 +25,37 @@ __all__ = ["LoopWatchdog", "watch_loop"]
 _log = logging.getLogger("alula.watchdog")
 
 HELD_SECONDS: Final = 0.2
-"""From how long on a hold of the event loop is told, unless given."""
+"""The default of how many seconds of blocking are logged."""
 
 _LONG_SECONDS: Final = 5.0
-"""After so long it is told, too, that something still holds the loop: it may never end."""
+"""After so many seconds, blocking that goes on is logged as well: it may never end."""
 
 _BEATS: Final = 8
-"""How often the loop notes the time within the seconds that are told of; the error is an eighth."""
+"""How often the loop notes the time within the logged seconds; the error is an eighth."""
 
 _LOOKS: Final = 3
-"""How often the thread looks within them: at least once while something holds the loop."""
+"""How often the thread looks within them: at least once while the loop is blocked."""
 
-_watched: Final[WeakSet[Any]] = WeakSet()  # loops, so that two watchdogs do not tell of one hold
+_watched: Final[WeakSet[Any]] = WeakSet()  # loops; a second watchdog would log the same again
 
 
 class LoopWatchdog:
-    """Logs what holds an event loop for long: ``with LoopWatchdog():`` where the loop runs.
+    """Logs code that blocks an event loop: ``with LoopWatchdog():`` inside a coroutine.
 
     The logger is ``alula.watchdog``, the level ``WARNING``. Time in which the whole process was
     stopped does not count, nor time in which the loop itself did not run.
 
     Args:
-        seconds: What is longer is told.
+        seconds: The shortest blocking that is logged.
 
     Raises:
         ValueError: ``seconds`` is not above zero.
+
+    Examples:
+        >>> async def main():
+        ...     with LoopWatchdog(0.05):
+        ...         time.sleep(0.1)  # logs where the event loop was held
+        >>> asyncio.run(main())
     """
 
     def __init__(self, seconds: float = HELD_SECONDS) -> None:
@@ -62,8 +68,8 @@ class LoopWatchdog:
         self._pauses: list[tuple[float, float]] = []
         self._places: Counter[Place] = Counter()
         self._callback: FrameType | None = None
-        self._is_one = True
-        self._has_told = False
+        self._is_single = True
+        self._is_logged = False
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -75,7 +81,7 @@ class LoopWatchdog:
         self.stop()
 
     def start(self) -> None:
-        """Begin to watch the loop that runs here, unless it is watched already.
+        """Start to watch the running loop, unless it is watched already.
 
         Raises:
             RuntimeError: No event loop is running.
@@ -91,7 +97,7 @@ class LoopWatchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Stop to watch."""
         if self._thread is None:
             return
         _watched.discard(self._loop)
@@ -101,7 +107,7 @@ class LoopWatchdog:
         self._thread = None
 
     def _beat(self) -> None:
-        """Note that the loop goes on; what it could not note in time is for the thread to judge."""
+        """Note the time; if that comes late, the thread decides whether the loop was blocked."""
         now = time.monotonic()
         if now - self._last > self._seconds:
             self._late.append((self._last, now))
@@ -114,8 +120,8 @@ class LoopWatchdog:
         while not self._stopped.wait(self._tick):
             now, cpu_now = time.monotonic(), time.process_time()
             late = now - at - self._tick
-            # This thread, too, could not run: the process was stopped, or something held Python's
-            # lock. The latter takes time of the processor, even where that is short of it.
+            # This thread could not run either: the process was stopped, or code held the GIL. The
+            # latter takes CPU time, even on a busy machine.
             is_stopped = late > self._tick and cpu_now - cpu < late / 10
             if is_stopped or not self._loop.is_running():
                 self._pauses.append((at, now))
@@ -131,20 +137,24 @@ class LoopWatchdog:
             frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  # the one way to the stack of another thread
             frames = callback_frames(frame)
             if frames:
-                # It is held here, so that no other frame can get its address.
-                self._is_one = self._is_one and self._callback in {None, frames[-1]}
+                # Keeping the frame keeps its address from being reused by another frame.
+                self._is_single = self._is_single and self._callback in {None, frames[-1]}
                 self._callback = frames[-1]
             self._places[place_of(frames)] += 1
             held = self._without_pauses(self._last, now)
-            if held >= _LONG_SECONDS and not self._has_told:
-                self._has_told = True
-                self._tell("the event loop has been held for %.1f s so far by %s, at %s", held)
+            if held >= _LONG_SECONDS and not self._is_logged:
+                self._is_logged = True
+                self._log_blocking(
+                    "the event loop has been held for %.1f s so far by %s, at %s", held
+                )
 
     def _judge(self, begin: float, end: float) -> None:
-        """Tell of a hold that is over, where it was one."""
-        held = self._without_pauses(begin, end) - self._interval  # it may have begun so much later
+        """Log blocking that is over, if it was long enough."""
+        held = (
+            self._without_pauses(begin, end) - self._interval
+        )  # it may have started so much later
         if held >= self._seconds:
-            self._tell("the event loop was held for %.2f s by %s, at %s", held)
+            self._log_blocking("the event loop was held for %.2f s by %s, at %s", held)
         self._forget()
 
     def _without_pauses(self, begin: float, end: float) -> float:
@@ -154,26 +164,26 @@ class LoopWatchdog:
     def _forget(self) -> None:
         self._places.clear()
         self._pauses.clear()
-        self._callback, self._is_one = None, True
-        self._has_told = False
+        self._callback, self._is_single = None, True
+        self._is_logged = False
 
-    def _tell(self, message: str, held: float) -> None:
+    def _log_blocking(self, message: str, held: float) -> None:
         unseen = Place("code that was not seen", "an unknown place")
         ((place, _),) = self._places.most_common(1) or [(unseen, 0)]
         what, where = place
-        by = what if self._is_one else f"many callbacks in a row, among them {what}"
+        by = what if self._is_single else f"many callbacks in a row, among them {what}"
         extra = {"held_seconds": round(held, 3), "held_by": what}
         _log.warning(message, held, by, where, extra=extra)
 
 
 def watch_loop(seconds: float = HELD_SECONDS) -> Callable[[Any], None]:
-    """Return the plugin that logs what holds the event loop: ``app.configure(watch_loop())``.
+    """Return a plugin that logs code that blocks the event loop: ``app.configure(watch_loop())``.
 
-    It watches from the set-up of the application to its teardown, whatever serves it. Hooks,
-    services and middleware are named, with the place in the user's code and for how long.
+    It watches from setup to teardown of the application. The log names hooks, services and
+    middleware, the place in the user's code, and the duration.
 
     Args:
-        seconds: What is longer is told.
+        seconds: The shortest blocking that is logged.
 
     Raises:
         ValueError: ``seconds`` is not above zero.
@@ -181,7 +191,7 @@ def watch_loop(seconds: float = HELD_SECONDS) -> Callable[[Any], None]:
     """
     watchdog = LoopWatchdog(seconds)
 
-    async def start(_context: Any, next: Callable[[], Awaitable[Any]]) -> None:
+    async def start(_context: object, next: Callable[[], Awaitable[Any]]) -> None:
         watchdog.start()
         try:
             await next()
@@ -189,7 +199,7 @@ def watch_loop(seconds: float = HELD_SECONDS) -> Callable[[Any], None]:
             watchdog.stop()
             raise
 
-    async def stop(_context: Any, next: Callable[[], Awaitable[Any]]) -> None:
+    async def stop(_context: object, next: Callable[[], Awaitable[Any]]) -> None:
         try:
             await next()
         finally:
