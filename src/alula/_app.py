@@ -311,7 +311,7 @@ class App(Registry[ServiceHandle]):
 
     # -- start and stop ------------------------------------------------------------------------
 
-    async def setup(self, server: Any = None) -> Self:
+    async def setup(self, server: object = None) -> Self:
         """Call ``setup(app, path)`` of every service, in the order of their registration.
 
         A second call waits for the first and does nothing more. A service that is registered
@@ -373,7 +373,7 @@ class App(Registry[ServiceHandle]):
                 self._lifecycle_task = None
 
     async def _run_lifecycle(
-        self, name: str, core: Callable[[], Awaitable[None]], server: Any
+        self, name: str, core: Callable[[], Awaitable[None]], server: object
     ) -> None:
         reached = False
 

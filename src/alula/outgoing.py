@@ -128,7 +128,7 @@ class RedactedRecord(dict[str, Any]):
             {**self, **other}, {name: public[name] for name in public if name not in hidden}
         )
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: object) -> Any:
         return self.changed({**other, **self}) if isinstance(other, dict) else NotImplemented
 
     def __ior__(self, other: Any) -> Self:  # type: ignore[override]  # pairs, too
@@ -196,7 +196,7 @@ def _replace_redacted(
     return replaced
 
 
-def as_mapping(value: Any) -> Any:
+def as_mapping(value: object) -> Any:
     """Return the mapping that an object is sent as; values that are not sent as one are unchanged.
 
     Code that hides properties needs them by the names that clients see. For a Pydantic model,
@@ -229,7 +229,7 @@ def dump_model(model: Any, mode: str) -> Any:
     return model.model_dump(mode=mode, **by_alias)
 
 
-def without_properties(value: Any, names: Collection[str]) -> Any:
+def without_properties(value: object, names: Collection[str]) -> Any:
     """Return a value without the properties of these names, at any depth.
 
     For results of custom methods: only their authors know where records are in them.
@@ -313,7 +313,7 @@ def map_records(
     return changed
 
 
-def _has_records(result: Any, method: str) -> bool:
+def _has_records(result: object, method: str) -> bool:
     """Tell whether the entry ``data`` of a result holds its records."""
     if isinstance(result, Page):
         return True

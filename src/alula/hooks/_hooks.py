@@ -125,7 +125,7 @@ def disallow(*providers: str) -> Callable[[HookContext], None]:
     return refuse
 
 
-def check_hook(kind: str, hook: Any, where: str) -> None:
+def check_hook(kind: str, hook: object, where: str) -> None:
     """Check that an object can be a hook of a type.
 
     Raises:

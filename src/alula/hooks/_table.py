@@ -46,7 +46,7 @@ class Hookable:
         """Compose hooks and methods again, after hooks changed."""
         raise NotImplementedError
 
-    def hooks(self, hooks: Any = None, /, **kinds: Any) -> Self:
+    def hooks(self, hooks: object = None, /, **kinds: Any) -> Self:
         """Register hooks: ``hooks(before={"create": [check]}, around=[log])``.
 
         Args:
@@ -252,13 +252,13 @@ def compose(hooks: Sequence[Hook], last: Inner, next_type: type[Next] = Next) ->
 
 
 def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
-    def run(context: Any) -> Coroutine[Any, Any, None]:
+    def run(context: object) -> Coroutine[Any, Any, None]:
         return enter(hook, context, next_type(inner, context))
 
     return run
 
 
-async def enter(hook: Hook, context: Any, following: Next) -> None:
+async def enter(hook: Hook, context: object, following: Next) -> None:
     """Run one around hook, and await what it returns and what its ``next`` started.
 
     ``return next()`` in a plain function works, as does a coroutine returned without ``await``.

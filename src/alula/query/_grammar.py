@@ -204,7 +204,9 @@ class Grammar:
             )
         return wider
 
-    def _read_filter(self, filters: Mapping[str, Any], name: str, value: Any) -> Mapping[str, Any]:
+    def _read_filter(
+        self, filters: Mapping[str, Any], name: str, value: object
+    ) -> Mapping[str, Any]:
         """Return the filters with one more."""
         option = self._filters.get(name)
         if option is None:
@@ -219,7 +221,7 @@ class Grammar:
                 raise invalid(f"Invalid value for {name}") from error
         return MappingProxyType({**filters, name: value})
 
-    def _read_branches(self, name: str, value: Any, depth: int) -> And | Or:
+    def _read_branches(self, name: str, value: object, depth: int) -> And | Or:
         """Return the criteria in ``$or`` or ``$and``."""
         entries = as_list(value)
         if not entries or not all(map(is_mapping, entries)):
@@ -244,7 +246,12 @@ class Grammar:
         return parts
 
     def _read_field(
-        self, parts: list[Criterion], name: str, value: Any, holder: Mapping[str, Any], depth: int
+        self,
+        parts: list[Criterion],
+        name: str,
+        value: object,
+        holder: Mapping[str, Any],
+        depth: int,
     ) -> None:
         """Append the criteria of one entry of ``holder``; a nested one may have several fields."""
         if type(name) is not str or not name.isidentifier():
@@ -274,12 +281,14 @@ class Grammar:
             tests.append((name, reader(name, value, depth)))
         return tuple(tests)
 
-    def _read_not(self, name: str, value: Any, depth: int) -> tuple[tuple[str, Any], ...]:
+    def _read_not(self, name: str, value: object, depth: int) -> tuple[tuple[str, Any], ...]:
         if not is_mapping(value) or not value:
             raise invalid(f"Invalid value for {name}: expected an object of operators")
         return self._read_tests(value, depth + 1)
 
-    def _read_element(self, name: str, value: Any, depth: int) -> And | tuple[tuple[str, Any], ...]:
+    def _read_element(
+        self, name: str, value: object, depth: int
+    ) -> And | tuple[tuple[str, Any], ...]:
         if not is_mapping(value):
             raise invalid(f"Invalid value for {name}: expected an object")
         if _is_operators(value) and "$or" not in value and "$and" not in value:
@@ -287,7 +296,7 @@ class Grammar:
         return And(tuple(self._read_criteria(value, depth + 1)))
 
 
-def _check_opened(name: Any, where: str) -> None:
+def _check_opened(name: object, where: str) -> None:
     """Raise ValueError unless a service may open this name."""
     if not isinstance(name, str) or len(name) < 2 or name[0] != "$":
         raise ValueError(f"{where}: {name!r} is not a query name; those start with '$'")
@@ -297,11 +306,11 @@ def _check_opened(name: Any, where: str) -> None:
         raise ValueError(f"{where}: {name!r} is part of the common syntax already; remove it")
 
 
-def _read_value(_name: str, value: Any, depth: int) -> Any:
+def _read_value(_name: str, value: object, depth: int) -> Any:
     return value if type(value) in SCALAR_TYPES else copy_value(value, depth)
 
 
-def _read_open(_name: str, value: Any, depth: int) -> Any:
+def _read_open(_name: str, value: object, depth: int) -> Any:
     return copy_value(value, depth, check_open_name)
 
 
@@ -320,7 +329,7 @@ def _holds_operators(value: Mapping[str, Any], depth: int) -> bool:
     return any(_is_operators(inner) or _holds_operators(inner, depth + 1) for inner in inside)
 
 
-def read_list(name: str, value: Any, depth: int) -> list[Any]:
+def read_list(name: str, value: object, depth: int) -> list[Any]:
     """Return the value of an operator that takes a list, such as ``$in``."""
     items = as_list(value)
     if items is None:
@@ -328,7 +337,7 @@ def read_list(name: str, value: Any, depth: int) -> list[Any]:
     return [copy_value(item, depth + 1) for item in items]
 
 
-def read_number(name: str, value: Any) -> int:
+def read_number(name: str, value: object) -> int:
     """Return the value of ``$limit`` or ``$skip``."""
     number: int | None = None
     if isinstance(value, str):
@@ -342,7 +351,7 @@ def read_number(name: str, value: Any) -> int:
     return number
 
 
-def read_sort(value: Any) -> tuple[tuple[str, int], ...]:
+def read_sort(value: object) -> tuple[tuple[str, int], ...]:
     """Return the value of ``$sort``."""
     if not is_mapping(value):
         raise invalid("Invalid value for $sort: expected an object of fields with 1 or -1")
@@ -360,7 +369,7 @@ def read_sort(value: Any) -> tuple[tuple[str, int], ...]:
     return tuple(fields)
 
 
-def read_select(value: Any) -> tuple[str, ...]:
+def read_select(value: object) -> tuple[str, ...]:
     """Return the value of ``$select``."""
     names = as_list(value)
     if names is None:
@@ -371,7 +380,7 @@ def read_select(value: Any) -> tuple[str, ...]:
     return chosen
 
 
-def _check_path(where: str, name: Any) -> None:
+def _check_path(where: str, name: object) -> None:
     """Refuse what is not a field in ``$sort`` or ``$select``, where no part may be empty."""
     if type(name) is str and name.isidentifier():
         return  # most names; an identifier has none of the characters below

@@ -94,7 +94,7 @@ def _all(tests: Sequence[Test]) -> Test:
         first, second = tests
         return lambda value: first(value) and second(value)
 
-    def all_of(value: Any) -> bool:
+    def all_of(value: object) -> bool:
         for test in tests:  # noqa: SIM110 - a generator costs more than most tests
             if not test(value):
                 return False
@@ -104,7 +104,7 @@ def _all(tests: Sequence[Test]) -> Test:
 
 
 def _any(tests: Sequence[Test]) -> Test:
-    def any_of(value: Any) -> bool:
+    def any_of(value: object) -> bool:
         for test in tests:  # noqa: SIM110 - as above
             if test(value):
                 return True
@@ -167,7 +167,7 @@ def _has_element(wanted: And | tuple[tuple[str, Any], ...]) -> Test:
     # Without a limit here: `_weight_of` counts each element once for each of these tests.
     test = _criterion(wanted, Budget())
 
-    def meets(item: Any) -> bool:
+    def meets(item: object) -> bool:
         if isinstance(item, ARRAYS):  # here, a list in a list is an object with index keys
             item = {str(index): inner for index, inner in enumerate(item)}
         return isinstance(item, Mapping) and test(item)
@@ -178,7 +178,7 @@ def _has_element(wanted: And | tuple[tuple[str, Any], ...]) -> Test:
 def _on_field(field: str, budget: Budget) -> Builder:
     """Return the function that makes the tests of a field."""
 
-    def build(name: str, wanted: Any) -> Test:
+    def build(name: str, wanted: object) -> Test:
         if "." in field:
             return _on_path(field, name, wanted, budget)
         if name == "$eq" and isinstance(wanted, str):
@@ -222,7 +222,7 @@ def _equals_string(field: str, wanted: str, budget: Budget) -> Test:
     return equals
 
 
-def _equals_number(field: str, wanted: Any, budget: Budget) -> Test:
+def _equals_number(field: str, wanted: object, budget: Budget) -> Test:
     uncounted = budget.uncounted()
 
     def equals(record: Record) -> bool:
@@ -237,7 +237,7 @@ def _equals_number(field: str, wanted: Any, budget: Budget) -> Test:
     return equals
 
 
-def _on_path(field: str, name: str, wanted: Any, budget: Budget) -> Test:
+def _on_path(field: str, name: str, wanted: object, budget: Budget) -> Test:
     test, uncounted = _on_value(name, wanted), budget.uncounted()
     path = field.split(".")
     weight, expand = _weight_of(name, wanted), name not in _WHOLE_LIST
@@ -276,7 +276,7 @@ class _Walk:
         self.steps = 0
 
 
-def _reach(value: Any, path: list[str], at: int, walk: _Walk, *, expand: bool) -> list[Any]:
+def _reach(value: object, path: list[str], at: int, walk: _Walk, *, expand: bool) -> list[Any]:
     """Return all values that the rest of a dotted name leads to.
 
     Args:

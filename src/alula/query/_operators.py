@@ -68,7 +68,7 @@ def _same_container(wanted: Any, key: tuple[int, Any]) -> Test:
     container: Any = Mapping if key[0] == OBJECT else ARRAYS
     size = len(wanted)
 
-    def equals(value: Any) -> bool:
+    def equals(value: object) -> bool:
         if not isinstance(value, container) or len(value) != size:
             return False
         for inner in value.values() if container is Mapping else value:
@@ -90,7 +90,7 @@ def _among(wanted: list[Any]) -> Test:
         return lambda value: is_number(value) and value in numbers
     tests = [_equal(item) for item in wanted]
 
-    def among(value: Any) -> bool:
+    def among(value: object) -> bool:
         return any(test(value) for test in tests)
 
     return among
@@ -113,7 +113,7 @@ def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
         if type_rank == OTHER:
             return _ordered_range(compare, bound)
 
-        def in_range(value: Any) -> bool:
+        def in_range(value: object) -> bool:
             other_type, other = sort_key(trimmed(value, bound))
             return other_type == type_rank and compare(other, payload)
 
@@ -127,7 +127,7 @@ def _number_range(compare: Callable[[Any, Any], bool], bound: Any, *, with_equal
     if is_nan(bound):
         return _equal(bound) if with_equal else _never
 
-    def in_range(value: Any) -> bool:
+    def in_range(value: object) -> bool:
         if value.__class__ is not int and (not is_number(value) or is_nan(value)):
             return False
         return compare(value, bound)
@@ -135,10 +135,10 @@ def _number_range(compare: Callable[[Any, Any], bool], bound: Any, *, with_equal
     return in_range
 
 
-def _ordered_range(compare: Callable[[Any, Any], bool], bound: Any) -> Test:
+def _ordered_range(compare: Callable[[Any, Any], bool], bound: object) -> Test:
     """Return the test for a type with an order of its own, such as an ObjectId."""
 
-    def in_range(value: Any) -> bool:
+    def in_range(value: object) -> bool:
         try:
             return type(value) is type(bound) and bool(compare(value, bound))
         except TypeError:
@@ -181,7 +181,7 @@ def _has_remainder(wanted: object) -> Test:
     if divisor == 0:
         raise BadRequest("Invalid value for $mod: the divisor cannot be 0")
 
-    def has_remainder(value: Any) -> bool:
+    def has_remainder(value: object) -> bool:
         if not is_number(value) or not is_finite(value):
             return False
         whole = int(value)
@@ -191,7 +191,7 @@ def _has_remainder(wanted: object) -> Test:
     return has_remainder
 
 
-def _number(name: str, value: Any) -> Any:
+def _number(name: str, value: object) -> Any:
     """Return a value as a number; over REST it is a string of digits."""
     if isinstance(value, str) and re.fullmatch("-?[0-9]{1,18}", value):
         return int(value)

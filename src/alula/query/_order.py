@@ -156,7 +156,7 @@ def _ordered_by_rows(
     return [record for _, record in rows]
 
 
-def _follow(value: Any, path: Path) -> tuple[Any, Path]:
+def _follow(value: object, path: Path) -> tuple[Any, Path]:
     """Follow a path to its end, or to a list whose elements all count."""
     while path:
         if isinstance(value, Mapping):
@@ -202,7 +202,7 @@ def _row(ends: dict[int, tuple[Any, Path]], directions: list[int], spend: Spend)
     return row
 
 
-def _element_end(item: Any, path: Path) -> tuple[Any, Path]:
+def _element_end(item: object, path: Path) -> tuple[Any, Path]:
     """Return where a field continues in an element of a list."""
     if not path:
         return item, None
@@ -344,7 +344,7 @@ def _instant(value: date) -> timedelta:
     return value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or _ZERO)
 
 
-def trimmed(value: Any, like: Any) -> Any:
+def trimmed(value: object, like: object) -> Any:
     """Return the part of a value that decides how it compares to another one.
 
     It is at most as large as the other, so a comparison costs what the query costs, and not what

@@ -240,7 +240,7 @@ def check_name(name: Any, holder: Mapping[str, Any]) -> None:
         raise invalid(f"A field name has too many parts: at most {MAX_DEPTH} are allowed")
 
 
-def check_open_name(name: Any, holder: Mapping[str, Any]) -> None:
+def check_open_name(name: object, holder: Mapping[str, Any]) -> None:
     """Refuse a key that is not allowed in the value of an opened operator or filter.
 
     Raises:
@@ -251,7 +251,7 @@ def check_open_name(name: Any, holder: Mapping[str, Any]) -> None:
         raise invalid(f"Invalid query parameter {name}", holder)
 
 
-def _check_string(name: Any, holder: Mapping[str, Any]) -> None:
+def _check_string(name: object, holder: Mapping[str, Any]) -> None:
     if not isinstance(name, str):
         raise invalid(f"Invalid query parameter {name!r}: a name must be a string")
     if "\0" in name:  # a driver would fail on it: a 500
@@ -259,7 +259,7 @@ def _check_string(name: Any, holder: Mapping[str, Any]) -> None:
 
 
 def copy_value(
-    value: Any, depth: int, check: Callable[[Any, Mapping[str, Any]], None] = check_name
+    value: object, depth: int, check: Callable[[Any, Mapping[str, Any]], None] = check_name
 ) -> Any:
     """Return the value with its containers copied.
 
