@@ -14,18 +14,7 @@ from typing import Any, Final, Self, TypeVar
 
 from alula.types import PAGE_NAMES, SCALAR_TYPES, STANDARD_METHODS, Page
 
-__all__ = [
-    "JSON_ENCODERS",
-    "RedactedRecord",
-    "as_mapping",
-    "dump_model",
-    "javascript_date",
-    "json_encoder_of",
-    "map_records",
-    "public_part",
-    "register_json_encoder",
-    "without_properties",
-]
+__all__ = ["RedactedRecord", "public_part", "register_json_encoder"]
 
 T = TypeVar("T")
 

@@ -3,30 +3,16 @@
 See `Hookable.hooks` for how they are registered.
 """
 
-from alula.hooks._hooks import (
-    Hook,
-    HookMetadata,
-    annotate_hook,
-    check_hook,
-    disallow,
-    factory_call,
-    hook_factory,
-    hook_metadata,
-)
-from alula.hooks._table import HOOK_TYPES, Hookable, HookTable, Next, compose
+from alula.hooks._hooks import Hook, HookMetadata, annotate_hook, disallow, hook_metadata
 
-__all__ = [
-    "HOOK_TYPES",
-    "Hook",
-    "HookMetadata",
-    "HookTable",
-    "Hookable",
-    "Next",
-    "annotate_hook",
-    "check_hook",
-    "compose",
-    "disallow",
-    "factory_call",
-    "hook_factory",
-    "hook_metadata",
-]
+# Other packages of Alula use these; they are not public.
+from alula.hooks._hooks import check_hook as check_hook
+from alula.hooks._hooks import factory_call as factory_call
+from alula.hooks._hooks import hook_factory as hook_factory
+from alula.hooks._table import HOOK_TYPES as HOOK_TYPES
+from alula.hooks._table import Hookable as Hookable
+from alula.hooks._table import HookTable as HookTable
+from alula.hooks._table import Next
+from alula.hooks._table import compose as compose
+
+__all__ = ["Hook", "HookMetadata", "Next", "annotate_hook", "disallow", "hook_metadata"]
