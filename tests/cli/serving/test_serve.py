@@ -211,7 +211,7 @@ def test_a_failed_start_is_reported_once(folder, code, said):
         assert command.text.count("Traceback") == 1
         assert said in command.text
         last = command.records()[-1]["message"]
-        assert "ended with the exit code 1 before it could take requests" in last
+        assert "ended with the exit code 1 before it could accept requests" in last
 
 
 def test_a_unix_socket(folder):
