@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from alula.client._codec import Response
 from alula.client._transport import REPEATABLE
@@ -76,7 +76,7 @@ def read_retries(value: object) -> Retries:
     """
     if value is None:
         return NO_RETRIES
-    given = dict(value) if isinstance(value, Mapping) else {"attempts": value}
+    given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"attempts": value}
     attempts, deadline = given.pop("attempts", 0), given.pop("deadline", NO_RETRIES.deadline)
     if (
         given
