@@ -72,6 +72,7 @@ def openapi(
         def send_description(req: Request, res: Response) -> None:
             body, tag = current.body_and_tag()
             res.set("ETag", tag).set("Cache-Control", "no-cache")
+            # A proxy that compresses makes the tag a weak one.
             if tag in (req.get("if-none-match") or "").replace("W/", "").split(", "):
                 res.status(304).end()
             else:

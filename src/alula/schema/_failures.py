@@ -179,6 +179,7 @@ def failures_of_model(error: ValidationError, value: object) -> Failures:
     """
     if error.error_count() > MOST_COUNTED:
         raise BadRequest("The data has too many failures to list them; send less at a time")
+    # Without the URLs of Pydantic's pages: they take time to make, and failures do not have them.
     details = error.errors(include_url=False)[:MOST_LISTED]
     return [_failure_of(detail, value) for detail in details]
 
@@ -187,6 +188,7 @@ def _failure_of(detail: ErrorDetails, value: object) -> Failure:
     type_, loc = detail["type"], detail["loc"]
     if type_ in _OF_TEXT and isinstance(detail["input"], str | SecretStr):
         type_ = _OF_TEXT[type_]
+    # Pydantic's mark for a key of a dict that is not valid: in Ajv, a name that is not allowed.
     if loc and loc[-1] == "[key]":
         type_, loc = "extra_forbidden", loc[:-1]
     entry = TABLE.get(type_) or next(

@@ -118,6 +118,7 @@ def with_schema(
     )
     redacting = [external] if external is not None else []
     if visibility.hidden:
+        # Behind the resolvers of the application, which may need the value that is hidden then.
         redacting.append(resolve(dict.fromkeys(visibility.hidden, hide)))
     around: list[Hook] = [resolve_external(*redacting)] if redacting else []
     if result is not None:
@@ -220,9 +221,10 @@ class _IncomingHooks:
         """Return the hooks before the other before hooks."""
         checks: list[Hook] = []
         if method in STANDARD_METHODS:
-            checks.append(self._check_of_query())
+            checks.append(self.query_hook())
         if method in METHODS_WITH_DATA:
-            checks.append(self._check_of_data(method))
+            checks.append(self.data_hook(method))
+        # A call that is tried again comes here with what resolvers made of its data.
         return [_restore, *checks, self.resolve] if self._resolves(method) else checks
 
     def last(self, method: str) -> Sequence[Hook]:
@@ -236,7 +238,7 @@ class _IncomingHooks:
     def _resolves(self, method: str) -> bool:
         return bool(self._of_query(method) or self._of_data(method))
 
-    def _check_of_query(self) -> Hook:
+    def query_hook(self) -> Hook:
         """Return the hook that checks queries; those of clients must not name all fields."""
         check_all = validate_query(self._query_check)
         if self._client_query_check is self._query_check:
@@ -249,7 +251,7 @@ class _IncomingHooks:
 
         return annotate_hook(check_query, query=self._client_query_check)
 
-    def _check_of_data(self, method: str) -> Hook:
+    def data_hook(self, method: str) -> Hook:
         """Return the hook that checks data; resolvers may make what is required later."""
         if method == "patch":
             return validate_data(self._records.part())
@@ -278,6 +280,7 @@ class _IncomingHooks:
             failure = error
             context.params.query = query
             context.data = data
+        # Not in params: those go on to other services, and their hooks could read them.
         vars(context)[_RESOLVED] = _Resolved(
             (query, _copy(context.params.query)), (data, _copy(context.data)), caller, failure
         )
@@ -338,6 +341,7 @@ def _restored(now: Any, given: Any, made: Any) -> Any:
     restored: Any = now.copy() if isinstance(now, ValidatedQuery) else dict(now)
     for name in {**given, **made}:
         before, after = given.get(name, UNSET), made.get(name, UNSET)
+        # By identity: a hook may have set an equal value on purpose.
         if before is not after and restored.get(name, UNSET) is after:
             if before is UNSET:
                 del restored[name]

@@ -215,7 +215,7 @@ class ModelRecords:
         self._model = model
         self._id = id
         self._keywords = keywords
-        adapter_of(model)
+        adapter_of(model)  # to refuse what Pydantic cannot describe, with a message of ours
         self._with_id = model if id in stored_names(model) else self._extended()
         self.schema = record_schema(self._with_id)
 
@@ -298,6 +298,7 @@ def _relaxed(
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         if field.is_required() and optional(field.serialization_alias or name):
+            # The field object is shared with the model of the application.
             loose = copy(field)
             loose.default, loose.validate_default = None, False
             fields[name] = (field.annotation, loose)

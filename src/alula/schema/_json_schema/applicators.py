@@ -59,7 +59,7 @@ def any_of(location: SchemaLocation, schema: Schema) -> Check:
         for branch in branches:
             before = len(tried)
             new = branch(value, path, tried)
-            if len(tried) == before:
+            if len(tried) == before:  # not `not tried`: earlier branches have failed
                 return new
         failures += [*tried, failure(path, where, "anyOf", {}, message)]
         return value
@@ -163,6 +163,7 @@ def defaults(location: SchemaLocation, schema: Schema) -> Check | None:
     def fill(value: object, _path: str, _failures: Failures) -> object:
         if not is_mapping(value):
             return value
+        # A copy for each record: a hook may change a list that is a default.
         absent = {name: deepcopy(given[name]) for name in given if name not in value}
         return {**value, **absent} if absent else value
 
@@ -185,6 +186,7 @@ def members(location: SchemaLocation, schema: Schema) -> Check:
     known: dict[str, tuple[str, Check]] = {}
     for name, below in schema.get("properties", {}).items():
         matching = [one for search, one in patterns if search(name)]
+        # Patterns are matched against declared names now, not for each value.
         declared = location.compile(below, "properties", name)
         known[name] = pointer(name), in_sequence([declared, *matching])
     additional = _additional(location, schema.get("additionalProperties", True))
@@ -200,7 +202,7 @@ def members(location: SchemaLocation, schema: Schema) -> Check:
     def check(value: object, path: str, failures: Failures) -> object:
         if not is_mapping(value):
             return value
-        changed: dict[str, Any] | None = None
+        changed: dict[str, Any] | None = None  # most values need no copy
         for name, item in value.items():
             entry = known.get(name)
             if entry is not None:

@@ -238,6 +238,7 @@ class SchemaLocation:
             resolver=resolver,
             path=self.path_to(*names),
             fills_defaults=self.fills_defaults and not branch,
+            # A step into the value ends a chain: data is finite, so such recursion is fine.
             references=self.references if names[0] in _IN_PLACE else (),
         )
         return self.compiler(schema, inner)
@@ -302,6 +303,7 @@ class Compiler:
             document = target.resolver.lookup("").contents
         except Unresolvable as error:
             raise location.error(f"{reference!r} leads nowhere", "$ref") from error
+        # By identity: the resolver keeps the documents, and comparing schemas takes long.
         key = id(target.contents), id(document), location.fills_defaults
         if key in location.references:
             raise location.error(f"{reference!r} leads back to itself without end", "$ref")
@@ -313,6 +315,7 @@ class Compiler:
                 work_limit.visit(value, number)
                 return made[key](value, path, failures)
 
+            # Without this, a schema that contains itself would be compiled without end.
             made[key] = follow  # for references to the target from within it
             inner = replace(
                 location,
@@ -372,6 +375,7 @@ def _typed(
     message = f"must be {','.join(names)}"
 
     def check(value: object, path: str, failures: Failures) -> object:
+        # As Ajv, all other checks run on a value of a wrong type, too.
         if not matches(value):
             new = UNSET if coerce is None else coerce(value)
             if new is UNSET:
@@ -389,7 +393,7 @@ def _conversion(location: SchemaLocation, keyword: SchemaKeyword, argument: obje
     def check(value: object, path: str, failures: Failures) -> object:
         try:
             return keyword.convert(value, argument)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError):  # other errors are bugs of the keyword
             failures.append(failure(path, where, keyword.name, params, keyword.message))
             return value
 

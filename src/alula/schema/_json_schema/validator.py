@@ -108,6 +108,7 @@ class Validator:
         schemas: Mapping[str, Any] | None = None,
         strict: bool = True,
     ) -> None:
+        # A copy: later changes of the caller's schema must not differ from what is compiled.
         self.schema: Any = plain(schema)
         if not passes(_meta_check(), self.schema):
             meta_schema = Draft202012Validator(Draft202012Validator.META_SCHEMA)

@@ -218,6 +218,7 @@ def resolvers_of(
             if near and name not in STANDARD_METHODS:
                 raise ValueError(f"{hook}: there is no method {name!r}; did you mean {near[0]!r}?")
 
+    # Names of methods are those that are registered, so that the cache stays small.
     @cache
     def of_method(method: str) -> tuple[Resolver, ...]:
         chosen = (

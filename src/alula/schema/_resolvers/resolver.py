@@ -173,6 +173,7 @@ class Resolver:
         failed: list[tuple[int, str, BaseException]] = []
         started = False  # whether a coroutine waits that was started in this task
         for record in records:
+            # Most records are dicts; the general test is slow.
             if type(record) is not dict and not isinstance(record, Mapping):
                 resolved.append(record)
                 continue
@@ -310,6 +311,7 @@ async def _settle(
 ) -> list[tuple[int, str, BaseException]]:
     """Await all values concurrently, put them in their places, and return what failed."""
     values: list[Any] = [wait.value for wait in pending]
+    # Only this task can continue the coroutine that it started.
     here = next((index for index, value in enumerate(values) if type(value) is _Started), 0)
     first = values.pop(here)
     tasks = asyncio.gather(*values, return_exceptions=True)
@@ -318,6 +320,7 @@ async def _settle(
     except Exception as error:  # noqa: BLE001  # as gather returns it
         result = error
     except BaseException:
+        # A cancelled call must not leave functions running behind it.
         tasks.cancel()
         await asyncio.gather(tasks, return_exceptions=True)
         raise
@@ -350,7 +353,7 @@ def _check_presence(
         if name in required and name not in given[index] and isinstance(error, _OF_UNSET):
             unmade[index, name] = error
     if len(unmade) < len(failed):
-        return
+        return  # another error explains more
     lacking = [
         name
         for index, record in enumerate(resolved)

@@ -205,10 +205,12 @@ async def _redact(
     async def views_of(records: Sequence[Any]) -> list[Any]:
         if not any(isinstance(record, RedactedRecord) for record in records):
             return list(map(view_of, await _resolved(resolvers, records, context, names)))
+        # Functions must not see what another service hides from clients.
         new = [public_part(record) for record in records if not is_done(record)]
         resolved = iter(await _resolved(resolvers, new, context, names))
         return [record.public if is_done(record) else view_of(next(resolved)) for record in records]
 
+    # Another hook may have set what clients get; the result itself still needs its redaction.
     result = context.result
     visible = result if context.dispatch is UNSET else context.dispatch
     views = await views_of(_records_of(visible, context.method))
@@ -247,6 +249,7 @@ def _with_redacted(value: Any, redacted: Sequence[RedactedRecord]) -> Any:
     if isinstance(value, RedactedRecord):
         return value
     if isinstance(value, Mapping):
+        # By equality, since hooks copy records into the data of errors.
         same = next((record for record in redacted if record == value), None)
         if same is not None:
             return same
