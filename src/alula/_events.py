@@ -108,20 +108,18 @@ class EventEmitter:
             except Exception:  # noqa: BLE001  # a listener must never fail the call it follows
                 _log.exception("the listener %s for %r failed", name_of(listener), event)
                 continue
-            if result is not None and hasattr(result, "__await__"):
-                self._start(result, listener, event)
+            if result is None or not hasattr(result, "__await__"):
+                continue
+            if not loop_is_running():
+                if asyncio.iscoroutine(result):
+                    result.close()  # else Python warns that it was never awaited
+                raise RuntimeError(
+                    f"the listener {name_of(listener)} is asynchronous; emit {event!r} where an"
+                    " event loop is running"
+                )
+            name = f"the listener {name_of(listener)} for {event!r}"
+            self._run_in_background(_finish(result, listener, event), name)
         return bool(listeners)
-
-    def _start(self, awaitable: Awaitable[object], listener: Listener, event: str) -> None:
-        if not loop_is_running():
-            if asyncio.iscoroutine(awaitable):
-                awaitable.close()  # else Python warns that it was never awaited
-            raise RuntimeError(
-                f"the listener {name_of(listener)} is asynchronous; emit {event!r} where an event"
-                " loop is running"
-            )
-        name = f"the listener {name_of(listener)} for {event!r}"
-        self._run_in_background(_finish(awaitable, listener, event), name)
 
     def _run_in_background(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Start a task that `drain` waits for."""

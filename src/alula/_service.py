@@ -192,11 +192,14 @@ class ServiceHandle(EventEmitter, Hookable):
                 return quick(context)
         if method not in self._runs:
             raise MethodNotAllowed(f"{self!r} has no method `{method}`")
-        return self._runs[method](context) if self._setup is None else self._run_late(context)
+        if self._setup is None:
+            return self._runs[method](context)
 
-    async def _run_late(self, context: HookContext) -> None:
-        await self.wait_for_setup()
-        await self._runs[context.method](context)
+        async def run_late() -> None:
+            await self.wait_for_setup()
+            await self._runs[method](context)
+
+        return run_late()
 
     async def _call(
         self,
@@ -299,16 +302,17 @@ class ServiceHandle(EventEmitter, Hookable):
                 if event in self._emitted_by_service:  # the service lists it: it emits it itself
                     return
                 items = tuple(result) if isinstance(result, list) else (result,)
-                emit_unless_held(context, lambda: self._emit_each(event, items, context))
+
+                def emit_each() -> None:
+                    for item in items:
+                        EventEmitter.emit(self, event, item, context)
+                        for outer in self._mounted:
+                            if outer is not context.caller:  # it emits after its own hooks
+                                outer.emit(event, item, context)
+
+                emit_unless_held(context, emit_each)
 
         return run
-
-    def _emit_each(self, event: str, items: tuple[Any, ...], context: HookContext) -> None:
-        for item in items:
-            super().emit(event, item, context)
-            for outer in self._mounted:
-                if outer is not context.caller:  # that handle emits it after its own hooks
-                    outer.emit(event, item, context)
 
     def emit(self, event: str, *values: Any) -> bool:
         """Call the listeners of an event, also those of applications that mount this service.

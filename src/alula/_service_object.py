@@ -221,12 +221,9 @@ def method_call(service: object, name: str) -> Call:
             raise unset_result(context)
         context.result = result
 
-    return describe_frames(call, _description)
-
-
-def _description(names: Mapping[str, Any]) -> str:
-    context = names["context"]
-    return f"`{context.method}` of {context.service!r}"
+    return describe_frames(
+        call, lambda names: f"`{names['context'].method}` of {names['context'].service!r}"
+    )
 
 
 def unset_result(context: HookContext) -> RuntimeError:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from alula.errors import BadRequest
 from alula.query import parse, stringify
-from alula.query._parse import _read_agreeing, _read_any, _read_values, read_keys
+from alula.query._parse import read_agreeing, read_any, read_keys, read_values
 
 VECTORS = Path(__file__).parents[1] / "conformance" / "vectors"
 
@@ -478,8 +478,8 @@ def test_any_text_gives_plain_values_or_a_bad_request(querystring, limit):
 
 @given(strings_of(BRACKETS), st.sampled_from([1, 2, 3, 20]))
 def test_the_short_way_for_usual_keys_gives_what_the_long_way_gives(querystring, limit):
-    short = read_keys(_read_values(querystring, limit), limit, 100)
-    assert short == _read_any(_read_values(querystring, limit), limit, 100)
+    short = read_keys(read_values(querystring, limit), limit, 100)
+    assert short == read_any(read_values(querystring, limit), limit, 100)
 
 
 @pytest.mark.parametrize(
@@ -493,7 +493,7 @@ def test_the_short_way_for_usual_keys_gives_what_the_long_way_gives(querystring,
     ],
 )
 def test_usual_keys_go_the_short_way(querystring):
-    assert _read_agreeing(_read_values(querystring, 20), 20, 5) == parse(querystring)
+    assert read_agreeing(read_values(querystring, 20), 20, 5) == parse(querystring)
 
 
 SIZE = 2**20

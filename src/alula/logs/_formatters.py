@@ -84,7 +84,10 @@ class ConsoleFormatter(logging.Formatter):
         in_message = record.args if isinstance(record.args, tuple) else ()
         for name, value in extra_fields(record).items():
             if not any(value is argument for argument in in_message):
-                parts.append(f"{name}={_quoted(value)}")
+                text = one_line(_text(value))
+                if not text or set(text) & set(' "='):
+                    text = json.dumps(text, ensure_ascii=False)
+                parts.append(f"{name}={text}")
         lines = [" ".join(parts)]
         if record.exc_info and record.exc_info[1] is not None:
             lines += self.formatException(record.exc_info).splitlines()
@@ -142,8 +145,3 @@ def _text(value: object) -> str:
 
 # ASCII only: readers disagree on which Unicode characters end a line.
 _dumps: Final = json.JSONEncoder(default=_text, allow_nan=False).encode
-
-
-def _quoted(value: object) -> str:
-    text = one_line(_text(value))
-    return json.dumps(text, ensure_ascii=False) if not text or set(text) & set(' "=') else text

@@ -80,7 +80,7 @@ def _same_container(wanted: Any, key: tuple[int, Any]) -> Test:
     return equals
 
 
-def _among(wanted: list[Any]) -> Test:
+def among(wanted: list[Any]) -> Test:
     """Return the test of ``$in``: one lookup if all values are strings or all are numbers."""
     if all(isinstance(item, str) for item in wanted):
         strings = frozenset(wanted)
@@ -90,10 +90,7 @@ def _among(wanted: list[Any]) -> Test:
         return lambda value: is_number(value) and value in numbers
     tests = [_equal(item) for item in wanted]
 
-    def among(value: object) -> bool:
-        return any(test(value) for test in tests)
-
-    return among
+    return lambda value: any(test(value) for test in tests)
 
 
 def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
@@ -110,14 +107,19 @@ def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
         if bound is None:
             return _equal(None) if with_equal else _never
         type_rank, payload = sort_key(bound)
-        if type_rank == OTHER:
-            return _ordered_range(compare, bound)
 
         def in_range(value: object) -> bool:
             other_type, other = sort_key(trimmed(value, bound))
             return other_type == type_rank and compare(other, payload)
 
-        return in_range
+        def in_range_of_its_type(value: object) -> bool:
+            try:
+                return type(value) is type(bound) and bool(compare(value, bound))
+            except TypeError:  # a type without an order
+                return False
+
+        # A type with an order of its own, such as ObjectId: its values compare best themselves.
+        return in_range_of_its_type if type_rank == OTHER else in_range
 
     return make
 
@@ -133,22 +135,6 @@ def _number_range(compare: Callable[[Any, Any], bool], bound: Any, *, with_equal
         return compare(value, bound)
 
     return in_range
-
-
-def _ordered_range(compare: Callable[[Any, Any], bool], bound: object) -> Test:
-    """Return the test for a type with an order of its own, such as an ObjectId."""
-
-    def in_range(value: object) -> bool:
-        try:
-            return type(value) is type(bound) and bool(compare(value, bound))
-        except TypeError:
-            return False
-
-    return in_range
-
-
-def _exists(_wanted: object) -> Test:
-    return lambda value: value is not MISSING
 
 
 def truth_of(value: object) -> bool:
@@ -167,28 +153,28 @@ def truth_of(value: object) -> bool:
     raise BadRequest("Invalid value for $exists: expected true or false")
 
 
-def _has_size(wanted: object) -> Test:
+def has_size(wanted: object) -> Test:
     size = _number("$size", wanted)
     if size < 0 or size % 1:
         raise BadRequest("Invalid value for $size: expected a whole number, 0 or more")
     return lambda value: isinstance(value, ARRAYS) and len(value) == size
 
 
-def _has_remainder(wanted: object) -> Test:
+def has_remainder(wanted: object) -> Test:
     if not isinstance(wanted, list) or len(wanted) != 2:
         raise BadRequest("Invalid value for $mod: expected a list of divisor and remainder")
     divisor, remainder = (int(_number("$mod", item)) for item in wanted)
     if divisor == 0:
         raise BadRequest("Invalid value for $mod: the divisor cannot be 0")
 
-    def has_remainder(value: object) -> bool:
+    def leaves_remainder(value: object) -> bool:
         if not is_number(value) or not is_finite(value):
             return False
         whole = int(value)
         rest = abs(whole) % abs(divisor)
         return (-rest if whole < 0 else rest) == remainder  # the sign is that of the value
 
-    return has_remainder
+    return leaves_remainder
 
 
 def _number(name: str, value: object) -> Any:
@@ -232,14 +218,14 @@ def pattern_of(given: object, options: object) -> re.Pattern[str]:
 
 VALUE_TESTS: dict[str, Callable[[Any], Test]] = {
     "$eq": _equal,
-    "$in": _among,
+    "$in": among,
     "$lt": _range(lt),
     "$lte": _range(le),
     "$gt": _range(gt),
     "$gte": _range(ge),
-    "$exists": _exists,
-    "$size": _has_size,
-    "$mod": _has_remainder,
+    "$exists": lambda _wanted: lambda value: value is not MISSING,
+    "$size": has_size,
+    "$mod": has_remainder,
     "$regex": _matches,
 }
 """By operator: the function that makes its test from its value."""

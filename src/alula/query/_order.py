@@ -194,19 +194,21 @@ def _row(ends: dict[int, tuple[Any, Path]], directions: list[int], spend: Spend)
     for items, paths in lists.values():
         spend(len(items) * len(paths) * _STEPS_IN_A_ROW)
         rows = [
-            _row({at: _element_end(item, path) for at, path in paths.items()}, directions, spend)
+            _row(
+                {
+                    at: (item, path or None)
+                    if not path or isinstance(item, Mapping)
+                    else (MISSING, None)
+                    for at, path in paths.items()
+                },
+                directions,
+                spend,
+            )
             for item in items
         ]
         empty = {at: (NULL if path else NOTHING, None) for at, path in paths.items()}
         row |= _first(rows, directions) if rows else empty
     return row
-
-
-def _element_end(item: object, path: Path) -> tuple[Any, Path]:
-    """Return where a field continues in an element of a list."""
-    if not path:
-        return item, None
-    return (item, path) if isinstance(item, Mapping) else (MISSING, None)
 
 
 def _first(rows: list[Row], directions: list[int]) -> Row:
@@ -321,7 +323,10 @@ def sort_key(value: object, depth: int = 0) -> Key:
     if isinstance(value, (bytes, bytearray)):
         return BYTES, (len(value), bytes(value))  # the shorter comes first
     if isinstance(value, date):
-        return DATE, _instant(value)
+        if not isinstance(value, datetime):  # a date is its midnight
+            return DATE, datetime(value.year, value.month, value.day) - _EPOCH
+        # Without a time zone, it is in UTC, as drivers of MongoDB store it.
+        return DATE, value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or _ZERO)
     type_ = type(value)
     return OTHER, (f"{type_.__module__}.{type_.__qualname__}", _Ordered(value))
 
@@ -335,13 +340,6 @@ def _object_payload(value: Mapping[str, Any], depth: int) -> tuple[tuple[int, st
         type_rank, payload = sort_key(inner, depth)
         fields.append((type_rank, name, payload))
     return tuple(fields)
-
-
-def _instant(value: date) -> timedelta:
-    """Return the time since 1970; a time without a zone is in UTC, a date is its midnight."""
-    if not isinstance(value, datetime):
-        return datetime(value.year, value.month, value.day) - _EPOCH
-    return value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or _ZERO)
 
 
 def trimmed(value: object, like: object) -> Any:

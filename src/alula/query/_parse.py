@@ -7,8 +7,8 @@ Guarantees of this module:
 - Nothing is recursive, and the time is linear in the length of the string.
 - The result holds only dicts, lists and strings, and each string can be encoded as UTF-8.
 
-Most query strings have brackets in order and do not contradict themselves: `_read_agreeing` puts
-their values into place at once. All others take `_read_any`, which is right for every string: it
+Most query strings have brackets in order and do not contradict themselves: `read_agreeing` puts
+their values into place at once. All others take `read_any`, which is right for every string: it
 reads each key alone, and merges one result after the other.
 """
 
@@ -70,7 +70,7 @@ def parse(
         # Clients encode the "$" of filters too. Without any other escape, that was all.
         decoded = text.replace("%24", "$")
         text = text.replace("%5b", "[").replace("%5d", "]") if "%" in decoded else decoded
-    values = _read_values(text, array_limit)
+    values = read_values(text, array_limit)
     return read_keys(values, array_limit, depth) if "[" in text else values
 
 
@@ -83,7 +83,7 @@ def without_surrogates(text: str) -> str:
     return text
 
 
-def _read_values(text: str, limit: int) -> dict[str, Any]:
+def read_values(text: str, limit: int) -> dict[str, Any]:
     """Return the value of each key as it is written; a list of all for a repeated key."""
     values: dict[str, Any] = {}
     repeated: dict[str, list[str]] = {}
@@ -137,15 +137,15 @@ def read_keys(values: dict[str, Any], limit: int, depth: int) -> dict[str, Any]:
     Raises:
         BadRequest: A key has more brackets than ``depth``.
     """
-    result = _read_agreeing(values, limit, depth) if limit > 0 else None
-    return _read_any(values, limit, depth) if result is None else result
+    result = read_agreeing(values, limit, depth) if limit > 0 else None
+    return read_any(values, limit, depth) if result is None else result
 
 
-def _read_agreeing(values: dict[str, Any], limit: int, depth: int) -> dict[str, Any] | None:
+def read_agreeing(values: dict[str, Any], limit: int, depth: int) -> dict[str, Any] | None:
     """Return the result if brackets are in order and no two keys contradict, otherwise None."""
     result: dict[str, Any] = {}
     for key, value in values.items():
-        # A copy, since values go into the result and `_read_any` needs them if this fails.
+        # A copy, since values go into the result and `read_any` needs them if this fails.
         item = value if isinstance(value, str) else value.copy()
         name, bracket, rest = key.partition("[")
         if not bracket:
@@ -253,7 +253,7 @@ def _items_of(container: _Container) -> dict[str, Any]:
     return container.items if isinstance(container, _Numbered) else container
 
 
-def _read_any(values: dict[str, Any], limit: int, depth: int) -> dict[str, Any]:
+def read_any(values: dict[str, Any], limit: int, depth: int) -> dict[str, Any]:
     """Return the result for keys of any shape."""
     root: dict[str, Any] = {}
     for key in _in_order(values):
