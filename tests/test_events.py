@@ -113,7 +113,7 @@ class TestAsynchronousListeners:
         emitter.on("ready", listener)
         emitter.emit("ready", 1)
         assert heard == []
-        await emitter.drain()
+        await emitter.wait_for_listeners()
         assert heard == [1]
 
     async def test_may_be_plain_functions_that_return_something_to_await(self, emitter):
@@ -128,7 +128,7 @@ class TestAsynchronousListeners:
         emitter.on("ready", plain)
         emitter.on("ready", lambda: asyncio.ensure_future(work()))
         emitter.emit("ready")
-        await emitter.drain()
+        await emitter.wait_for_listeners()
         assert heard == ["work", "work"]
 
     async def test_that_emit_again_are_waited_for_too(self, emitter):
@@ -141,7 +141,7 @@ class TestAsynchronousListeners:
 
         emitter.on("ready", listener)
         emitter.emit("ready", 3)
-        await emitter.drain()
+        await emitter.wait_for_listeners()
         assert heard == [3, 2, 1, 0]
 
     async def test_may_drain_themselves(self, emitter):
@@ -149,12 +149,12 @@ class TestAsynchronousListeners:
         heard = []
 
         async def listener():
-            await emitter.drain()
+            await emitter.wait_for_listeners()
             heard.append("drained")
 
         emitter.on("ready", listener)
         emitter.emit("ready")
-        await asyncio.wait_for(emitter.drain(), 2)
+        await asyncio.wait_for(emitter.wait_for_listeners(), 2)
         assert heard == ["drained"]
 
     async def test_that_take_long_are_named_in_the_log(self, emitter, monkeypatch):
@@ -172,7 +172,7 @@ class TestAsynchronousListeners:
 
         emitter.on("ready", slow_listener)
         emitter.emit("ready")
-        draining = asyncio.ensure_future(emitter.drain())
+        draining = asyncio.ensure_future(emitter.wait_for_listeners())
         await warned.wait()
         assert not draining.done()
         go_on.set()
@@ -186,7 +186,7 @@ class TestAsynchronousListeners:
 
         emitter.on("ready", listener)
         emitter.emit("ready")
-        await emitter.drain()
+        await emitter.wait_for_listeners()
 
     async def test_go_on_where_the_one_who_waits_is_cancelled(self, emitter):
         go_on, heard = asyncio.Event(), []
@@ -197,13 +197,13 @@ class TestAsynchronousListeners:
 
         emitter.on("ready", listener)
         emitter.emit("ready")
-        draining = asyncio.ensure_future(emitter.drain())
+        draining = asyncio.ensure_future(emitter.wait_for_listeners())
         await asyncio.sleep(0)
         draining.cancel()
         with pytest.raises(asyncio.CancelledError):
             await draining
         go_on.set()
-        await emitter.drain()
+        await emitter.wait_for_listeners()
         assert heard == ["done"]
 
     def test_need_a_loop(self, emitter, recwarn):
@@ -230,7 +230,7 @@ class TestAsynchronousListeners:
 
         emitter.on("ready", listener)
         emitter.emit("ready")
-        await emitter.drain()
+        await emitter.wait_for_listeners()
         assert emitter._running == set()
 
 
@@ -256,7 +256,7 @@ class TestListenersThatFail:
 
         emitter.on("ready", failing)
         emitter.emit("ready")
-        await emitter.drain()
+        await emitter.wait_for_listeners()
         gc.collect()
         (record,) = caplog.records
         assert "failing for 'ready' failed" in record.getMessage()

@@ -146,7 +146,7 @@ class TestOnce:
 
         notes.on("created", lambda data, context: heard.append("on"))
         await notes.create([{}, {}])
-        await notes.drain()
+        await notes.wait_for_listeners()
         assert sorted(map(str, heard)) == ["1", "on", "on"]
         assert notes.has_listeners("created")
 

@@ -546,7 +546,7 @@ class TestEvents:
             raise LookupError("bad listener")
 
         assert await store.create({"a": 1}) == {"a": 1}
-        await store.drain()
+        await store.wait_for_listeners()
         assert heard == [("created", {"a": 1})]
         assert caplog.text.count("LookupError: bad listener") == 2
 
@@ -573,7 +573,7 @@ class TestEvents:
         await store.create(1)
         assert heard == []
         go_on.set()
-        await store.drain()
+        await store.wait_for_listeners()
         assert heard == [1]
 
     async def test_of_a_transports_call(self, app, store, heard):
@@ -596,7 +596,7 @@ class TestTheHandle:
             _ = store.__wrapped__
 
     async def test_an_unknown_method_of_a_context_is_a_405(self, app, store):
-        for name in ("__init__", "hooks", "setup", "_find", "constructor", "drain"):
+        for name in ("__init__", "hooks", "setup", "_find", "constructor", "wait_for_listeners"):
             with pytest.raises(MethodNotAllowed) as caught:
                 await store.run(HookContext(app, store, name, Params()))
             assert caught.value.code == 405

@@ -135,7 +135,7 @@ class TestWhatIsNamed:
 
         async def work():
             await app.service("notes").create({})
-            await app.service("notes").drain()
+            await app.service("notes").wait_for_listeners()
 
         await watched(work())
         what, _ = one(told)

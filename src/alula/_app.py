@@ -284,11 +284,11 @@ class App(Registry[ServiceHandle]):
         self.routes.remove(handle.path)
         if isinstance(handle.service, ServiceHandle):
             handle.service.detach(handle)
-        await handle.drain()
+        await handle.wait_for_listeners()
         if handle in self._up:
             del self._up[handle]
             await self._call_service("teardown", handle)
-            await handle.drain()
+            await handle.wait_for_listeners()
         return handle.service
 
     def _check_event(self, event: str) -> None:
@@ -333,7 +333,7 @@ class App(Registry[ServiceHandle]):
                     self.is_ready = True
                 except BaseException:
                     self._is_set_up = False
-                    await self._drain_all()
+                    await self._wait_for_all_listeners()
                     try:
                         await self._tear_down_all()
                     except Exception:  # noqa: BLE001  # must not hide the first error
@@ -354,10 +354,10 @@ class App(Registry[ServiceHandle]):
         async with self._one_at_a_time():
             self.is_ready = False
             was_up, self._is_set_up = self._is_set_up or bool(self._up), False
-            await self._drain_all()
+            await self._wait_for_all_listeners()
             if was_up:
                 await self._run_lifecycle("teardown", self._tear_down_all, None)
-                await self._drain_all()
+                await self._wait_for_all_listeners()
         return self
 
     @asynccontextmanager
@@ -418,8 +418,8 @@ class App(Registry[ServiceHandle]):
         if hasattr(result, "__await__"):
             await result
 
-    async def _drain_all(self) -> None:
+    async def _wait_for_all_listeners(self) -> None:
         for handle in list(self.services.values()):
-            await handle.drain()
+            await handle.wait_for_listeners()
             handle.forget_setup()
-        await self.drain()
+        await self.wait_for_listeners()

@@ -27,8 +27,8 @@ class EventEmitter:
     """Calls listeners by the name of an event.
 
     A listener never changes the outcome of the call that emitted its event: its exceptions are
-    logged. Plain functions run at once. Coroutine functions run as background tasks, and `drain`
-    waits for them.
+    logged. Plain functions run at once. Coroutine functions run as background tasks, which
+    `wait_for_listeners` waits for.
     """
 
     def __init__(self) -> None:
@@ -122,13 +122,13 @@ class EventEmitter:
         return bool(listeners)
 
     def _run_in_background(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Start a task that `drain` waits for."""
+        """Start a task that `wait_for_listeners` waits for."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)  # the loop itself keeps only weak references to tasks
         task.add_done_callback(self._running.discard)
         return task
 
-    async def drain(self) -> None:
+    async def wait_for_listeners(self) -> None:
         """Wait for all background tasks, except the one that calls this.
 
         Tasks that take long are named in the log, to find a listener that never ends.

@@ -50,7 +50,7 @@ class TestTheSurface:
         only_waiting |= {
             "hook_table",
             "connect",
-            "drain",
+            "wait_for_listeners",
             "has_listeners",
             "synchronous",
             "services",

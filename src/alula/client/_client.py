@@ -181,8 +181,8 @@ class Client(Registry[TypedService[Any]]):
         """
         if not self.synchronous:
             for handle in self.services.values():
-                await handle.drain()
-            await self.drain()
+                await handle.wait_for_listeners()
+            await self.wait_for_listeners()
         connections: dict[Connection, None] = {} if self.rest is None else {self.rest: None}
         for handle in self.services.values():
             if isinstance(handle.service, RestService):

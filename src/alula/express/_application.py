@@ -168,12 +168,9 @@ class ExpressApplication(WebApplication):
         """Listen to an event of the application once."""
         return self.app.once(event, listener)
 
-    async def drain(self) -> None:
-        """Wait until listeners that were begun have ended (see `App.drain`).
-
-        Readiness is `WebApplication.announce_shutdown`.
-        """
-        await self.app.drain()
+    async def wait_for_listeners(self) -> None:
+        """Wait until running listeners have ended (see `App.wait_for_listeners`)."""
+        await self.app.wait_for_listeners()
 
     def off(self, event: str, listener: Callable[..., Any] | None = None) -> None:
         """Stop listening."""

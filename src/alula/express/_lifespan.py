@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
@@ -157,6 +157,13 @@ class ServerGroup:
             raise
         self._servers.append(server)
         return server
+
+    async def admits(self, scope: Scope, early_paths: Collection[str]) -> bool:
+        """Wait for the gate, unless a request is for one of the early paths, such as a probe."""
+        scope_type = scope["type"]
+        if scope_type == "lifespan" or (scope_type == "http" and scope["path"] in early_paths):
+            return True
+        return self.gate is None or await self.gate.admits()
 
     async def close(self) -> None:
         """Close all servers, one after the other.

@@ -102,20 +102,21 @@ class WebApplication(Router):
         """The function that reads query strings: the setting ``query parser``, or Alula's own."""
         return query_parser(self.settings)
 
-    def configure(self, function: Callable[[Self], Any]) -> Self:
+    def configure(self, plugin: Callable[[Self], object]) -> Self:
         """Call a plugin with this application (see `App.configure`).
 
         Raises:
             TypeError: It is not a plugin, or not one for such an application.
         """
-        call_plugin(function, self)
+        call_plugin(plugin, self)
         return self
 
     # -- requests ------------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
-        if self._servers.gate is not None and not await self._admits(scope):
+        servers = self._servers
+        if servers.gate is not None and not await servers.admits(scope, self.early_paths):
             await self._refuse(scope, receive, send)
         elif self._existing is not None and scope.get(_PASSED) is not self._existing.app:
             scope = {**scope, _PASSED: self._existing.app}
@@ -186,12 +187,6 @@ class WebApplication(Router):
         await run_steps(self._steps, req, res, after_last, silent)
         if not res.headers_sent:
             await after_last(silent)
-
-    async def _admits(self, scope: Scope) -> bool:
-        gate, scope_type = self._servers.gate, scope["type"]
-        if scope_type == "lifespan" or (scope_type == "http" and scope["path"] in self.early_paths):
-            return True
-        return gate is None or await gate.admits()
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
