@@ -9,7 +9,7 @@ import codecs
 import re
 import zlib
 from collections.abc import Awaitable, Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -72,7 +72,26 @@ def json(
     """
     if type(max_containers) is not int or max_containers < 1:
         raise ValueError(f"max_containers is {max_containers!r}; give a whole number over 0")
-    return BodyParser("application/json", limit, partial(_decode_json, strict, max_containers))
+
+    def decode(raw: bytes, charset: str) -> Any:
+        try:
+            if charset in _OTHER_JSON_CHARSETS:
+                raw = raw.decode(charset).encode()
+            elif charset not in _UTF_8:
+                raise UnsupportedMediaType(
+                    f"JSON in the charset {charset} is not supported; send utf-8"
+                )
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+            if not raw:
+                return {}
+            value = loads(raw, max_containers)
+        except ValueError as error:
+            raise BadRequest(f"The body is not valid JSON: {error}") from None
+        if strict and not isinstance(value, dict | list):
+            raise BadRequest("The body must be a JSON object or array")
+        return value
+
+    return BodyParser("application/json", limit, decode)
 
 
 def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middleware:
@@ -91,7 +110,34 @@ def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middlewar
         UnsupportedMediaType: By the middleware, for an unknown charset or content encoding.
         BadRequest: By the middleware, for a body that is not such a form.
     """
-    decode = partial(_decode_form, _parse_nested_form if extended else _parse_flat_form)
+
+    def decode(raw: bytes, charset: str) -> dict[str, Any]:
+        if charset not in _UTF_8:
+            raise UnsupportedMediaType(
+                f"Forms in the charset {charset} are not supported; send utf-8"
+            )
+        if raw.count(b"&") >= MAX_FORM_FIELDS:
+            raise BadRequest(f"The form has more than {MAX_FORM_FIELDS} fields")
+        try:
+            text = raw.decode()
+            pairs = [] if extended else parse_qsl(text, keep_blank_values=True, errors="strict")
+        except UnicodeDecodeError:
+            raise BadRequest("The form is not valid UTF-8") from None
+        if not extended:
+            values: dict[str, Any] = {}
+            for name, value in pairs:
+                old = values.get(name)
+                if isinstance(old, list):
+                    old.append(value)
+                else:
+                    values[name] = value if old is None else [old, value]
+            return values
+        limits = {"array_limit": MAX_FORM_FIELDS, "parameter_limit": MAX_FORM_FIELDS}
+        try:
+            return parse(text, depth=MAX_FORM_DEPTH, **limits)
+        except BadRequest:  # its message is about a query string
+            raise BadRequest(f"A name in the form has more than {MAX_FORM_DEPTH} levels") from None
+
     return BodyParser("application/x-www-form-urlencoded", limit, decode)
 
 
@@ -218,58 +264,3 @@ def _unpack(raw: bytes, encoding: str, limit: int) -> bytes:
 
 def _too_large(limit: int) -> PayloadTooLarge:
     return PayloadTooLarge(f"The body is too large; the limit is {limit} bytes")
-
-
-def _decode_json(strict: bool, max_containers: int, raw: bytes, charset: str) -> Any:
-    try:
-        if charset in _OTHER_JSON_CHARSETS:
-            raw = raw.decode(charset).encode()
-        elif charset not in _UTF_8:
-            raise UnsupportedMediaType(
-                f"JSON in the charset {charset} is not supported; send utf-8"
-            )
-        raw = raw.removeprefix(codecs.BOM_UTF8)
-        if not raw:
-            return {}
-        value = loads(raw, max_containers)
-    except ValueError as error:
-        raise BadRequest(f"The body is not valid JSON: {error}") from None
-    if strict and not isinstance(value, dict | list):
-        raise BadRequest("The body must be a JSON object or array")
-    return value
-
-
-def _decode_form(
-    parse_form: Callable[[str], dict[str, Any]], raw: bytes, charset: str
-) -> dict[str, Any]:
-    if charset not in _UTF_8:
-        raise UnsupportedMediaType(f"Forms in the charset {charset} are not supported; send utf-8")
-    if raw.count(b"&") >= MAX_FORM_FIELDS:
-        raise BadRequest(f"The form has more than {MAX_FORM_FIELDS} fields")
-    try:
-        return parse_form(raw.decode())
-    except UnicodeDecodeError:
-        raise BadRequest("The form is not valid UTF-8") from None
-
-
-def _parse_nested_form(text: str) -> dict[str, Any]:
-    try:
-        return parse(
-            text,
-            array_limit=MAX_FORM_FIELDS,
-            depth=MAX_FORM_DEPTH,
-            parameter_limit=MAX_FORM_FIELDS,
-        )
-    except BadRequest:  # its message is about a query string
-        raise BadRequest(f"A name in the form has more than {MAX_FORM_DEPTH} levels") from None
-
-
-def _parse_flat_form(text: str) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, value in parse_qsl(text, keep_blank_values=True, errors="strict"):
-        old = values.get(name)
-        if isinstance(old, list):
-            old.append(value)
-        else:
-            values[name] = value if old is None else [old, value]
-    return values

@@ -134,7 +134,7 @@ class Next:
         return name_of(self._chain[0][self._at - 1].function)
 
 
-async def run_steps(
+async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no coroutine of its own
     steps: Sequence[Step],
     req: Request,
     res: Response,
@@ -181,9 +181,16 @@ async def run_steps(
         if following.was_awaited:
             return
         if not following.was_called:
-            _note_end(function, req, res)
+            if req.ended_by is None and not res.headers_sent:
+                req.ended_by = function
             return
-        error = following.error if result is following else _not_awaited(function, following)
+        error = following.error
+        if result is not following:
+            following.was_awaited = True  # a task that awaits it later finds it closed
+            error = RuntimeError(
+                f"{name_of(function)} called next() without waiting for it; write `await next()`"
+                " (or `return next()` in a plain function)"
+            )
     await after_last(error)
 
 
@@ -191,16 +198,3 @@ describe_frames(
     run_steps,
     lambda names: f"middleware {name_of(names['function'])} ({names['req'].method})",
 )
-
-
-def _note_end(function: Callable[..., Any], req: Request, res: Response) -> None:
-    if req.ended_by is None and not res.headers_sent:
-        req.ended_by = function
-
-
-def _not_awaited(function: Callable[..., Any], following: Next) -> RuntimeError:
-    following.was_awaited = True  # a task that awaits it later finds it closed
-    return RuntimeError(
-        f"{name_of(function)} called next() without waiting for it; write `await next()`"
-        " (or `return next()` in a plain function)"
-    )

@@ -51,6 +51,8 @@ class SharedLifespan:
         self._lifespan = lifespan
         self._servers = 0
         self._task: asyncio.Task[None] | None = None
+        self._entered: asyncio.Future[None]
+        self._leaving: asyncio.Event
 
     async def enter(self, server: Server) -> None:
         """Enter the context if this is the first server; return once it is entered.
@@ -62,9 +64,23 @@ class SharedLifespan:
         """
         self._servers += 1
         if self._task is None:
-            self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._leaving = asyncio.Event()
-            self._task = asyncio.create_task(self._run(server, self._entered, self._leaving))
+            # Variables of their own for each run: a next one may start before this one has ended.
+            entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            leaving = asyncio.Event()
+
+            async def run() -> None:
+                try:
+                    async with self._lifespan(server):
+                        entered.set_result(None)
+                        await leaving.wait()
+                except BaseException as error:
+                    if entered.done() or not isinstance(error, Exception):
+                        entered.cancel()
+                        raise
+                    entered.set_exception(error)
+
+            self._entered, self._leaving = entered, leaving
+            self._task = asyncio.create_task(run())
         task, entered = self._task, self._entered
         try:
             await asyncio.shield(entered)
@@ -88,20 +104,6 @@ class SharedLifespan:
         await asyncio.wait({task})
         if not task.cancelled():
             task.result()
-
-    # The future and the event are arguments: a next lifespan may replace those of the object.
-    async def _run(
-        self, server: Server, entered: asyncio.Future[None], leaving: asyncio.Event
-    ) -> None:
-        try:
-            async with self._lifespan(server):
-                entered.set_result(None)
-                await leaving.wait()
-        except BaseException as error:
-            if entered.done() or not isinstance(error, Exception):
-                entered.cancel()
-                raise
-            entered.set_exception(error)
 
 
 class ServerGroup:

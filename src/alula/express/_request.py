@@ -384,7 +384,15 @@ def best_match(accept: str | None, types: Iterable[str]) -> str | None:
     ranges = _ranges(accept)
     best, best_rank = None, (0.0, 0, 0)
     for name, full in offered.items():
-        rank = _rank(full, ranges)
+        family = full.partition("/")[0] + "/*"
+        # Quality, precision and place, by the most precise range that covers the type.
+        rank, precision = (0.0, 0, 0), 0
+        for at, (covered, quality) in enumerate(ranges):
+            match = (
+                3 if covered == full else 2 if covered == family else 1 if covered == "*/*" else 0
+            )
+            if match > precision:
+                rank, precision = (quality, match, -at), match
         if rank[0] > 0 and rank > best_rank:
             best, best_rank = name, rank
     return best
@@ -418,14 +426,3 @@ def _ranges(header: str) -> list[_Range]:
                     quality = 0.0
         ranges.append(_Range(name, quality))
     return ranges
-
-
-def _rank(name: str, ranges: list[_Range]) -> tuple[float, int, int]:
-    """Return quality, precision and place by the most precise range that covers a type."""
-    family = name.partition("/")[0] + "/*"
-    rank, precision = (0.0, 0, 0), 0
-    for at, (covered, quality) in enumerate(ranges):
-        match = 3 if covered == name else 2 if covered == family else 1 if covered == "*/*" else 0
-        if match > precision:
-            rank, precision = (quality, match, -at), match
-    return rank

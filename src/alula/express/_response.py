@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote
 
@@ -227,7 +227,18 @@ class Response:
     def delegate(self, app: ASGIApp) -> None:
         """Respond with an ASGI application; headers that were set are added to its own."""
         self._respond(b"", None)
-        self._app = app
+
+        async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+            async def send_with_headers(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    names = {name.lower() for name, _ in message["headers"]} - _REPEATABLE
+                    added = [pair for pair in self._raw_headers() if pair[0] not in names]
+                    message = {**message, "headers": [*message["headers"], *added]}
+                await send(message)
+
+            await app(scope, receive, send_with_headers)
+
+        self._app = respond
 
     def wrap(self, wrapper: Callable[[ASGIApp], ASGIApp]) -> None:
         """Put an ASGI middleware around the response; the first one is outermost."""
@@ -268,7 +279,7 @@ class Response:
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is not None:
-            await self._app(scope, receive, partial(self._send_with_headers, send))
+            await self._app(scope, receive, send)
             return
         body, status, headers = self._body, self.status_code, self._headers
         if status in _WITHOUT_BODY:
@@ -295,13 +306,6 @@ class Response:
             return
         await send({"type": "http.response.start", "status": status, "headers": raw})
         await send({"type": "http.response.body", "body": body})
-
-    async def _send_with_headers(self, send: Send, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            names = {name.lower() for name, _ in message["headers"]} - _REPEATABLE
-            added = [pair for pair in self._raw_headers() if pair[0] not in names]
-            message = {**message, "headers": [*message["headers"], *added]}
-        await send(message)
 
     def _raw_headers(self) -> list[tuple[bytes, bytes]]:
         raw: list[tuple[bytes, bytes]] = []

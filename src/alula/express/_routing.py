@@ -196,12 +196,13 @@ class _Mount:
 
     def step(self, takes_errors: bool = False, *, ignores_body: bool = False) -> Step:
         """Return all of it as one step."""
-        function = self._enter if takes_errors else functools.partial(self._enter, None)
-        return Step(function, takes_errors, may_read_body=never if ignores_body else self._matches)
 
-    def _matches(self, req: Request) -> bool:
-        is_verb = self._verbs is None or req.method in self._verbs
-        return is_verb and self._pattern.match(req.path) is not None
+        def matches(req: Request) -> bool:
+            is_verb = self._verbs is None or req.method in self._verbs
+            return is_verb and self._pattern.match(req.path) is not None
+
+        function = self._enter if takes_errors else functools.partial(self._enter, None)
+        return Step(function, takes_errors, may_read_body=never if ignores_body else matches)
 
     def _enter(
         self, error: Exception | None, req: Request, res: Response, next: NextFunction

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Self
 
@@ -63,7 +62,15 @@ class Server:
             Exception: What keeps the server from starting.
         """
         await self._uvicorn.startup([self._sock])
-        self._ended = asyncio.create_task(self._run())
+
+        async def run() -> None:
+            try:
+                await self._uvicorn.run_until_stopped(self._sock)
+            finally:
+                for function in self._at_end:
+                    await function()
+
+        self._ended = asyncio.create_task(run())
         return self
 
     def on_end(self, function: Callable[[], Awaitable[object]]) -> None:
@@ -89,13 +96,6 @@ class Server:
     def is_closed(self) -> bool:
         """Tell whether the server has ended, and the teardown behind it."""
         return self._ended.done()
-
-    async def _run(self) -> None:
-        try:
-            await self._uvicorn.run_until_stopped(self._sock)
-        finally:
-            for function in self._at_end:
-                await function()
 
 
 class _End:
@@ -165,9 +165,23 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
 
     async def serve() -> None:
         server = await listen()
-        with _on_signals(server.close):
+        loop = asyncio.get_running_loop()
+
+        def restore_handlers() -> None:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+        def stop(*_: object) -> None:
+            # So that a second signal does what it did before: Ctrl+C ends the script at once.
+            restore_handlers()
+            loop.call_soon_threadsafe(server.close)
+
+        handlers = {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
             print(f"listening on {server.url}", flush=True)  # noqa: T201  # a script has no log
             await server.wait_closed()
+        finally:
+            restore_handlers()
 
     if loop_is_running():
         raise RuntimeError("run() is for scripts; in a running loop write `await app.listen(port)`")
@@ -176,23 +190,3 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
             runner.run(serve())
     except ListenError as error:  # a stack would say nothing more to the author of a script
         raise SystemExit(error.strerror) from None
-
-
-@contextmanager
-def _on_signals(close: Callable[[], Awaitable[None]]) -> Iterator[None]:
-    """Call ``close`` on the first signal to end; the second does what it did before."""
-    loop = asyncio.get_running_loop()
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def stop(*_: object) -> None:
-        restore()
-        loop.call_soon_threadsafe(close)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        restore()

@@ -249,7 +249,27 @@ def check_uvicorn() -> None:
         _check_methods(uvicorn.Server, _METHODS["Server"])
         for protocol in guards():
             _check_methods(protocol, {**_METHODS[protocol.__name__], **_METHODS_OF_PROTOCOLS})
-            _try_out(protocol)
+            # Requests without a socket show whether uvicorn still calls the guards.
+            probe, other = _Probe(protocol), _Probe(protocol)
+            connection = probe.connection
+            connection.data_received(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{")
+            for name, inner in _ATTRIBUTES.items():
+                for attribute in inner.split():
+                    if not hasattr(getattr(connection, name), attribute):
+                        raise LookupError(
+                            f"{protocol.__name__}.{name} has no attribute {attribute}"
+                        )
+            other.connection.data_received(b"this is not HTTP\r\n\r\n")
+            guarded_parts = {
+                "its connections": connection in connection.connections,
+                "its timers": probe.timers == 1,
+                "the head of a request": isinstance(connection.cycle.transport, JoinedWrites),
+                "the body of a request": connection.pending_request() is connection.cycle,
+                "what it refuses": b'"code":400' in other.written and other.is_closed,
+            }
+            for part, is_guarded in guarded_parts.items():
+                if not is_guarded:
+                    raise LookupError(f"{protocol.__name__} does not show {part} to its guard")
     except Exception as error:
         raise unsupported_uvicorn(error) from error
 
@@ -262,33 +282,6 @@ def _check_methods(owner: type, methods: Mapping[str, str]) -> None:
         actual = " ".join(inspect.signature(method).parameters)
         if actual != parameters:
             raise LookupError(f"{owner.__name__}.{name} takes ({actual}), not ({parameters})")
-
-
-def _try_out(protocol: type[asyncio.Protocol]) -> None:
-    """Send requests to a guarded protocol, without a socket, and check that the guard sees them.
-
-    Raises:
-        LookupError: It does not, or an attribute is missing.
-    """
-    probe = _Probe(protocol)
-    connection = probe.connection
-    connection.data_received(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{")
-    for name, inner in _ATTRIBUTES.items():
-        for attribute in inner.split():
-            if not hasattr(getattr(connection, name), attribute):
-                raise LookupError(f"{protocol.__name__}.{name} has no attribute {attribute}")
-    other = _Probe(protocol)
-    other.connection.data_received(b"this is not HTTP\r\n\r\n")
-    seen = {
-        "its connections": connection in connection.connections,
-        "its timers": probe.timers == 1,
-        "the head of a request": isinstance(connection.cycle.transport, JoinedWrites),
-        "the body of a request": connection.pending_request() is connection.cycle,
-        "what it refuses": b'"code":400' in other.written and other.is_closed,
-    }
-    for name, is_seen in seen.items():
-        if not is_seen:
-            raise LookupError(f"{protocol.__name__} does not show {name} to its guard")
 
 
 class _Probe:

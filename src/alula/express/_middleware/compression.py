@@ -44,7 +44,16 @@ def compression(*, minimum_size: int = 1024, level: int = 6) -> Middleware:
             return response
 
         async def with_weak_etag(scope: Scope, receive: Receive, send: Send) -> None:
-            await response(scope, receive, partial(_send_weak_etag, send))
+            async def weaken(message: Message) -> None:
+                # By a strong ETag, clients would join compressed parts of a file with plain ones.
+                if message["type"] == "http.response.start" and message["status"] == 200:
+                    headers = MutableHeaders(scope=message)
+                    etag = headers.get("etag", "")
+                    if etag.startswith('"') and "content-encoding" not in headers:
+                        headers["etag"] = f"W/{etag}"
+                await send(message)
+
+            await response(scope, receive, weaken)
 
         return GZipMiddleware(with_weak_etag, minimum_size, level)
 
@@ -56,13 +65,3 @@ def compression(*, minimum_size: int = 1024, level: int = 6) -> Middleware:
         return next()
 
     return middleware
-
-
-async def _send_weak_etag(send: Send, message: Message) -> None:
-    # By a strong ETag, clients would join compressed parts of a file with plain ones.
-    if message["type"] == "http.response.start" and message["status"] == 200:
-        headers = MutableHeaders(scope=message)
-        etag = headers.get("etag", "")
-        if etag.startswith('"') and "content-encoding" not in headers:
-            headers["etag"] = f"W/{etag}"
-    await send(message)

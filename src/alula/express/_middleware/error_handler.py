@@ -104,7 +104,18 @@ def error_handler(
         await report(error, status, req)
         # An earlier response was not sent yet: the error takes its place.
         res.reset().status(status)
-        _set_headers(shown, res, allowed)
+        for name, value in (shown.headers or {}).items():
+            if str(name).lower() not in allowed:
+                _log.warning(
+                    "an error may not set the header %s, so it was left out;"
+                    " error_handler(headers=[...]) allows more",
+                    short_line(str(name)),
+                )
+                continue
+            try:
+                res.set(name, value)
+            except (TypeError, ValueError):
+                _log.exception("a header of an error cannot be sent; it was left out")
         if page_for is not None:
             res.vary("Accept")
         named = f"{req.headers.get('accept')} {req.headers.get('content-type')}".lower()
@@ -193,21 +204,6 @@ def read_error_headers(names: Iterable[str]) -> frozenset[str]:
                 " connection or describes the body"
             )
     return ERROR_HEADERS.union(name.lower() for name in given)
-
-
-def _set_headers(error: FrameworkError, res: Response, allowed: frozenset[str]) -> None:
-    for name, value in (error.headers or {}).items():
-        if str(name).lower() not in allowed:
-            _log.warning(
-                "an error may not set the header %s, so it was left out;"
-                " error_handler(headers=[...]) allows more",
-                short_line(str(name)),
-            )
-            continue
-        try:
-            res.set(name, value)
-        except (TypeError, ValueError):
-            _log.exception("a header of an error cannot be sent; it was left out")
 
 
 def _send_json(error: FrameworkError, res: Response) -> None:

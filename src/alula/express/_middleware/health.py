@@ -122,31 +122,30 @@ class Checks:
         """Return ``"ok"``, ``"failed"`` or ``"timed out"`` by name; changes are logged."""
         if not self._checks:
             return {}
-        if self._run is None or self._run.done():
-            self._run = asyncio.create_task(self._run_all())
-        # A probe that is cancelled must not cancel the checks of the others.
-        return await asyncio.shield(self._run)
 
-    async def _run_all(self) -> dict[str, str]:
-        tasks = {}
-        for name, check in self._checks.items():
-            late = self._late.pop(name, None)
-            # A check that still hangs is not started again: probes would pile them up.
-            is_hanging = late is not None and not late.done()
-            tasks[name] = late if late and is_hanging else self._start(name, check)
-        await asyncio.wait(tasks.values(), timeout=self._timeout)
-        self._last_states = {name: self._state_of(name, task) for name, task in tasks.items()}
-        return self._last_states
-
-    def _start(self, name: str, check: Check) -> asyncio.Task[None]:
-        async def run() -> None:
+        async def run_one(check: Check) -> None:
             result = check()
             if hasattr(result, "__await__"):
                 result = await result
             if result is False:
                 raise RuntimeError(f"{name_of(check)} returned False")
 
-        return asyncio.create_task(run(), name=f"the health check {name}")
+        async def run_all() -> dict[str, str]:
+            tasks = {}
+            for name, check in self._checks.items():
+                late = self._late.pop(name, None)
+                # A check that still hangs is not started again: probes would pile them up.
+                if late is None or late.done():
+                    late = asyncio.create_task(run_one(check), name=f"the health check {name}")
+                tasks[name] = late
+            await asyncio.wait(tasks.values(), timeout=self._timeout)
+            self._last_states = {name: self._state_of(name, task) for name, task in tasks.items()}
+            return self._last_states
+
+        if self._run is None or self._run.done():
+            self._run = asyncio.create_task(run_all())
+        # A probe that is cancelled must not cancel the checks of the others.
+        return await asyncio.shield(self._run)
 
     def _state_of(self, name: str, task: asyncio.Task[None]) -> str:
         if not task.done():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Iterable
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Final
@@ -48,15 +48,30 @@ def request_id(
         ValueError: One of them is not an address.
         TypeError: ``trusted`` is a single string.
     """
-    is_trusted = _proxy_check(trusted)
+    if isinstance(trusted, str):
+        raise TypeError(f"request_id(trusted={trusted!r}): give a list: [{trusted!r}]")
+    trusts_all = trusted is True
+    proxies = () if isinstance(trusted, bool) else trusted
+    networks = [ip_network(proxy, strict=False) for proxy in proxies]
     name = header.lower()
+
+    # Parsing an address takes longer than all else here, and proxies have few addresses.
+    @lru_cache(maxsize=256)
+    def is_trusted(ip: str | None) -> bool:
+        try:
+            address = ip_address(ip or "")
+        except ValueError:  # a Unix socket, or a server that knows no addresses
+            return False
+        # A server that listens on "::" sees IPv4 clients as ::ffff:10.0.0.1.
+        address = getattr(address, "ipv4_mapped", None) or address
+        return any(address in network for network in networks)
 
     @ignores_body
     def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         sent = req.headers.get(name)
         traceparent = req.headers.get("traceparent") if sent is None else None
         id_ = None
-        if (sent or traceparent) and is_trusted(req.ip):
+        if (sent or traceparent) and (trusts_all or is_trusted(req.ip)):
             id_ = valid_request_id(sent) or trace_id_of(traceparent)
         id_ = req.request_id = id_ or new_request_id()
         res.set(name, id_)
@@ -76,24 +91,3 @@ def request_id(
         return next()
 
     return singleton("request_id", middleware)
-
-
-def _proxy_check(trusted: Iterable[str] | bool) -> Callable[[str | None], bool]:
-    if isinstance(trusted, bool):
-        return lambda _: trusted
-    if isinstance(trusted, str):
-        raise TypeError(f"request_id(trusted={trusted!r}): give a list: [{trusted!r}]")
-    networks = [ip_network(one, strict=False) for one in trusted]
-
-    # Parsing an address takes longer than all else here, and proxies have few addresses.
-    @lru_cache(maxsize=256)
-    def is_trusted(ip: str | None) -> bool:
-        try:
-            address = ip_address(ip or "")
-        except ValueError:  # a Unix socket, or a server that knows no addresses
-            return False
-        # A server that listens on "::" sees IPv4 clients as ::ffff:10.0.0.1.
-        address = getattr(address, "ipv4_mapped", None) or address
-        return any(address in network for network in networks)
-
-    return is_trusted
