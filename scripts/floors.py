@@ -59,7 +59,7 @@ def label_of(room: str) -> str:
 
 def is_package(room: str) -> bool:
     """Tell a package from a single module."""
-    return (SRC / "alula" / room).is_dir()
+    return any((SRC / "alula" / name).is_dir() for name in (room, f"_{room}"))
 
 
 def floor_of(number: int, rooms: list[str], top: int) -> tuple[list[str], int]:

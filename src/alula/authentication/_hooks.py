@@ -39,7 +39,7 @@ def authenticate(
         NotAuthenticated: By the hook: the call has no valid credentials.
         RuntimeError: By the hook: it is neither a before nor an around hook.
 
-    Example:
+    Examples:
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> from alula.authentication import authenticate
@@ -76,7 +76,7 @@ def hash_password(field: str, *, service: str | None = None, strategy: str = "lo
         Unavailable: By the hook: too many passwords wait to be hashed.
         MethodNotAllowed: By the hook: the data is a list, which the service does not accept.
 
-    Example:
+    Examples:
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> from alula.authentication import hash_password
@@ -132,7 +132,7 @@ def password_hash(
         TooManyRequests: By the resolver: there are too many new passwords from this address.
         Unavailable: By the resolver: too many passwords wait to be hashed.
 
-    Example:
+    Examples:
         >>> from alula.authentication import password_hash
         >>> from alula.schema import resolve
         >>> resolver = resolve({"password": password_hash("local")})
@@ -215,7 +215,7 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
         BadRequest: By the hook: the query of a client names a hidden field.
         RuntimeError: By the hook: it is neither an after nor an around hook.
 
-    Example:
+    Examples:
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> from alula.authentication import protect

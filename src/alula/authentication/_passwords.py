@@ -50,7 +50,7 @@ class HashedPassword(str):
 
     JSON has no such type, so a client cannot pass a hash instead of a password.
 
-    Example:
+    Examples:
         >>> from alula.authentication import HashedPassword
         >>> data = {"email": "ada@example.com", "password": HashedPassword("$argon2id$...")}
     """
@@ -67,7 +67,7 @@ class Passwords:
         parallelism: Its lanes.
         least_floor: The shortest time in seconds that a failed check takes.
 
-    Example:
+    Examples:
         >>> from alula.authentication import LocalStrategy, Passwords
         >>> strategy = LocalStrategy(passwords=Passwords(time_cost=2, memory_cost=19456))
     """

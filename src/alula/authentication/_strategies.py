@@ -64,7 +64,7 @@ class AuthenticationStrategy:
             params)`` after it has looked for the account, and before it checks the credentials.
             The throttle then counts by account. Otherwise it counts by the name in `account_of`.
 
-    Example:
+    Examples:
         >>> from alula.authentication import AuthenticationStrategy
         >>> from alula.errors import NotAuthenticated
         >>> class Pin(AuthenticationStrategy):
@@ -175,7 +175,7 @@ class JWTStrategy(AuthenticationStrategy):
         header: The name of the header.
         schemes: The accepted schemes, in upper or lower case.
 
-    Example:
+    Examples:
         >>> from alula.authentication import JWTStrategy
         >>> strategy = JWTStrategy(header="X-Token", schemes=["Token"])
     """
@@ -246,7 +246,7 @@ class LocalStrategy(AuthenticationStrategy):
             surrounding blanks. Records must have this form. Otherwise names are looked up as sent.
         passwords: Creates and checks hashes; give `Passwords` for other parameters.
 
-    Example:
+    Examples:
         >>> from alula.authentication import LocalStrategy
         >>> strategy = LocalStrategy(username_field="name", fold_username=True)
     """

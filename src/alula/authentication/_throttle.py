@@ -86,7 +86,7 @@ class Throttle(Extension):
     Raises:
         ValueError: A number of tries is below 1, or a duration is not valid.
 
-    Example:
+    Examples:
         >>> from alula.authentication import Throttle
         >>> throttle = Throttle(tries=5, window="10m")
     """
