@@ -1,4 +1,4 @@
-"""A new user, from nothing to an application with rules of its own."""
+"""The first steps of a new user work for every pair of answers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import itertools
 import shutil
 
 import pytest
-from tests.generator.journey import EVERYTHING, PAIRWISE, STARTS, Answers, JourneyError, explore
+from tests.generator.journey import EVERYTHING, PAIRWISE, STARTS, Answers, JourneyError, try_all
 from tests.requirements import absent, require_mongod
 
-NO_CURL = "no curl on the PATH: the journey of a new user is left out"
+NO_CURL = "no curl on the PATH: the first steps of a new user are left out"
 
 
 @pytest.mark.slow
@@ -19,10 +19,10 @@ def test_every_pair_of_answers_leads_to_an_application(tmp_path, capsys):
     if shutil.which("curl") is None:
         absent(NO_CURL)
     try:
-        clocks = explore(tmp_path, PAIRWISE)
+        clocks = try_all(tmp_path, PAIRWISE)
     except JourneyError as error:
         if "No matching distribution" in str(error) or "Failed to establish" in str(error):
-            absent(f"no package index, so the journey of a new user is left out: {error}")
+            absent(f"no package index, so the first steps of a new user are left out: {error}")
         raise
     with capsys.disabled():
         for row, clock in clocks.items():
