@@ -78,8 +78,8 @@ def test_can_be_asked_twice_in_one_folder(run):
         ("shop", "'shop' is not the name of an application; write MODULE:NAME, such as app:app"),
         ("shop:", "'shop:' is not the name of an application"),
         (":app", "':app' is not the name of an application"),
-        ("shup:app", "there is no module 'shup' in"),
-        ("shop.inner:app", "there is no module 'shop.inner' in"),
+        ("shup:app", "cannot find the module 'shup' in"),
+        ("shop.inner:app", "cannot find the module 'shop.inner' in"),
         ("shop:api", "the module 'shop' has no 'api'"),
         ("shop:app.api", "the module 'shop' has no 'app.api'"),
         ("shop:text", "'shop:text' is 'no application', not an Alula application"),
@@ -193,7 +193,7 @@ class TestClient:
         with raw_server((answer({}, 404), CLOSE), (answer([]), CLOSE)) as server:
             done = run("client", server.url)
             assert done.exit_code == 2
-            assert f"no description at {server.url}/openapi.json: the server ans" in done.stderr
+            assert f"cannot get a description from {server.url}/openapi.json: " in done.stderr
             done = run("client", server.url)
             assert done.exit_code == 2
             assert "is not an OpenAPI description" in done.stderr

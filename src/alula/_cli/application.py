@@ -29,7 +29,7 @@ def load_application(target: str) -> Application:
     """Import the application at ``module:name``.
 
     Raises:
-        UsageError: There is no application; the message says what is missing.
+        UsageError: The application does not exist; the message says what is missing.
         Exception: Whatever the module raises.
     """
     app = load_object(target)
@@ -44,7 +44,7 @@ def load_object(target: str) -> object:
     A function with that name is called and returns the object.
 
     Raises:
-        UsageError: There is no such module or name.
+        UsageError: The module or the name does not exist.
         Exception: Whatever the module raises.
     """
     module_name, colon, name = target.partition(":")
@@ -63,7 +63,7 @@ def load_object(target: str) -> object:
         # the target imports is an error in its code, with a traceback.
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
-        raise UsageError(f"there is no module {module_name!r} in {folder}") from None
+        raise UsageError(f"cannot find the module {module_name!r} in {folder}") from None
     for part in name.split("."):
         if not hasattr(value, part):
             raise UsageError(f"the module {module_name!r} has no {name!r}")

@@ -93,14 +93,14 @@ def test_names_of_hooks_are_short(name, shown):
 
 def test_no_services(run, tmp_path):
     (tmp_path / "bare.py").write_text("from alula import App\napp = App()")
-    assert run("routes", "bare:app").stdout == "there are no services\n"
+    assert run("routes", "bare:app").stdout == "the application has no services\n"
     assert json.loads(run("routes", "bare:app", "--json").stdout) == []
 
 
 def test_an_application_that_is_not_there(run):
     result = run("routes", "shop:app")
     assert result.exit_code == 2
-    assert "there is no module 'shop' in" in result.stderr
+    assert "cannot find the module 'shop' in" in result.stderr
 
 
 def test_hooks_of_an_application_behind_this_one_run_within():

@@ -90,7 +90,7 @@ class TestServices:
         assert services.read_text() == "def register(app):\n    pass\n"
         assert (application / "services/notes/schema.py").exists()
         assert (
-            "services/__init__.py was not changed: there is no function add_services at the top"
+            "services/__init__.py was not changed: it has no function add_services at the top"
             " level. Add at the end of add_services:\n\n"
             "from services.notes.service import add_notes\n\napp.configure(add_notes)\n"
         ) in said
@@ -112,7 +112,7 @@ class TestServices:
 
     def test_outside_of_an_application(self, tmp_path, monkeypatch):
         said = alula(tmp_path, monkeypatch, "generate", "service", "notes", code=2).output
-        assert "there is no application in" in said
+        assert "is not part of an application" in said
         assert "change to the folder that `alula new` has created" in said
 
 
@@ -160,7 +160,7 @@ class TestHooks:
         [
             (["print"], "is a built-in name of Python"),
             (["late", "--kind=behind"], "use around, before, after, error"),
-            (["late", "--service=nowhere"], "there is no service 'nowhere'"),
+            (["late", "--service=nowhere"], "cannot find the service 'nowhere'"),
             (["late", "--service=../x"], "cannot be the name of a service"),
         ],
     )
@@ -224,7 +224,7 @@ class TestAuthentication:
         (application / "compose.yaml").unlink()
         (application / ".env.example").unlink()
         said = generate("authentication", code=1)
-        assert "configuration.py was not changed: there is no class Settings" in said
+        assert "configuration.py was not changed: it has no class Settings" in said
         assert "authentication_secret: SecretStr = Field(min_length=32)" in said
         assert "compose.yaml" not in said
 

@@ -135,8 +135,8 @@ def add_services(app):
     @pytest.mark.parametrize(
         ("code", "reason"),
         [
-            ("", "there is no function f at the top level"),
-            ("class A:\n    def f(self):\n        pass\n", "there is no function f"),
+            ("", "it has no function f at the top level"),
+            ("class A:\n    def f(self):\n        pass\n", "it has no function f"),
             ("def f(app): pass\n", "all of the function f is on one line"),
             ("def f(app:\n", "it has a syntax error in line 1"),
         ],
@@ -165,8 +165,8 @@ class TestFields:
     @pytest.mark.parametrize(
         ("code", "reason"),
         [
-            ("x = 1", "there is no class Settings"),
-            ("class Other: ...", "there is no class Settings"),
+            ("x = 1", "it has no class Settings"),
+            ("class Other: ...", "it has no class Settings"),
             ("class Settings:\n    x = 1\n", "the class Settings has no field yet"),
         ],
     )
@@ -184,5 +184,5 @@ class TestBehindAStatement:
         assert add_after("x = 1\nz = 3\n", "x = 1", "z = 3") == "x = 1\nz = 3\n"
 
     def test_where_it_is_not_there(self):
-        with pytest.raises(NoPlaceError, match="there is no x = 1"):
+        with pytest.raises(NoPlaceError, match="it does not contain x = 1"):
             add_after("x = 2\n", "x = 1", "z = 3")

@@ -13,12 +13,14 @@ from types import SimpleNamespace
 import pytest
 from click import Command, Context
 from tests.cli.generator.applications import alula, files_of
+from tests.docs.test_prose import forbidden_in, long_sentences_of, walls_of
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from alula._cli import main
 from alula._cli.generator import new_application
 from alula._cli.generator.new_application import compatible_versions
+from alula._cli.generator.project import DATABASES
 
 
 @pytest.fixture
@@ -53,6 +55,12 @@ class TestFiles:
         assert "user_id: Reference" in files["services/chat_rooms/schema.py"]
         assert 'app.use(\n        "chat-rooms",' in files["services/chat_rooms/service.py"]
         assert 'os.environ["MY_SHOP_AUTHENTICATION_SECRET"]' in files["conftest.py"]
+
+    @pytest.mark.parametrize("database", DATABASES)
+    def test_the_readme_is_in_plain_sentences(self, new, tmp_path, database):
+        new("shop", "--database", database, "--authentication")
+        text = files_of(tmp_path / "shop")["README.md"]
+        assert (forbidden_in(text), long_sentences_of(text), walls_of(text)) == ([], [], [])
 
     def test_without_a_service(self, new, tmp_path):
         new("shop", "--no-service")
@@ -197,7 +205,6 @@ class TestQuestions:
 
 def test_shells_complete_choices():
     from alula._cli.generator.additions import HOOK_KINDS
-    from alula._cli.generator.project import DATABASES
 
     database = next(
         each for each in get_command(main).commands["new"].params if each.name == "database"

@@ -82,7 +82,7 @@ def test_a_change_that_fails_becomes_a_todo(plan):
     assert apply(plan) == []
     assert plan.todos == [
         Todo("a", "there is none", "at the end", "x = 1"),
-        Todo("b", "there is no such file", "at the end", "y = 2"),
+        Todo("b", "the file does not exist", "at the end", "y = 2"),
         Todo("d", "it is not UTF-8 text", "at the end", "u = 4"),
     ]
 

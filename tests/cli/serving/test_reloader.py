@@ -46,7 +46,7 @@ def ask(port, path="/notes/5"):
 
 
 async def answered(port, text):
-    """Ask until the answer has a text in it."""
+    """Send requests until the response contains a text."""
     async with asyncio.timeout(SECONDS):
         while True:
             with contextlib.suppress(OSError, http.client.HTTPException):

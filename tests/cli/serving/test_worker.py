@@ -300,7 +300,7 @@ def test_it_ends_while_the_application_is_set_up(tmp_path, early):
     ("target", "code", "status", "said"),
     [
         ("shop:nothing", CODE, 2, "the module 'shop' has no 'nothing'"),
-        ("nosuch:app", CODE, 2, "there is no module 'nosuch' in"),
+        ("nosuch:app", CODE, 2, "cannot find the module 'nosuch' in"),
         ("shop:core", CODE, 2, "not a web application; serve the result of express()"),
         ("shop:app", CODE + "1 / 0", 1, "ZeroDivisionError"),
         ("shop:app", CODE.replace("FAILS = 0", "FAILS = 1"), 1, "LookupError: no database"),

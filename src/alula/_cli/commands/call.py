@@ -191,7 +191,7 @@ async def local_service(
         params: The params of the call. Route values, credentials and headers are added.
 
     Raises:
-        UsageError: There is no such application or service.
+        UsageError: The application or the service does not exist.
         MethodNotAllowed: The method is closed to external calls, and this is one.
         Exception: Whatever the code of the application raises.
     """
@@ -215,7 +215,7 @@ async def local_service(
         params["headers"] = {"authorization": f"Bearer {token}"}
 
     def use_dispatch(context: HookContext) -> None:
-        # A transport sends `context.dispatch` to external callers; there is no transport here.
+        # A transport sends `context.dispatch` to external callers; a local call has none.
         if context.params.provider is not None and context.dispatch is not UNSET:
             context.result = context.dispatch
 

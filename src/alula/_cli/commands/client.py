@@ -98,7 +98,7 @@ def download_description(url: str) -> JsonObject:
         url: The address of the server, or of its description if that is not ``/openapi.json``.
 
     Raises:
-        UsageError: There is no OpenAPI description at this address.
+        UsageError: The address does not lead to an OpenAPI description.
     """
     from alula.client import create_sync_client, rest  # noqa: PLC0415  # slow to import
 
@@ -108,7 +108,7 @@ def download_description(url: str) -> JsonObject:
         with create_sync_client().configure(rest(base).fetch()) as connected:
             description = connected.service(name).find()
     except (FrameworkError, ValueError) as error:
-        raise UsageError(f"there is no description at {base}/{name}: {error}") from None
+        raise UsageError(f"cannot get a description from {base}/{name}: {error}") from None
     if not isinstance(description, dict) or "openapi" not in description:
         raise UsageError(f"the response of {base}/{name} is not an OpenAPI description")
     return description

@@ -52,7 +52,7 @@ def routes(application: ApplicationTarget = "app:app", as_json: AsJson = False) 
         # The style comes last: its escape codes would count as width.
         print_result("\n".join([style(lines[0], bold=True), *lines[1:]]))
     else:
-        print_result("there are no services")
+        print_result("the application has no services")
 
 
 def short_hook_name(name: str) -> str:

@@ -71,7 +71,8 @@ def add_service(
         dry_run: Whether only to print what would be written.
 
     Raises:
-        UsageError: There is no application, a name is not valid, or a file would be overwritten.
+        UsageError: The folder is not part of an application, a name is not valid, or a file would
+            be overwritten.
         typer.Exit: A change is left to the user.
     """
     names.check_service(name)
@@ -98,7 +99,7 @@ def add_hook(
         dry_run: As in `add_service`.
 
     Raises:
-        UsageError: As in `add_service`, or there is no such service or kind of hook.
+        UsageError: As in `add_service`, or the service or the kind of hook does not exist.
         typer.Exit: A change is left to the user.
     """
     function = names.check_function("a hook", name)
@@ -114,7 +115,7 @@ def add_hook(
         module = names.check_service(service).replace("-", "_")
         folder = project.folder / "services" / module
         if not folder.is_dir():
-            raise UsageError(f"there is no service {service!r}: no folder {folder}")
+            raise UsageError(f"cannot find the service {service!r}: {folder} does not exist")
         place = (f"services/{module}/service.py", f"add_{module}")
         target = f'app.service("{registered_path(project.folder / place[0]) or service}")'
     statement = f"{target}.hooks({kind}=[{function}])"

@@ -92,7 +92,7 @@ def add_statement(code: str, function: str, statement: str) -> str:
     """Return code with a statement at the end of a top-level function, before its last return.
 
     Raises:
-        NoPlaceError: There is no such function, or it is written on one line.
+        NoPlaceError: The function does not exist, or is written on one line.
     """
     for node in _parse(code).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function:
@@ -108,7 +108,7 @@ def add_statement(code: str, function: str, statement: str) -> str:
             last = node.body[-1]
             at = last.lineno - 1 if isinstance(last, ast.Return) else _end(last)
             return _insert(code, at, lines)
-    raise NoPlaceError(f"there is no function {function} at the top level")
+    raise NoPlaceError(f"it has no function {function} at the top level")
 
 
 def add_after(code: str, anchor: str, statement: str) -> str:
@@ -124,14 +124,14 @@ def add_after(code: str, anchor: str, statement: str) -> str:
     for node in body:
         if ast.unparse(node) == wanted:
             return _insert(code, _end(node), [statement])
-    raise NoPlaceError(f"there is no {anchor}")
+    raise NoPlaceError(f"it does not contain {anchor}")
 
 
 def add_field(code: str, owner: str, field: str) -> str:
     """Return code with an annotated field after the last one of a top-level class.
 
     Raises:
-        NoPlaceError: There is no such class, or it has no annotated field.
+        NoPlaceError: The class does not exist, or has no annotated field.
     """
     name = field.partition(":")[0]
     for node in _parse(code).body:
@@ -142,7 +142,7 @@ def add_field(code: str, owner: str, field: str) -> str:
             if fields:
                 return _insert(code, _end(fields[-1]), [f"{_indent(code, fields[-1])}{field}"])
             raise NoPlaceError(f"the class {owner} has no field yet")
-    raise NoPlaceError(f"there is no class {owner} at the top level")
+    raise NoPlaceError(f"it has no class {owner} at the top level")
 
 
 # -- other text ------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ class Plan:
             self._texts[path] = edit(text)
         except FileNotFoundError:
             if not optional:
-                self.todos.append(Todo(path, "there is no such file", where, code))
+                self.todos.append(Todo(path, "the file does not exist", where, code))
         except UnicodeDecodeError:
             self.todos.append(Todo(path, "it is not UTF-8 text", where, code))
         except NoPlaceError as error:

@@ -90,7 +90,8 @@ def find_project(start: Path) -> Project:
     """Return the application in a folder or in a folder above it.
 
     Raises:
-        UsageError: There is no application, or its ``pyproject.toml`` is not valid.
+        UsageError: The folder is not part of an application, or its ``pyproject.toml`` is not
+            valid.
     """
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
@@ -105,6 +106,6 @@ def find_project(start: Path) -> Project:
             name = document.get("project", {}).get("name", folder.name)
             return Project(folder, str(name), Choices.from_table(path, table))
     raise UsageError(
-        f"there is no application in {start}: neither it nor a folder above has a pyproject.toml"
+        f"{start} is not part of an application: neither it nor a folder above has a pyproject.toml"
         " with a table [tool.alula]; change to the folder that `alula new` has created"
     )

@@ -26,7 +26,7 @@ def open_socket(host: str, port: int, path: str | None = None) -> socket.socket:
         path: The path of a Unix socket to listen on instead, None for the port.
 
     Raises:
-        UsageError: The port or the path is not available, or there is no server to use it.
+        UsageError: The port or the path is not available, or no server is installed.
     """
     if not IS_UNIX:
         raise UsageError(

@@ -230,7 +230,7 @@ class Supervisor:
         ending = f"worker {worker.pid} {describe_exit(status)}"
         if not worker.is_ready and not any(other.is_ready for other in self.workers):
             _log.error(
-                "%s before it could accept requests, and there is no other worker; see above",
+                "%s before it could accept requests, and no other worker runs; see above",
                 ending,
             )
             self.stop(EXIT_USAGE if status == EXIT_USAGE else EXIT_FAILURE)

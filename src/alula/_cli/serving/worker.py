@@ -85,7 +85,7 @@ def load_web_application(settings: WorkerSettings) -> WebApplication:
     """Import the application, and add the access log if the settings ask for it.
 
     Raises:
-        UsageError: There is no application, or it cannot be served.
+        UsageError: The application does not exist, or cannot be served.
         Exception: Whatever its code raises.
     """
     app = load_object(settings.target)
