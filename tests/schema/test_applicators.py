@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import pytest
-from tests.schema.told import brief, told
+from tests.schema.failures import brief, report
 
 from alula.schema import Validator
 
@@ -40,7 +40,7 @@ from alula.schema import Validator
     ],
 )
 def test_says_what_is_wrong(schema, value, params, message):
-    (failure,) = told({"properties": {"x": schema}}, {"x": value})
+    (failure,) = report({"properties": {"x": schema}}, {"x": value})
     assert failure["instancePath"] == "/x"
     assert failure["params"] == params
     assert failure["message"] == message
@@ -60,7 +60,7 @@ def test_says_what_is_wrong(schema, value, params, message):
 )
 def test_finds_nothing_wrong(schema, values):
     for value in values:
-        assert told(schema, value) == []
+        assert report(schema, value) == []
 
 
 def test_all_that_is_wrong_is_told_at_once():
@@ -69,7 +69,7 @@ def test_all_that_is_wrong_is_told_at_once():
         "required": ["d"],
         "additionalProperties": False,
     }
-    assert brief(told(schema, {"a": "x", "b": {}, "e": 1, "f": 2})) == [
+    assert brief(report(schema, {"a": "x", "b": {}, "e": 1, "f": 2})) == [
         ("", "#/required", "required"),
         ("/a", "#/properties/a/type", "type"),
         ("/b", "#/properties/b/required", "required"),
@@ -84,7 +84,7 @@ def test_a_name_may_be_checked_by_several_schemas():
         "patternProperties": {"^a": {"minimum": 5}, "b$": {"maximum": 3}},
         "additionalProperties": {"type": "null"},
     }
-    assert brief(told(schema, {"ab": 4, "ax": 4, "x": 4})) == [
+    assert brief(report(schema, {"ab": 4, "ax": 4, "x": 4})) == [
         ("/ab", "#/patternProperties/%5Ea/minimum", "minimum"),
         ("/ab", "#/patternProperties/b%24/maximum", "maximum"),
         ("/ax", "#/patternProperties/%5Ea/minimum", "minimum"),
@@ -93,7 +93,7 @@ def test_a_name_may_be_checked_by_several_schemas():
 
 
 def test_a_wrong_name_is_told_with_the_reason():
-    found = told({"propertyNames": {"maxLength": 1}}, {"ab": 1, "c": 1})
+    found = report({"propertyNames": {"maxLength": 1}}, {"ab": 1, "c": 1})
     assert brief(found) == [
         ("", "#/propertyNames/maxLength", "maxLength"),
         ("", "#/propertyNames", "propertyNames"),
@@ -159,7 +159,7 @@ class TestDefaults:
         assert Validator(WITH_DEFAULTS).validate("x") == "x"
 
     def test_can_be_left_out(self):
-        assert brief(told(WITH_DEFAULTS, {"b": 1}, defaults=False)) == [
+        assert brief(report(WITH_DEFAULTS, {"b": 1}, defaults=False)) == [
             ("", "#/required", "required")
         ]
 

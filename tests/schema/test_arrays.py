@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.schema.told import brief, told
+from tests.schema.failures import brief, report
 
 from alula.schema import Validator
 
@@ -38,7 +38,7 @@ from alula.schema import Validator
     ],
 )
 def test_says_what_is_wrong(schema, value, params, message):
-    (failure,) = told(schema, value)
+    (failure,) = report(schema, value)
     assert failure["instancePath"] == ""
     assert failure["params"] == params
     assert failure["message"] == message
@@ -59,22 +59,22 @@ def test_says_what_is_wrong(schema, value, params, message):
 )
 def test_finds_nothing_wrong(schema, values):
     for value in values:
-        assert told(schema, value) == []
+        assert report(schema, value) == []
 
 
 def test_items_are_told_by_their_index():
-    assert brief(told({"items": {"type": "integer"}}, [1, "a", 2, "b"])) == [
+    assert brief(report({"items": {"type": "integer"}}, [1, "a", 2, "b"])) == [
         ("/1", "#/items/type", "type"),
         ("/3", "#/items/type", "type"),
     ]
-    assert brief(told({"prefixItems": [True, {"type": "string"}], "items": False}, [1, 2])) == [
+    assert brief(report({"prefixItems": [True, {"type": "string"}], "items": False}, [1, 2])) == [
         ("/1", "#/prefixItems/1/type", "type")
     ]
-    assert brief(told({"items": False}, [1])) == [("/0", "#/items/false schema", "false schema")]
+    assert brief(report({"items": False}, [1])) == [("/0", "#/items/false schema", "false schema")]
 
 
 def test_where_none_is_contained_it_says_why():
-    found = brief(told({"contains": {"type": "string"}}, [5]))
+    found = brief(report({"contains": {"type": "string"}}, [5]))
     assert found == [("/0", "#/contains/type", "type"), ("", "#/contains", "contains")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from tests.schema.told import told
+from tests.schema.failures import report
 
 STRINGS = [
     ({"multipleOf": 2}, 3, "multipleOf", {"multipleOf": 2}, "must be multiple of 2"),
@@ -27,7 +27,7 @@ EQUALITY = [
 
 @pytest.mark.parametrize(("schema", "value", "keyword", "params", "message"), STRINGS + EQUALITY)
 def test_says_what_is_wrong(schema, value, keyword, params, message):
-    assert told({"properties": {"a/b": schema}}, {"a/b": value}) == [
+    assert report({"properties": {"a/b": schema}}, {"a/b": value}) == [
         {
             "instancePath": "/a~1b",
             "schemaPath": f"#/properties/a~1b/{keyword}",
@@ -51,9 +51,9 @@ def test_says_what_is_wrong(schema, value, keyword, params, message):
 )
 def test_finds_nothing_wrong(schema, values):
     for value in values:
-        assert told(schema, value) == []
+        assert report(schema, value) == []
 
 
 @pytest.mark.parametrize("value", [0.35, 19.999, 1])
 def test_decimals_that_are_no_multiples(value):
-    assert len(told({"multipleOf": 0.3}, value)) == 1
+    assert len(report({"multipleOf": 0.3}, value)) == 1

@@ -6,7 +6,7 @@ from decimal import Decimal
 from types import MappingProxyType
 
 import pytest
-from tests.schema.told import brief, told
+from tests.schema.failures import brief, report
 
 NUMBERS = [
     ({"minimum": 2}, 1, "minimum", {"comparison": ">=", "limit": 2}, "must be >= 2"),
@@ -51,7 +51,7 @@ SIZES = [
 
 @pytest.mark.parametrize(("schema", "value", "keyword", "params", "message"), NUMBERS + SIZES)
 def test_says_what_is_wrong(schema, value, keyword, params, message):
-    (failure,) = told({"properties": {"a": schema}}, {"a": value})
+    (failure,) = report({"properties": {"a": schema}}, {"a": value})
     assert brief([failure]) == [("/a", f"#/properties/a/{keyword}", keyword)]
     assert failure["params"] == params
     assert failure["message"] == message
@@ -71,9 +71,9 @@ def test_says_what_is_wrong(schema, value, keyword, params, message):
 )
 def test_finds_nothing_wrong(schema, values):
     for value in values:
-        assert told(schema, value) == []
+        assert report(schema, value) == []
 
 
 def test_the_limits_of_length_themselves_are_within():
-    assert told({"minLength": 2, "maxLength": 2}, "ab") == []
-    assert len(told({"minLength": 3, "maxLength": 1}, "ab")) == 2
+    assert report({"minLength": 2, "maxLength": 2}, "ab") == []
+    assert len(report({"minLength": 3, "maxLength": 1}, "ab")) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.schema.told import brief, told
+from tests.schema.failures import brief, report
 
 from alula.schema import Validator
 
@@ -14,7 +14,7 @@ def converted(schema, value):
 
 def test_any_of_tells_what_every_branch_missed():
     schema = {"anyOf": [{"type": "integer"}, {"minLength": 5}]}
-    found = told(schema, "a")
+    found = report(schema, "a")
     assert brief(found) == [
         ("", "#/anyOf/0/type", "type"),
         ("", "#/anyOf/1/minLength", "minLength"),
@@ -22,21 +22,21 @@ def test_any_of_tells_what_every_branch_missed():
     ]
     assert found[-1]["message"] == "must match a schema in anyOf"
     assert found[-1]["params"] == {}
-    assert told(schema, 5) == []
-    assert told(schema, "abcde") == []
+    assert report(schema, 5) == []
+    assert report(schema, "abcde") == []
 
 
 def test_one_of_tells_which_branches_passed():
     schema = {"oneOf": [{"minimum": 1}, {"minimum": 2}, {"minimum": 3}]}
-    (failure,) = [each for each in told(schema, 3) if each["keyword"] == "oneOf"]
+    (failure,) = [each for each in report(schema, 3) if each["keyword"] == "oneOf"]
     assert failure["params"] == {"passingSchemas": [0, 1]}
     assert failure["message"] == "must match exactly one schema in oneOf"
-    assert told(schema, 1) == []
-    assert told(schema, 0)[-1]["params"] == {"passingSchemas": None}
+    assert report(schema, 1) == []
+    assert report(schema, 0)[-1]["params"] == {"passingSchemas": None}
 
 
 def test_all_of_tells_what_each_says():
-    found = told({"allOf": [{"minimum": 5}, {"multipleOf": 2}, True]}, 3)
+    found = report({"allOf": [{"minimum": 5}, {"multipleOf": 2}, True]}, 3)
     assert brief(found) == [
         ("", "#/allOf/0/minimum", "minimum"),
         ("", "#/allOf/1/multipleOf", "multipleOf"),
@@ -44,9 +44,9 @@ def test_all_of_tells_what_each_says():
 
 
 def test_not():
-    assert brief(told({"not": {"type": "string"}}, "a")) == [("", "#/not", "not")]
-    assert told({"not": {"type": "string"}}, "a")[0]["message"] == "must NOT be valid"
-    assert told({"not": {"type": "string"}}, 5) == []
+    assert brief(report({"not": {"type": "string"}}, "a")) == [("", "#/not", "not")]
+    assert report({"not": {"type": "string"}}, "a")[0]["message"] == "must NOT be valid"
+    assert report({"not": {"type": "string"}}, 5) == []
 
 
 CONDITION = {"if": {"minimum": 5}, "then": {"multipleOf": 2}, "else": {"multipleOf": 3}}
@@ -54,9 +54,9 @@ CONDITION = {"if": {"minimum": 5}, "then": {"multipleOf": 2}, "else": {"multiple
 
 class TestConditions:
     def test_lead_to_one_schema_or_the_other(self):
-        assert told(CONDITION, 6) == []
-        assert told(CONDITION, 3) == []
-        then, otherwise = told(CONDITION, 7), told(CONDITION, 4)
+        assert report(CONDITION, 6) == []
+        assert report(CONDITION, 3) == []
+        then, otherwise = report(CONDITION, 7), report(CONDITION, 4)
         assert brief(then) == [("", "#/then/multipleOf", "multipleOf"), ("", "#/if", "if")]
         assert then[1]["params"] == {"failingKeyword": "then"}
         assert then[1]["message"] == 'must match "then" schema'
@@ -66,12 +66,12 @@ class TestConditions:
     @pytest.mark.parametrize("missing", ["then", "else"])
     def test_need_not_lead_to_both(self, missing):
         schema = {name: CONDITION[name] for name in CONDITION if name != missing}
-        assert bool(told(schema, 7)) is (missing == "else")
-        assert bool(told(schema, 4)) is (missing == "then")
+        assert bool(report(schema, 7)) is (missing == "else")
+        assert bool(report(schema, 4)) is (missing == "then")
 
     def test_alone_mean_nothing(self):
-        assert told({"if": False}, 5) == []
-        assert told({"then": False, "else": False}, 5) == []
+        assert report({"if": False}, 5) == []
+        assert report({"then": False, "else": False}, 5) == []
 
 
 NUMBER, BOOLEAN, STRING = {"type": "number"}, {"type": "boolean"}, {"type": "string"}

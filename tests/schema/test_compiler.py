@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.schema.told import brief, told
+from tests.schema.failures import brief, report
 
 from alula.errors import BadRequest
 from alula.schema import SchemaError, Validator
@@ -18,24 +18,27 @@ HEX = SchemaKeyword("hex", int, "must be hexadecimal")
 
 class TestTypes:
     def test_are_told_with_their_names(self):
-        (one,) = told({"type": "integer"}, "x")
+        (one,) = report({"type": "integer"}, "x")
         assert (one["params"], one["message"]) == ({"type": "integer"}, "must be integer")
-        (several,) = told({"type": ["integer", "null"]}, "x")
+        (several,) = report({"type": ["integer", "null"]}, "x")
         assert several["params"] == {"type": ["integer", "null"]}
         assert several["message"] == "must be integer,null"
 
     def test_do_not_end_the_other_checks(self):
-        found = told({"type": "string", "enum": ["a"], "minimum": 5}, 3)
+        found = report({"type": "string", "enum": ["a"], "minimum": 5}, 3)
         assert [each["keyword"] for each in found] == ["type", "enum", "minimum"]
 
     def test_are_made_by_coercion_before_the_other_checks(self):
         schema = {"type": "integer", "minimum": 5, "enum": [3, 7]}
         assert Validator(schema, coerce=True).validate("7") == 7
-        assert [each["keyword"] for each in told(schema, "3", coerce=True)] == ["minimum"]
-        assert [each["keyword"] for each in told(schema, "x", coerce=True)] == ["type", "enum"]
+        assert [each["keyword"] for each in report(schema, "3", coerce=True)] == ["minimum"]
+        assert [each["keyword"] for each in report(schema, "x", coerce=True)] == [
+            "type",
+            "enum",
+        ]
 
     def test_are_only_made_by_coercion(self):
-        assert [each["keyword"] for each in told({"type": "integer"}, "7")] == ["type"]
+        assert [each["keyword"] for each in report({"type": "integer"}, "7")] == ["type"]
 
 
 class TestTrueAndFalse:
@@ -43,11 +46,11 @@ class TestTrueAndFalse:
         assert Validator(True).validate({"a": 1}) == {"a": 1}
 
     def test_false_fits_nothing(self):
-        (failure,) = told(False, None)
+        (failure,) = report(False, None)
         assert failure["schemaPath"] == "#/false schema"
         assert failure["keyword"] == "false schema"
         assert failure["message"] == "boolean schema is false"
-        assert brief(told({"properties": {"a": False}}, {"a": 1})) == [
+        assert brief(report({"properties": {"a": False}}, {"a": 1})) == [
             ("/a", "#/properties/a/false schema", "false schema")
         ]
 
@@ -66,7 +69,7 @@ class TestOwnKeywords:
         assert value == {"a": "ff"}
 
     def test_say_what_is_wrong(self):
-        assert told(HEX_SCHEMA, {"a": "x"}, keywords=[HEX]) == [
+        assert report(HEX_SCHEMA, {"a": "x"}, keywords=[HEX]) == [
             {
                 "instancePath": "/a",
                 "schemaPath": "#/properties/a/hex",
@@ -80,11 +83,11 @@ class TestOwnKeywords:
         assert Validator(HEX_SCHEMA, keywords=[HEX], coerce=True).validate({"a": 10}) == {"a": 16}
 
     def test_get_no_value_of_a_wrong_type(self):
-        assert [e["keyword"] for e in told(HEX_SCHEMA, {"a": 5}, keywords=[HEX])] == ["type"]
+        assert [e["keyword"] for e in report(HEX_SCHEMA, {"a": 5}, keywords=[HEX])] == ["type"]
 
     def test_may_stand_without_a_type(self):
         assert Validator({"hex": 2}, keywords=[HEX]).validate("11") == 3
-        assert [e["keyword"] for e in told({"hex": 2}, None, keywords=[HEX])] == ["hex"]
+        assert [e["keyword"] for e in report({"hex": 2}, None, keywords=[HEX])] == ["hex"]
 
     def test_run_one_after_the_other(self):
         twice = SchemaKeyword("times", lambda value, factor: value * factor, "must be a number")
@@ -105,12 +108,12 @@ class TestOwnKeywords:
 class TestReferences:
     def test_are_told_by_what_they_lead_to(self):
         schema = {"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}}
-        assert brief(told(schema, {"a": "x"})) == [("/a", "#/$defs/n/type", "type")]
+        assert brief(report(schema, {"a": "x"})) == [("/a", "#/$defs/n/type", "type")]
 
     def test_may_stand_beside_other_keywords(self):
         schema = {"$defs": {"n": {"type": "integer"}}, "$ref": "#/$defs/n", "minimum": 5}
         assert Validator(schema, coerce=True).validate("7") == 7
-        assert [each["keyword"] for each in told(schema, 3)] == ["minimum"]
+        assert [each["keyword"] for each in report(schema, 3)] == ["minimum"]
 
     def test_may_lead_back(self):
         schema = {
@@ -121,7 +124,7 @@ class TestReferences:
         validator = Validator(schema, coerce=True)
         value = {"n": "1", "next": {"n": "2", "next": {"n": "3"}}}
         assert validator.validate(value) == {"n": 1, "next": {"n": 2, "next": {"n": 3}}}
-        assert brief(told(schema, {"next": {"next": {"x": 1}}})) == [
+        assert brief(report(schema, {"next": {"next": {"x": 1}}})) == [
             ("/next/next", "#/additionalProperties", "additionalProperties")
         ]
 
@@ -138,7 +141,7 @@ class TestReferences:
             "properties": {"a": {"$id": "inner/", "$ref": "n"}},
             "$defs": {"n": {"$id": "inner/n", "type": "integer"}},
         }
-        assert brief(told(schema, {"a": "x"})) == [("/a", "n/type", "type")]
+        assert brief(report(schema, {"a": "x"})) == [("/a", "n/type", "type")]
 
     @pytest.mark.parametrize("ref", ["#/$defs/x", "#x", "other", "https://x.example/y"])
     def test_that_lead_nowhere_are_told(self, ref):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jsonschema
 import pytest
-from tests.schema.told import brief, told
+from tests.schema.failures import brief, report
 
 from alula.schema import SchemaError, Validator, query_syntax
 
@@ -132,7 +132,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("query", "path", "name"), REFUSED)
 def test_names_what_is_unknown(query, path, name):
-    found = told(SCHEMA, query, coerce=True)
+    found = report(SCHEMA, query, coerce=True)
     assert {"additionalProperty": name} in [
         each["params"] for each in found if each["instancePath"] == path
     ]
@@ -155,12 +155,12 @@ def test_names_what_is_unknown(query, path, name):
     ],
 )
 def test_tells_values_that_make_no_sense(query, failure):
-    assert failure in brief(told(SCHEMA, query, coerce=True))
+    assert failure in brief(report(SCHEMA, query, coerce=True))
 
 
 def test_asks_for_operators_first_where_any_object_fits():
     assert {"additionalProperty": "$x"} in [
-        each["params"] for each in told(query_syntax({"a": {"type": "string"}}), {"a": {"$x": 1}})
+        each["params"] for each in report(query_syntax({"a": {"type": "string"}}), {"a": {"$x": 1}})
     ]
     free = Validator(query_syntax({"free": {"type": "object"}}), coerce=True)
     assert free.validate({"free": {"$in": {"0": {"a": "1"}}}}) == {"free": {"$in": [{"a": "1"}]}}

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.schema.failures import report
 from tests.schema.pairs import pairs
-from tests.schema.told import told
 
 from alula.errors import BadRequest
 from alula.schema import Validator, get_validator
@@ -134,4 +134,4 @@ class TestGetValidator:
 
 
 def test_told_passes_options_on():
-    assert told({"type": "integer"}, "5", coerce=True) == []
+    assert report({"type": "integer"}, "5", coerce=True) == []

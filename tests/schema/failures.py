@@ -1,4 +1,4 @@
-"""What a schema has to say about a value."""
+"""The failures of a value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from alula.errors import BadRequest
 from alula.schema import Validator
 
 
-def told(schema, value, **options):
+def report(schema, value, **options):
     """Return the failures of a value, an empty list where it fits."""
     try:
         Validator(schema, **options).validate(value)
