@@ -49,6 +49,10 @@ def resolve_query(*resolvers: Resolvers) -> Hook:
     only present properties are resolved: a property that is always set, to keep callers to their
     own records, is set once.
 
+    >>> from alula.schema import resolve
+    >>> own = resolve({"userId": lambda value, query, context: context.params.user["id"]})
+    >>> hooks = {"before": {"find": [resolve_query(own)]}}
+
     Args:
         resolvers: What `resolve` returns, or mappings of methods to these:
             ``{"find": ..., "remove": ...}``.
@@ -107,6 +111,9 @@ def resolve_data(*resolvers: Resolvers) -> Hook:
     """Return a hook that resolves the data of create, update, patch and custom methods.
 
     It is a before or an around hook. In a list, each record is resolved.
+
+    >>> from alula.schema import resolve
+    >>> hooks = {"before": {"create": [resolve_data(resolve({"text": lambda text: text[:400]}))]}}
 
     Args:
         resolvers: What `resolve` returns, or mappings of methods to these:
