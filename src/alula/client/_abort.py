@@ -1,4 +1,4 @@
-"""Giving a call up from elsewhere: a controller, and the signal that calls listen to."""
+"""Aborting a call from elsewhere: a controller, and the signal that calls listen to."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["AbortController", "AbortSignal", "Aborted"]
 
 
 class Aborted(GeneralError):
-    """The caller gave the call up; the server may have carried it out or not."""
+    """The caller aborted the call; the server may have carried it out or not."""
 
     name, code, class_name = "AbortError", 499, "abort-error"
 
 
 class AbortSignal:
-    """Tells calls that they are given up. It belongs to an `AbortController`.
+    """Tells calls that their `AbortController` has aborted them.
 
     Attributes:
-        aborted: Whether that has happened.
+        aborted: Whether they are aborted.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class AbortSignal:
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` when it happens, at once if it has; return what ends the listening.
+        """Call ``listener`` on abort, at once if that is over; return a function that removes it.
 
         Args:
             listener: Called at most once, in the thread that aborts.
@@ -55,15 +55,15 @@ class AbortSignal:
 
 
 class AbortController:
-    """Gives up every call that has its signal: ``connection={"signal": controller.signal}``.
+    """Aborts every call that has its signal: ``connection={"signal": controller.signal}``.
 
     Attributes:
-        signal: What calls are given.
+        signal: The signal for calls.
     """
 
     def __init__(self) -> None:
         self.signal = AbortSignal()
 
     def abort(self) -> None:
-        """Give up all calls that have the signal, those that begin later too; from any thread."""
+        """Abort all calls that have the signal, also those that begin later; from any thread."""
         self.signal._abort()  # noqa: SLF001  # the two are one thing in two hands

@@ -1,4 +1,4 @@
-"""A connection to a server: where it is, how requests are sent, which options every call has."""
+"""A connection to a server: its URL, its transport and options, and its services."""
 
 from __future__ import annotations
 
@@ -26,68 +26,69 @@ from alula.types import STANDARD_METHODS, Id
 
 __all__ = ["Connection", "Options", "Rest", "RestService", "rest"]
 
-_TIMEOUT: Final = 60.0
-_LONGEST: Final = 2_000_000  # seconds; sockets and browsers count 2**31 milliseconds
-_OWN: Final = frozenset({"connection", "custom_methods", "declare", "name", "request"})
-_LIMIT: Final = 100 * 1024 * 1024
+_DEFAULT_TIMEOUT: Final = 60.0  # seconds
+# Sockets and browsers count timeouts as 32-bit milliseconds.
+_MAX_TIMEOUT: Final = 2_000_000  # seconds
+_RESERVED_NAMES: Final = frozenset({"connection", "custom_methods", "declare", "name", "request"})
+_DEFAULT_MAX_RESPONSE_SIZE: Final = 100 * 1024 * 1024  # bytes
 
 MakeTransport = Callable[[bool], Transport]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What holds for every call of a connection.
+    """The options of a connection, for all its requests.
 
     Attributes:
         headers: Sent with each request.
         timeout: Seconds for a request, None for no limit.
-        max_response_size: Bytes that an answer may have.
-        retries: How often, and until when, calls that may be repeated are tried again.
+        max_response_size: The largest body of a response, in bytes.
+        retries: How many times, and until when, idempotent requests are sent again.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
-    timeout: float | None = _TIMEOUT
-    max_response_size: int = _LIMIT
+    timeout: float | None = _DEFAULT_TIMEOUT
+    max_response_size: int = _DEFAULT_MAX_RESPONSE_SIZE
     retries: Retries = NO_RETRIES
 
 
 def read_options(given: Mapping[str, Any] | None) -> Options:
-    """Return options as they were given.
+    """Check options and fill in the defaults.
 
     Raises:
-        ValueError: One is not known, or is not in order.
-        TypeError: A header is no string.
+        ValueError: An option is unknown, or its value is not valid.
+        TypeError: A header is not a string.
     """
     values = dict(given or {})
     unknown = values.keys() - Options.__dataclass_fields__.keys()
     if unknown:
         raise ValueError(
-            f"options have {', '.join(sorted(unknown))}; there are"
+            f"unknown options: {', '.join(sorted(unknown))}; the options are"
             f" {', '.join(Options.__dataclass_fields__)}"
         )
     values["headers"] = merge_headers(values.get("headers"))
     values["retries"] = read_retries(values.get("retries"))
     _check_timeout(values.get("timeout"))
-    size = values.get("max_response_size", _LIMIT)
+    size = values.get("max_response_size", _DEFAULT_MAX_RESPONSE_SIZE)
     if type(size) is not int or size <= 0:
         raise ValueError(f"max_response_size is a number of bytes, not {size!r}")
     return Options(**values)
 
 
 class Rest:
-    """A server that is spoken to over HTTP; one of its methods says by which library.
+    """A server with a REST API; its methods return connections by different HTTP libraries.
 
-    ``client.configure(rest(url))`` takes the built-in one, as ``rest(url).fetch()`` does.
+    ``client.configure(rest(url))`` is short for ``client.configure(rest(url).fetch())``.
 
     Attributes:
-        base: The address below which its services are.
+        base: The base URL of its services.
     """
 
     def __init__(self, base: str) -> None:
         self.base = base
 
-    def __call__(self, client: Any) -> None:
-        """Become the transport of a client, by `fetch`; ``client.configure`` calls this."""
+    def __call__(self, client: object) -> None:
+        """Connect a client by `fetch`; ``client.configure`` calls this."""
         self.fetch()(client)
 
     def __repr__(self) -> str:
@@ -104,15 +105,15 @@ class Rest:
 
         Args:
             fetch_function: An async function of the shape of ``pyodide.http.pyfetch``. None takes
-                that one in a browser, and elsewhere the standard library, which also serves the
-                synchronous client.
-            service_class: Derives from `RestService`.
+                that function in a browser, and elsewhere the standard library, which also works
+                for a synchronous client.
+            service_class: A subclass of `RestService`, for the services.
             options: ``headers``, ``timeout``, ``max_response_size``, ``retries`` (see `Options`).
 
         Raises:
             TypeError: The connection is used by a synchronous client, which takes no
                 ``fetch_function``.
-            ValueError: An option is not in order.
+            ValueError: An option is not valid.
         """
 
         def make(synchronous: bool) -> Transport:
@@ -128,7 +129,7 @@ class Rest:
 
     def httpx(
         self,
-        client: Any = None,
+        client: object = None,
         options: Mapping[str, Any] | None = None,
         service_class: type[RestService] | None = None,
     ) -> Connection:
@@ -136,13 +137,13 @@ class Rest:
 
         Args:
             client: An ``httpx2.AsyncClient``, for a synchronous client an ``httpx2.Client``; it
-                stays open. None makes one.
+                stays open. None creates one.
             options: As for `fetch`.
-            service_class: Derives from `RestService`.
+            service_class: A subclass of `RestService`, for the services.
 
         Raises:
             ImportError: httpx2 is not installed.
-            ValueError: An option is not in order.
+            ValueError: An option is not valid.
         """
         from alula.client._httpx import AsyncHttpxTransport, SyncHttpxTransport  # noqa: PLC0415  # an extra
 
@@ -153,38 +154,38 @@ class Rest:
 
     def aiohttp(
         self,
-        session: Any = None,
+        session: object = None,
         options: Mapping[str, Any] | None = None,
         service_class: type[RestService] | None = None,
     ) -> Connection:
         """Return a connection that sends with aiohttp.
 
         Args:
-            session: An ``aiohttp.ClientSession``, which stays open. None makes one.
+            session: An ``aiohttp.ClientSession``, which stays open. None creates one.
             options: As for `fetch`.
-            service_class: Derives from `RestService`.
+            service_class: A subclass of `RestService`, for the services.
 
         Raises:
             ImportError: aiohttp is not installed.
             TypeError: The connection is used by a synchronous client.
-            ValueError: An option is not in order.
+            ValueError: An option is not valid.
         """
         from alula.client._aiohttp import AiohttpTransport  # noqa: PLC0415  # an extra
 
         def make(synchronous: bool) -> Transport:
             if synchronous:
-                raise TypeError("aiohttp is asynchronous alone; use fetch() or httpx() here")
+                raise TypeError("aiohttp is asynchronous only; use fetch() or httpx() here")
             return AiohttpTransport(session)
 
         return Connection(self.base, make, options, service_class)
 
 
 class Connection:
-    """What a client is configured with, and has as its ``rest``.
+    """The transport and the options of a client, which has it as its ``rest``.
 
     Attributes:
-        base: The address below which the services are.
-        options: What holds for every call.
+        base: The base URL of the services.
+        options: The options of all requests.
     """
 
     def __init__(
@@ -203,24 +204,25 @@ class Connection:
         self._transport: Transport | None = None
         self._synchronous = False
 
-    def __call__(self, client: Any) -> None:
-        """Become the transport of a client; ``client.configure(connection)`` calls this.
+    def __call__(self, client: object) -> None:
+        """Connect a client; ``client.configure(connection)`` calls this.
 
         Raises:
-            TypeError: It is not a client, but an application that serves.
+            TypeError: It is not a client but a server application.
         """
-        if not hasattr(client, "connect"):
+        connect = getattr(client, "connect", None)
+        if connect is None:
             raise TypeError(
-                f"{self!r} is of alula.client, and {client!r} is not a client; an application that"
-                " serves is configured with rest() of alula.express"
+                f"{self!r} is of alula.client, and {client!r} is not a client; a server application"
+                " is configured with rest() of alula.express"
             )
-        client.connect(self)
+        connect(self)
 
     def __repr__(self) -> str:
         return f"the connection to {self.base}"
 
     def service(self, name: str, *, methods: Iterable[str] = ()) -> RestService:
-        """Return a service there, to be registered: ``client.use(path, other.service(name))``.
+        """Return a service of this server, for ``client.use(path, other.service(name))``.
 
         Args:
             name: Its path.
@@ -231,26 +233,28 @@ class Connection:
         return service
 
     def bind(self, *, synchronous: bool) -> None:
-        """Serve a client of one kind.
+        """Create the transport for a synchronous or an asynchronous client.
 
         Raises:
-            TypeError: It serves one of the other kind, or its library can not do that.
+            TypeError: It has the other sort of transport already, or its library has no such one.
         """
         if self._transport is None:
             self._transport = self._make_transport(synchronous)
             self._synchronous = synchronous
         elif self._synchronous is not synchronous:
             raise TypeError(
-                f"{self!r} serves a client of the other kind already; asynchronous and synchronous"
-                " clients need one each"
+                f"{self!r} serves a client of the other kind already; an asynchronous and a"
+                " synchronous client need a connection each"
             )
 
-    async def call(self, name: str, method: str, id: Any, data: Any, params: Params) -> Any:
-        """Carry out a call, again where the options say so, and return its result.
+    async def call(
+        self, name: str, method: str, id: object, data: object, params: Params
+    ) -> object:
+        """Send the request of a call, again if the option ``retries`` says so; return its result.
 
         Raises:
-            FrameworkError: What the server answers, or why there is no answer.
-            TypeError: Data, query or ``params.connection`` hold what can not be sent.
+            FrameworkError: The error in the response, or why there is none.
+            TypeError: Data, query or ``params.connection`` hold a value that cannot be sent.
             ValueError: The same.
         """
         if self._transport is None:
@@ -263,9 +267,8 @@ class Connection:
         while True:
             response: Response | None = None
             try:
-                answer: Response = await transport.send(request, options)
-                response = answer
-                return read_response(request, answer)
+                response = await transport.send(request, options)
+                return read_response(request, response)
             except FrameworkError as error:
                 elapsed = time.monotonic() - began
                 retries = self.options.retries
@@ -275,38 +278,37 @@ class Connection:
             await transport.sleep(delay)
             attempt += 1
 
-    def _send_options(self, given: Any) -> SendOptions:
-        options = self.options
+    def _send_options(self, given: object) -> SendOptions:
         if not isinstance(given, Mapping):
             raise TypeError(f"params.connection is {given!r}; give a mapping")
-        more = dict(given)
-        more.pop("headers", None)
-        signal = more.pop("signal", None)
+        extra = dict(given)
+        extra.pop("headers", None)  # the codec merges them
+        signal = extra.pop("signal", None)
         if signal is not None and not isinstance(signal, AbortSignal):
             raise TypeError(
                 f"params.connection has the signal {signal!r}; give that of an AbortController"
             )
-        timeout = more.pop("timeout", options.timeout)
+        timeout = extra.pop("timeout", self.options.timeout)
         _check_timeout(timeout)
-        return SendOptions(timeout, options.max_response_size, signal, more)
+        return SendOptions(timeout, self.options.max_response_size, signal, extra)
 
     async def close(self) -> None:
-        """Close what was opened; the next call opens it again."""
+        """Close its connections; the next call opens new ones."""
         if self._transport is not None:
             await self._transport.close()
 
 
 class RestService:
-    """A service on the other side of a connection; derive from it to change how it is called.
+    """A service of another server; subclass it to change how the server is called.
 
     Args:
-        connection: What sends.
-        name: Its path there; segments ``:name`` take their values from ``params.route``.
+        connection: The connection to the server.
+        name: Its path on the server; segments ``:name`` take their values from ``params.route``.
 
     Attributes:
-        connection: As given.
-        name: Without slashes at its ends.
-        custom_methods: Names of the custom methods that it was given.
+        connection: The connection to the server.
+        name: Its path, without slashes at the ends.
+        custom_methods: Names of its custom methods.
     """
 
     def __init__(self, connection: Connection, name: str) -> None:
@@ -315,43 +317,43 @@ class RestService:
         self.custom_methods: tuple[str, ...] = ()
 
     def declare(self, methods: Iterable[str]) -> None:
-        """Give it custom methods, which are called by their names on the wire.
+        """Add custom methods; the server knows them by the same names.
 
         Raises:
-            ValueError: A name is taken.
+            ValueError: A name is reserved.
         """
         for method in methods:
-            if method in _OWN:
+            if method in _RESERVED_NAMES:
                 raise ValueError(f"the service {self.name!r} lists `{method}`; that name is taken")
             if method not in STANDARD_METHODS and not hasattr(self, method):
                 setattr(self, method, partial(self._custom, method))
                 self.custom_methods += (method,)
 
-    def request(self, method: str, id: Id, data: Any, params: Params) -> Awaitable[Any]:
-        """Carry out any call; every method passes here.
+    def request(self, method: str, id: Id, data: object, params: Params) -> Awaitable[Any]:
+        """Send the request of any method; all methods call this one.
 
         Raises:
-            FrameworkError: What the server answers, or why there is no answer.
+            FrameworkError: The error in the response, or why there is none.
         """
         return self.connection.call(self.name, method, id, data, params)
 
     def find(self, params: Params) -> Awaitable[Any]:
-        """Return what the query selects."""
+        """Return the records that the query selects, as a list or a page."""
         return self.request("find", None, None, params)
 
     def get(self, id: Id, params: Params) -> Awaitable[Any]:
         """Return one record."""
         return self.request("get", id, None, params)
 
-    def create(self, data: Any, params: Params) -> Awaitable[Any]:
+    def create(self, data: object, params: Params) -> Awaitable[Any]:
         """Create one record or several."""
         return self.request("create", None, data, params)
 
-    def update(self, id: Id, data: Any, params: Params) -> Awaitable[Any]:
+    def update(self, id: Id, data: object, params: Params) -> Awaitable[Any]:
         """Replace a record."""
         return self.request("update", id, data, params)
 
-    def patch(self, id: Id, data: Any, params: Params) -> Awaitable[Any]:
+    def patch(self, id: Id, data: object, params: Params) -> Awaitable[Any]:
         """Merge data into a record, or into all that the query selects."""
         return self.request("patch", id, data, params)
 
@@ -359,25 +361,35 @@ class RestService:
         """Remove a record, or all that the query selects."""
         return self.request("remove", id, None, params)
 
-    def _custom(self, method: str, data: Any, params: Params) -> Awaitable[Any]:
+    def _custom(self, method: str, data: object, params: Params) -> Awaitable[Any]:
         return self.request(method, None, data, params)
 
 
 def rest(base_url: str | None = None) -> Rest:
-    """Return a server, to be spoken to over HTTP.
+    """Return a server with a REST API.
 
     Args:
-        base_url: The address below which its services are. With services at ``/api/v1/messages``,
-            the base ``https://host`` makes that the service ``api/v1/messages``, and
-            ``https://host/api/v1`` makes it ``messages``. In a browser None is the server that the
-            page came from, and a path is one there.
+        base_url: The base URL of its services. With services at ``/api/v1/messages``, the base
+            ``https://host`` gives the service the name ``api/v1/messages``, and
+            ``https://host/api/v1`` gives it the name ``messages``. In a browser a path is one on
+            the server of the page, and None is that server.
 
     Raises:
-        ValueError: It is no such address.
+        ValueError: It is not such a URL.
+
+    Example:
+        ```python
+        from alula.client import create_client, rest
+
+        client = create_client().configure(rest("https://host/api").fetch(options={"timeout": 5}))
+        messages = client.service("messages")
+        ```
     """
     given = base_url or ""
     if in_browser() and not urlsplit(given).scheme:
-        given = f"{_origin_of_page()}/{given.lstrip('/')}"
+        import js  # type: ignore[import-not-found]  # noqa: PLC0415  # only browsers have it
+
+        given = f"{js.location.origin}/{given.lstrip('/')}"
     parts = urlsplit(given)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(
@@ -392,15 +404,13 @@ def rest(base_url: str | None = None) -> Rest:
     return Rest(given.rstrip("/"))
 
 
-def _check_timeout(seconds: Any) -> None:
-    if seconds is not None and not (type(seconds) in {int, float} and 0 < seconds <= _LONGEST):
+def _check_timeout(seconds: object) -> None:
+    if seconds is not None and not (
+        isinstance(seconds, int | float)
+        and not isinstance(seconds, bool)
+        and 0 < seconds <= _MAX_TIMEOUT
+    ):
         raise ValueError(
-            f"a timeout is a number of seconds up to {_LONGEST:,}, or None for no limit, not"
+            f"a timeout is a number of seconds up to {_MAX_TIMEOUT:,}, or None for no limit, not"
             f" {seconds!r}"
         )
-
-
-def _origin_of_page() -> str:
-    import js  # type: ignore[import-not-found]  # noqa: PLC0415  # in browsers alone
-
-    return str(js.location.origin)

@@ -1,44 +1,60 @@
-"""Signing in from a client, at servers of Alula and of FeathersJS."""
+"""Signing in from a client, to servers of Alula and of FeathersJS."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, MutableMapping
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from alula._context import HookContext
+from alula._service import ServiceHandle
 from alula.client._codec import merge_headers
-from alula.client._connection import RestService
+from alula.client._connection import Connection, RestService
 from alula.errors import BadGateway, FrameworkError, NotAuthenticated
 
 __all__ = ["AuthenticationClient", "authentication"]
 
-_STALE: Final = range(401, 408)  # what shows that a token is no longer good for anything
-_SIGNING_IN: Final[ContextVar[object]] = ContextVar("signing_in", default=None)  # whose hooks run
+_TOKEN_REJECTED: Final = range(401, 408)  # statuses after which a token is of no more use
+# Whose hooks run: they must not wait for the sign-in that waits for them.
+_SIGNING_IN: Final[ContextVar[object]] = ContextVar("signing_in", default=None)
+
+
+class SigningClient(Protocol):
+    """What `AuthenticationClient` needs of a client."""
+
+    rest: Connection | None
+
+    def service(self, path: str) -> ServiceHandle:
+        """Return a service of the server."""
+        ...
+
+    def emit(self, event: str, *values: Any) -> bool:
+        """Call the listeners of an event."""
+        ...
 
 
 class AuthenticationClient:
-    """Signs in and out, keeps the token, and sends it with every call to the client's own server.
+    """Signs in and out, keeps the token, and sends it with every request to the client's server.
 
     Args:
         client: The client.
         path: Path of the authentication service.
         storage: Where the token is kept: any mutable mapping of names to texts, such as a
             ``shelve`` or a dict that several clients share.
-        storage_key: Its name there.
-        header: The header that carries it.
-        scheme: The word before it.
-        jwt_strategy: The name of the strategy that takes a token.
+        storage_key: The key of the token in the storage.
+        header: The header with the token.
+        scheme: The authentication scheme, the word before the token.
+        jwt_strategy: The name of the strategy for tokens.
 
     Attributes:
-        storage: As given.
-        result: What the last sign-in answered, None where nobody is signed in.
+        storage: The storage of the token.
+        result: The result of the last sign-in, None without one.
     """
 
     def __init__(
         self,
-        client: Any,
+        client: SigningClient,
         *,
         path: str = "authentication",
         storage: MutableMapping[str, str] | None = None,
@@ -55,55 +71,55 @@ class AuthenticationClient:
         self._header = header
         self._scheme = scheme
         self._strategy = jwt_strategy
-        # Not contended in a synchronous client, so it never waits there.
+        # A synchronous client has one thread, so there it is never contended and never waits.
         self._lock = asyncio.Lock()
 
     @property
     def authenticated(self) -> bool:
-        """Whether somebody is signed in, as far as is known here."""
+        """Whether the client is signed in; the server may have ended the session meanwhile."""
         return self.result is not None
 
     @property
     def access_token(self) -> str | None:
-        """The token that is stored."""
+        """The token in the storage."""
         return self.storage.get(self._key)
 
     async def login(
         self,
         data: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
-        **proof: Any,
+        **credentials: object,
     ) -> dict[str, Any]:
-        """Sign in; the client emits ``login`` with the answer.
+        """Sign in; the client emits ``login`` with the result.
 
         Args:
-            data: The proof, with the name of its ``strategy``.
+            data: The credentials, with the name of their ``strategy``.
             params: Params of the call.
-            proof: More of the proof.
+            credentials: More credentials.
 
         Returns:
-            What the server answers: ``accessToken``, ``authentication`` and the user.
+            The result of the server: ``accessToken``, ``authentication`` and the user.
 
         Raises:
-            NotAuthenticated: The proof is not good. No token is stored then.
-            FrameworkError: As any call, and where the answer has no token.
-            RuntimeError: It is called by a hook of a sign-in.
+            NotAuthenticated: The credentials are wrong. No token is stored then.
+            FrameworkError: As any call, and if the result has no token.
+            RuntimeError: A hook of a sign-in called it.
         """
-        async with self._turn():
-            return await self._create({**(data or {}), **proof}, params)
+        async with self._exclusively():
+            return await self._create({**(data or {}), **credentials}, params)
 
     async def re_authenticate(self, *, force: bool = False) -> dict[str, Any]:
-        """Sign in with the token that is stored; who is signed in stays so, and nothing is sent.
+        """Sign in with the token in the storage; if the client is signed in, send nothing.
 
         Args:
             force: Ask the server in any case.
 
         Raises:
-            NotAuthenticated: There is no token, or it is no longer good; then it is forgotten.
-            FrameworkError: As any call, and where the answer has no token.
-            RuntimeError: It is called by a hook of a sign-in.
+            NotAuthenticated: There is no token, or the server rejected it; then it is forgotten.
+            FrameworkError: As any call, and if the result has no token.
+            RuntimeError: A hook of a sign-in called it.
         """
-        async with self._turn():
+        async with self._exclusively():
             if self.result is not None and not force:
                 return self.result
             token = self.access_token
@@ -112,36 +128,37 @@ class AuthenticationClient:
             return await self._create({"strategy": self._strategy, "accessToken": token}, None)
 
     async def logout(self) -> dict[str, Any] | None:
-        """Sign out and forget the token; the client emits ``logout`` with the answer.
+        """Sign out and forget the token; the client emits ``logout`` with the result.
 
         Returns:
-            What the server answers, None where it knew nobody by this token.
+            The result of the server, None if it had rejected the token.
 
         Raises:
             FrameworkError: The server could not be asked; the token is kept.
         """
         try:
-            answer: dict[str, Any] = await self._client.service(self.path).remove(None)
+            result: dict[str, Any] = await self._client.service(self.path).remove(None)
         except FrameworkError as error:
-            if error.code not in _STALE:
+            if error.code not in _TOKEN_REJECTED:
                 raise
             self.forget()
             return None
         self.forget()
-        self._client.emit("logout", answer)
-        return answer
+        self._client.emit("logout", result)
+        return result
 
     def forget(self) -> None:
-        """Forget who is signed in, and the token, without asking the server."""
+        """Forget the token and the result of the sign-in, without asking the server."""
         self.result = None
         self.storage.pop(self._key, None)
 
     async def send_token(self, context: HookContext) -> None:
-        """Be the before hook of every call that sends the token; not to other servers.
+        """Add the token to a call of the client's own server: a before hook of every call.
 
-        Calls that begin while somebody signs in wait for that, but for those of its own hooks.
+        Calls that begin during a sign-in wait for it, except for calls of its hooks.
         """
         service = context.service.service
+        # Another server must never see the token.
         if not isinstance(service, RestService) or service.connection is not self._client.rest:
             return
         if context.path == self.path:
@@ -152,11 +169,11 @@ class AuthenticationClient:
                 pass
         token = self.access_token
         if token:
-            own = {self._header: f"{self._scheme} {token}"}
-            context.params.headers = merge_headers(own, context.params.headers)
+            header = {self._header: f"{self._scheme} {token}"}
+            context.params.headers = merge_headers(header, context.params.headers)
 
-    def _turn(self) -> asyncio.Lock:
-        if _SIGNING_IN.get() is self:  # who would wait for itself
+    def _exclusively(self) -> asyncio.Lock:
+        if _SIGNING_IN.get() is self:  # it would wait for itself
             raise RuntimeError(
                 f"a hook of a sign-in signs in again; let it leave out the path {self.path!r}"
             )
@@ -165,31 +182,26 @@ class AuthenticationClient:
     async def _create(
         self, data: Mapping[str, Any], params: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        try:
-            result = await self._ask(data, params)
-        except FrameworkError as error:
-            self.result = None
-            if error.code in _STALE:
-                self.forget()
-            raise
-        self.result = result
-        self.storage[self._key] = result["accessToken"]
-        self._client.emit("login", result)
-        return result
-
-    async def _ask(self, data: Mapping[str, Any], params: Any) -> dict[str, Any]:
         before = _SIGNING_IN.get()
         _SIGNING_IN.set(self)
         try:
             result = await self._client.service(self.path).create(data, params)
+            if not isinstance(result, dict) or not isinstance(result.get("accessToken"), str):
+                raise BadGateway(
+                    f"the result of {self.path!r} has no `accessToken`; give the path of the"
+                    " authentication service: authentication(path=...)"
+                )
+        except FrameworkError as error:
+            self.result = None
+            if error.code in _TOKEN_REJECTED:
+                self.forget()
+            raise
         finally:
             _SIGNING_IN.set(before)
-        if isinstance(result, dict) and isinstance(result.get("accessToken"), str):
-            return result
-        raise BadGateway(
-            f"the answer of {self.path!r} has no `accessToken`; give the path of the authentication"
-            " service: authentication(path=...)"
-        )
+        self.result = result
+        self.storage[self._key] = result["accessToken"]
+        self._client.emit("login", result)
+        return result
 
 
 def authentication(**options: Any) -> Callable[[Any], None]:
