@@ -30,7 +30,7 @@ def app(page):
 
 @pytest.fixture
 def token(page):
-    return page["answer"]["accessToken"]
+    return page["result"]["accessToken"]
 
 
 async def test_anybody_can_register_and_sign_in(app):

@@ -91,8 +91,8 @@ async def test_all_that_fails_waits_for_the_floor(app, given):
 async def test_an_unknown_user_costs_a_check_as_well(app):
     passwords = app.service("authentication").service.strategy("local").passwords
     checked = []
-    check = passwords._check_argon2
-    passwords._check_argon2 = lambda *args: checked.append(args[0]) or check(*args)
+    check = passwords._matches
+    passwords._matches = lambda *args: checked.append(args[0]) or check(*args)
     with pytest.raises(NotAuthenticated):
         await sign_in(app, "nobody@example.com", "a")
     app.service("users").service._store["1"] = {"id": 1, "email": "ada@example.com"}

@@ -10,7 +10,7 @@ from tests.authentication.building import Clock, goes_on, payload_of
 
 from alula import App, Params
 from alula.adapters.memory import MemoryService
-from alula.authentication import Attempt, AuthenticationService, Sessions
+from alula.authentication import Attempt, AuthenticationService, Sessions, authenticate
 from alula.authentication._refresh_tokens import RefreshTokens
 from alula.errors import NotAuthenticated
 
@@ -197,6 +197,18 @@ async def test_a_session_lasts_as_long_as_it_is_renewed(make, clock):
     assert not await goes_on(tokens.sessions, session)
     with pytest.raises(NotAuthenticated, match="has ended"):
         await use(tokens, session)
+
+
+async def test_a_refresh_token_can_be_the_credentials_of_any_call(app, clock):
+    app.use("authentication", AuthenticationService(app, secret=SECRET, sessions="sessions"))
+    app.service("users").hooks(before={"find": [authenticate("refresh")]})
+    await app.setup()
+    service = app.service("authentication").service
+    (tokens,) = [each for each in service.extensions if isinstance(each, RefreshTokens)]
+    session = await tokens.sessions.begin(1)
+    credentials = {"strategy": "refresh", "refreshToken": tokens.create(session)}
+    await app.service("users").find(provider="rest", authentication=credentials)
+    assert (await tokens.sessions.get(session.id))["rotation"] == 1
 
 
 async def test_without_a_session_a_response_has_no_refresh_token(make):

@@ -51,7 +51,7 @@ class Attempt:
     confirm: Callable[[], Awaitable[None]] | None = None
 
     @contextmanager
-    def made_at(self, authentication: object) -> Iterator[None]:
+    def as_current_at(self, authentication: object) -> Iterator[None]:
         """Let the strategies of an authentication service see this attempt, as the current one."""
         token = _current.set((authentication, self))
         try:

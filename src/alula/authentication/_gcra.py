@@ -13,7 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from heapq import nlargest
 from operator import itemgetter
+from random import uniform
 from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from alula._service import ServiceHandle
 from alula.authentication._entities import id_name, remove_before
@@ -23,9 +25,9 @@ __all__ = ["Budget", "MemoryTimes", "ServiceTimes", "Times"]
 
 _KEPT_SHARE: Final = 0.9
 _CLOCK_SKEW_MS: Final = 15_000  # by which the clocks of processes may differ
-_MAX_CONTENTION_SECONDS: Final = 5.0  # how long a write that others win is tried again
-_FIRST_PAUSE_SECONDS: Final = 0.001  # between two such writes; it doubles with each
-_MAX_PAUSE_SECONDS: Final = 0.05
+_MAX_CONTENTION_SECONDS: Final = 10.0  # how long a write that others win is tried again
+_FIRST_PAUSE_SECONDS: Final = 0.002  # at most, between two such writes; it doubles with each
+_MAX_PAUSE_SECONDS: Final = 0.1
 _WAIT_AFTER_CONTENTION_MS: Final = 1000
 
 
@@ -43,6 +45,10 @@ class Budget(NamedTuple):
 
 class Times(ABC):
     """A store of times by key, in milliseconds since 1970."""
+
+    def __init__(self) -> None:
+        # By event loop: a lock cannot be shared by several.
+        self._locks: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
     @abstractmethod
     async def read(self, key: str) -> int:
@@ -101,19 +107,29 @@ class Times(ABC):
         Returns:
             False if the time could not be written within `_MAX_CONTENTION_SECONDS`.
         """
+        if await self._try(key, change):
+            return True
+        # After a loss, attempts queue up: so a crowd contends with other processes only. Not before
+        # it: a flood of attempts for which no try is left needs no turn, and must not delay others.
+        lock = self._locks.setdefault((id(asyncio.get_running_loop()), key), asyncio.Lock())
         deadline = time.monotonic() + _MAX_CONTENTION_SECONDS
         pause = _FIRST_PAUSE_SECONDS
-        while True:
-            old = await self.read(key)
-            new = change(old)
-            if new is None or await self.compare_and_set(key, old, new):
-                return True
-            # Each loss is a write of somebody else. A bound on the number of losses would refuse
-            # honest sign-ins in a crowd; only a store that is too slow for all may do that.
-            if time.monotonic() > deadline:
-                return False
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+        async with lock:
+            while not await self._try(key, change):
+                # Each loss is a write of somebody else. A bound on the number of losses would
+                # refuse honest sign-ins in a crowd; only a store that is too slow may do that.
+                if time.monotonic() > deadline:
+                    return False
+                # With full jitter: without it, processes would collide again after each pause.
+                await asyncio.sleep(uniform(0, pause))  # noqa: S311  # not a secret
+                pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+        return True
+
+    async def _try(self, key: str, change: Callable[[int], int | None]) -> bool:
+        """Change a time once; return False if another process was faster."""
+        old = await self.read(key)
+        new = change(old)
+        return new is None or await self.compare_and_set(key, old, new)
 
 
 class MemoryTimes(Times):
@@ -125,6 +141,7 @@ class MemoryTimes(Times):
     """
 
     def __init__(self, capacity: int) -> None:
+        super().__init__()
         self._capacity = capacity
         self._times: dict[str, int] = {}
 
@@ -160,6 +177,7 @@ class ServiceTimes(Times):
     """
 
     def __init__(self, handle: ServiceHandle) -> None:
+        super().__init__()
         self._handle = handle
         self._id = id_name(handle)
 

@@ -261,7 +261,7 @@ class AuthenticationService:
             TooManyRequests: There were too many attempts.
         """
         attempt = Attempt(data, params)
-        with attempt.made_at(self):
+        with attempt.as_current_at(self):
             for extension in self.extensions:  # the throttle takes a try
                 await extension.before_attempt(attempt)
             await self._check_credentials(attempt)  # by their strategy
@@ -283,7 +283,7 @@ class AuthenticationService:
         if id is not None and (credentials is None or id != credentials.get("accessToken")):
             raise NotAuthenticated("Invalid access token")
         attempt = Attempt(credentials, params)
-        with attempt.made_at(self):
+        with attempt.as_current_at(self):
             attempt.result = await self.authenticate(credentials, params, *self.strategies)
             await self._show_user(attempt)
             for extension in self.extensions:  # the session ends
@@ -383,7 +383,7 @@ class AuthenticationService:
             await extension.before_new_password(params)
 
     def _emit(self, response: object, context: HookContext) -> None:
-        # Nobody signs in by a call of the server's own code, such as a test of credentials.
+        # Only clients sign in and out; the server may check credentials by the same calls.
         if context.params.provider is not None:
             event = "login" if context.method == "create" else "logout"
             self.app.emit(event, response, context.params, context)
