@@ -218,20 +218,20 @@ class App(Registry[ServiceHandle]):
                     f"the services of the application at {path!r} have methods and events of their"
                     " own; give these where the services are registered"
                 )
-            mounted = {f"{path}/{name}": handle for name, handle in service.services.items()}
+            objects = {f"{path}/{name}": handle for name, handle in service.services.items()}
         else:
-            mounted = {path: service}
+            objects = {path: service}
         self._register(
             [
                 ServiceHandle(
                     self.front,
                     strip_slashes(at),
-                    each,
+                    registered,
                     methods=methods,
                     events=events,
                     app_hooks=self.hook_table,
                 )
-                for at, each in mounted.items()
+                for at, registered in objects.items()
             ]
         )
         return self
@@ -354,7 +354,7 @@ class App(Registry[ServiceHandle]):
         async with self._one_at_a_time():
             self.is_ready = False
             was_up, self._is_set_up = self._is_set_up or bool(self._up), False
-            await self._wait_for_all_listeners()
+            await self._wait_for_all_listeners()  # they may still use the services
             if was_up:
                 await self._run_lifecycle("teardown", self._tear_down_all, None)
                 await self._wait_for_all_listeners()
@@ -388,6 +388,7 @@ class App(Registry[ServiceHandle]):
             raise RuntimeError(f"a {name} hook of {self!r} did not await next()")
 
     async def _set_up_all(self) -> None:
+        # A copy, checked again for each service: setups may register and remove services.
         for path, handle in list(self.services.items()):
             if handle not in self._up and self.services.get(path) is handle:
                 await self._set_up(handle)
@@ -400,6 +401,7 @@ class App(Registry[ServiceHandle]):
 
     async def _tear_down_all(self) -> None:
         errors: list[Exception] = []
+        # Not a loop over a list: a teardown may remove other services.
         while self._up:
             handle = next(reversed(self._up))
             try:

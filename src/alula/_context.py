@@ -108,9 +108,9 @@ class Params:
             self.query = {}
             self._undeclared = ()
             return
-        own = self.__dict__
+        attributes = self.__dict__
         if isinstance(params, Params):
-            own.update(params.__dict__)
+            attributes.update(params.__dict__)
             self._undeclared = params._undeclared  # noqa: SLF001  # same class
         else:
             self._undeclared = ()
@@ -119,35 +119,35 @@ class Params:
         if values:
             self._take(values)
         # A copy: hooks may change the query of a call, but not the mapping of the caller.
-        query = own.get("query")
+        query = attributes.get("query")
         if type(query) is dict:
-            own["query"] = query.copy()
+            attributes["query"] = query.copy()
         elif query is None:
-            own["query"] = {}
+            attributes["query"] = {}
         elif isinstance(query, str | bytes):  # dict("") would be an empty query
             raise TypeError(f"params.query has to be a mapping, not {query!r}")
         else:
             try:
-                own["query"] = dict(query)
+                attributes["query"] = dict(query)
             except (TypeError, ValueError):
                 raise TypeError(f"params.query has to be a mapping, not {query!r}") from None
 
     def _take(self, values: Mapping[str, Any]) -> None:
         """Set attributes from a mapping or keywords, and remember the undeclared ones."""
-        own = self.__dict__
-        if "query" not in values and "query" not in own:
+        attributes = self.__dict__
+        if "query" not in values and "query" not in attributes:
             self._undeclared += tuple(
                 name for name in _NEVER_SCALARS if isinstance(values.get(name), str | int | float)
             )
         if values.keys() <= _DECLARED:
-            own.update(values)
+            attributes.update(values)
             return
         self._undeclared += tuple(
             str(name)
             for name in values
-            if name not in _DECLARED and name not in own and type(name) is not _AttributeName
+            if name not in _DECLARED and name not in attributes and type(name) is not _AttributeName
         )
-        own.update((str(name), value) for name, value in values.items())
+        attributes.update((str(name), value) for name, value in values.items())
 
     @classmethod
     def declare(cls, *names: str) -> None:
@@ -201,9 +201,9 @@ class Params:
         def __setattr__(self, name: str, value: object) -> None: ...
 
     def __getitem__(self, name: str) -> Any:
-        own = self.__dict__
-        if name in own:
-            return own[name]
+        attributes = self.__dict__
+        if name in attributes:
+            return attributes[name]
         if name in _WELL_KNOWN:
             return getattr(self, name)
         raise KeyError(name)

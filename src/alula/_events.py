@@ -102,6 +102,7 @@ class EventEmitter:
             RuntimeError: A listener is asynchronous and no event loop is running.
         """
         listeners = self._listeners.get(event, ())
+        # A copy: listeners may remove themselves or add others.
         for listener in tuple(listeners):
             try:
                 result = listener(*values)
@@ -133,6 +134,7 @@ class EventEmitter:
 
         Tasks that take long are named in the log, to find a listener that never ends.
         """
+        # A listener that drains would wait for itself. Tasks that end may start others: a loop.
         while running := self._running - {asyncio.current_task()}:
             _, late = await asyncio.wait(running, timeout=_WARNING_SECONDS)
             for task in late:

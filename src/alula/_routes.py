@@ -59,6 +59,7 @@ class RouteTable(Generic[T]):
     """Registered paths and their values. Case matters; slashes at the ends do not."""
 
     def __init__(self) -> None:
+        # Plain paths are in the tree as well; the dict saves each request a walk through it.
         self._plain: dict[str, T] = {}
         self._tree: _Node[T] = _Node()
         self._has_placeholders = False
@@ -127,6 +128,7 @@ class RouteTable(Generic[T]):
         value = self._plain.get(head)
         if value is not None:
             return _match(Match, (value, last if "%" not in last else decode_segment(last), {}))
+        # Encoded characters may be in a plain path too: %6Dessages is messages.
         if not self._has_placeholders and "%" not in path:
             return None
         segments = [decode_segment(segment) for segment in path.split("/")]
@@ -149,6 +151,7 @@ class RouteTable(Generic[T]):
             result = self._walk(child, segments, at + 1, values)
             if result is not None:
                 return result
+        # A placeholder does not match an empty segment: /users//todos has no user.
         if node.placeholder is None or not segment:
             return None
         return self._walk(node.placeholder, segments, at + 1, [*values, segment])

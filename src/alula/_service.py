@@ -211,17 +211,17 @@ class ServiceHandle(EventEmitter, Hookable):
         given: Mapping[str, Any],
     ) -> Any:
         if params is None and not given:  # most internal calls; saves a look at every param
-            made = Params()
+            call_params = Params()
             if type(query) is dict:
-                made.query = query.copy()
+                call_params.query = query.copy()
             elif query is not None:
-                made = Params(query=query)
+                call_params = Params(query=query)
         else:
-            made = (
+            call_params = (
                 Params(params, **given) if query is None else Params(params, query=query, **given)
             )
-            made.check_names(f"{self.path}.{method}(...)", self._elsewhere)
-        context = HookContext(self.app, self, method, made, id, data)
+            call_params.check_names(f"{self.path}.{method}(...)", self._elsewhere)
+        context = HookContext(self.app, self, method, call_params, id, data)
         await self.run(context)
         return context.result
 
@@ -246,7 +246,8 @@ class ServiceHandle(EventEmitter, Hookable):
                 call = method_call(self.service, name)
             composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, call))
             self._runs[name] = self._with_event(composed)
-            if composed is call:  # there are no hooks
+            # Without hooks and listeners, `run` calls the method itself: one coroutine less.
+            if composed is call:
                 self._quick[name] = call
 
     def _check_methods(self, methods: Collection[str] | None) -> tuple[str, ...]:
@@ -301,6 +302,7 @@ class ServiceHandle(EventEmitter, Hookable):
             if event is not None and (event in self._listeners or self._mounted):
                 if event in self._emitted_by_service:  # the service lists it: it emits it itself
                     return
+                # A copy: hooks and callers may change the list while events are held back.
                 items = tuple(result) if isinstance(result, list) else (result,)
 
                 def emit_each() -> None:
@@ -407,6 +409,7 @@ def _forwarding_call(handle: ServiceHandle, name: str) -> Call:
     async def call(context: HookContext) -> None:
         if context.result is not UNSET:
             return
+        # A copy: hooks of the inner application must not change the params of the outer one.
         params = context.params.copy()
         inner = HookContext(handle.app, handle, name, params, context.id, context.data)
         inner.http, inner.event, inner.caller = context.http, context.event, context.service

@@ -42,6 +42,7 @@ _LOOPS: Final = {
 
 def name_of(function: object) -> str:
     """Return the name of a function for messages: its module and qualified name."""
+    # A partial has no name of its own; the function that it calls has.
     while isinstance(function, partial):
         function = function.func
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
@@ -132,6 +133,7 @@ def _description(frame: FrameType) -> str | None:
         return None
 
 
+# Cached: the watchdog and the log ask for each frame of a stack, and the paths take a while.
 @lru_cache(maxsize=4096)
 def is_user_code(filename: str) -> bool:
     """Tell whether a file belongs to the user, not to Python, an installed package or Alula."""

@@ -260,7 +260,7 @@ def from_dict(value: Mapping[str, Any]) -> FrameworkError:
     """Return the error of a JSON form (see `FrameworkError.from_dict`)."""
     name, class_name = (_text(value.get(key)) for key in ("name", "className"))
     code = value.get("code")
-    code = code if type(code) is int else 0
+    code = code if type(code) is int else 0  # True is an int, but not a status
     chosen = _BY_NAME.get(name or "") or error_for_status(code)
     message, errors = _text(value.get("message")), value.get("errors")
     error = chosen(message, errors=errors, name=name, code=code, class_name=class_name)

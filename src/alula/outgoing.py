@@ -105,11 +105,13 @@ class RedactedRecord(dict[str, Any]):
         return f"RedactedRecord({self.public!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # Without redacted_by: it is a function of a hook, which cannot be pickled or copied.
         return RedactedRecord, (dict(self), self.public)
 
     def __or__(self, other: Any) -> Any:
         if not isinstance(other, dict):
             return NotImplemented
+        # What either record hides stays hidden.
         visible = public_part(other)
         public = self.changed({**self, **visible}).public
         hidden = other.keys() - visible.keys()
@@ -135,6 +137,7 @@ class RedactedRecord(dict[str, Any]):
 
         Hidden and masked properties stay so. New ones, and public ones that changed, are public.
         """
+        # A public property that is not the same object is masked; the mask stays.
         visible = {
             name: value
             for name, value in record.items()

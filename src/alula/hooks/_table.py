@@ -166,7 +166,7 @@ class HookTable:
                 for hook in given if isinstance(given, list | tuple) else [given]:
                     check_hook(kind, hook, where)
                     checked.append((kind, method, hook))
-        for kind, method, hook in checked:  # all or none
+        for kind, method, hook in checked:  # only now: all hooks are registered, or none
             self._hooks[kind].setdefault(method, []).append(hook)
         self.changes += 1
 
@@ -201,6 +201,7 @@ class HookTable:
         wrapped = _with_before_and_after(call, before, after) if before or after else call
         if error:
             wrapped = _with_error(wrapped, error)
+        # The around hooks of after hooks, such as the check that `protect` makes before the call.
         guards = (hook_metadata(hook).get("around") for hook in after)
         around = [*filter(None, guards), *self.of("around", method)]
         around.sort(key=lambda hook: hook_metadata(hook).get("outermost") is not True)  # stable
@@ -349,7 +350,7 @@ def _with_error(call: Call, hooks: list[Hook]) -> Call:
 async def _run_hooks(kind: str, hooks: Sequence[Hook], context: HookContext) -> None:
     """Run hooks ``(context)`` in order, and await what they return."""
     context.type = kind
-    try:
+    try:  # around hooks further out go on when these fail, and see their own type again
         for hook in hooks:
             result = hook(context)
             while result is not None and hasattr(result, "__await__"):

@@ -56,7 +56,7 @@ def add_request_fields(record: logging.LogRecord) -> None:
         except Exception as error:  # noqa: BLE001  # code that logs must not fail because of it
             fields = {"log_fields_error": f"{type(error).__name__} in {name_of(provider)}"}
         for name, value in fields.items():
-            attributes.setdefault(name, value)
+            attributes.setdefault(name, value)  # what the code itself logged takes precedence
 
 
 def extra_fields(record: logging.LogRecord) -> dict[str, Any]:

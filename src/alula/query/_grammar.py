@@ -254,6 +254,7 @@ class Grammar:
         depth: int,
     ) -> None:
         """Append the criteria of one entry of ``holder``; a nested one may have several fields."""
+        # Identifiers, which most names are, pass every check below.
         if type(name) is not str or not name.isidentifier():
             check_name(name, holder)
         if type(value) in SCALAR_TYPES:
