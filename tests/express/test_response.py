@@ -145,7 +145,7 @@ def test_a_status_that_can_not_be_sent_is_an_error(status):
 async def test_two_answers_are_an_error_that_says_so(again):
     res = response("GET", "/a?token=secret")
     res.type("text").send("first")
-    with pytest.raises(RuntimeError, match="<Request GET /a> was answered already") as caught:
+    with pytest.raises(RuntimeError, match="<Request GET /a> has a response already") as caught:
         again(res)
     assert "secret" not in str(caught.value)
     assert (await finish(res)).text == "first"
@@ -155,7 +155,7 @@ def test_its_repr_tells_whether_it_was_answered():
     res = response().status(404)
     assert repr(res) == "<Response 404>"
     res.end()
-    assert repr(res) == "<Response 404 answered>"
+    assert repr(res) == "<Response 404 set>"
 
 
 # -- headers --------------------------------------------------------------------------------------

@@ -508,7 +508,7 @@ async def test_a_formatter_that_never_answers_is_an_error_that_says_what_to_do()
     app.use("full", Full())
     app.use(error_handler(logger=logged.append))
     assert (await call(app, url="/full")).status == 500
-    assert "forgetful answered nothing for <Request GET /full>; call res.json" in str(logged[0])
+    assert "forgetful sent nothing for <Request GET /full>; call res.json" in str(logged[0])
 
 
 async def test_a_formatter_formats_no_errors():

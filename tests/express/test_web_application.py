@@ -214,8 +214,8 @@ async def test_answering_twice_is_an_error(web, caplog):
     web.use(answer, lambda req, res: res.send("two"))
     answer = await call(web)
     assert answer.status == 500
-    assert "was answered already" in caplog.text
-    assert "answer once" in caplog.text
+    assert "has a response already" in caplog.text
+    assert "respond once" in caplog.text
 
 
 async def test_an_error_after_the_answer_takes_its_place(web, caplog):

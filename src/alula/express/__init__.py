@@ -1,9 +1,10 @@
-"""Alula as a web application: ASGI, middleware in the manner of Express, the REST transport.
+"""Alula as a web application: ASGI, middleware as in Express, the REST transport.
 
 Needs the extra ``server``.
 """
 
-try:  # only whether they are there: the modules below import them by themselves
+try:
+    # For the message below; the modules import them themselves.
     import orjson as _orjson  # noqa: F401  # to see whether it is there
     import starlette as _starlette  # noqa: F401  # to see whether it is there
     import uvicorn as _uvicorn  # noqa: F401  # to see whether it is there

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Self, overload
 
+from starlette.applications import Starlette
+
 from alula._app import App
 from alula._routes import Match
 from alula._service import ServiceHandle
@@ -45,7 +47,7 @@ class ExpressApplication(WebApplication):
             bring a transport add its name.
     """
 
-    def __init__(self, app: App, existing: Any = None) -> None:
+    def __init__(self, app: App, existing: Starlette | None = None) -> None:
         super().__init__(existing)
         self.app = app
         app.present_as(self)
@@ -78,12 +80,12 @@ class ExpressApplication(WebApplication):
         applications.
 
         Args:
-            items: A path where one comes first, and what is to stand there.
+            items: What to register, behind its path if it has one.
             methods: As in `App.use`.
             events: As in `App.use`.
 
         Raises:
-            TypeError: Something is none of these; the message says what was found.
+            TypeError: Something is none of these; the message names it.
             ValueError: The path is taken, or a listed method does not exist.
         """
         path = items[0] if items and isinstance(items[0], str) else None
@@ -96,7 +98,7 @@ class ExpressApplication(WebApplication):
         ]
         if not services:
             if methods is not None or events is not None:
-                raise TypeError("methods and events belong to a service; there is none here")
+                raise TypeError("methods and events are options of a service; there is none here")
             return super().use(*items)
         if path is None or len(services) > 1:
             given = ", ".join(repr(rest[at]) for at in services)
@@ -208,6 +210,7 @@ class ExpressApplication(WebApplication):
 
     @asynccontextmanager
     async def _lifespan(self, server: Server | None) -> AsyncIterator[Mapping[str, Any]]:
+        # A service that no request can reach is a mistake that would show as a 404 only.
         reachable = [path for path, handle in self.services.items() if handle.methods]
         if reachable and not self.transports:
             raise RuntimeError(
@@ -223,11 +226,17 @@ class ExpressApplication(WebApplication):
 
 
 @overload
-def express(app: None = None, existing_app: Any = None) -> WebApplication: ...
+def express(app: None = None, existing_app: Starlette | None = None) -> WebApplication: ...
 @overload
-def express(app: App, existing_app: Any = None) -> ExpressApplication: ...
-def express(app: App | None = None, existing_app: Any = None) -> WebApplication:
-    """Make an application compatible with the web server, and add its interface.
+def express(app: App, existing_app: Starlette | None = None) -> ExpressApplication: ...
+def express(app: App | None = None, existing_app: Starlette | None = None) -> WebApplication:
+    """Make an ASGI application of an `App`, with middleware, routes and a server.
+
+    >>> from alula import App
+    >>> from alula.adapters.memory import MemoryService
+    >>> from alula.express import express, json, rest
+    >>> web = express(App())
+    >>> web = web.use(json()).configure(rest()).use("messages", MemoryService())
 
     Args:
         app: The application. None gives a plain `WebApplication` without services.

@@ -32,12 +32,14 @@ _Stream: TypeAlias = AsyncIterable[bytes | str]
 _JSON: Final = "application/json; charset=utf-8"
 _TEXT: Final = "text/plain; charset=utf-8"
 _HTML: Final = "text/html; charset=utf-8"
+# A line break in a value would end the header, and let an attacker add others.
 _FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _STATUSES: Final = range(200, 600)
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _PARTS_WITHOUT_PAUSE: Final = 16
+# What encodeURI of JavaScript leaves as it is, and what may be encoded already.
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
 
 # The headers of nearly every response of a service, encoded once as a whole, and single ones.
@@ -95,7 +97,7 @@ class Response:
         self._headers: dict[str, str | list[str]] = {}
 
     def __repr__(self) -> str:
-        return f"<Response {self.status_code}{' answered' if self.headers_sent else ''}>"
+        return f"<Response {self.status_code}{' set' if self.headers_sent else ''}>"
 
     # -- what middleware calls -----------------------------------------------------------------
 
@@ -265,8 +267,8 @@ class Response:
     def _respond(self, body: bytes | _Stream, content_type: str | None) -> None:
         if self.headers_sent:
             raise RuntimeError(
-                f"{self.req!r} was answered already; a middleware that answers must not call"
-                " next() as well, and must answer once"
+                f"{self.req!r} has a response already; middleware that responds must not call"
+                " next() as well, and must respond once"
             )
         if self.status_code not in _STATUSES:
             raise ValueError(

@@ -1,7 +1,7 @@
 """The REST transport: which service method a request calls, and how its result is sent.
 
-A request whose path leads to a service is answered here or by an error that is raised here: 405 if
-the service does not offer the method, 415 if no parser took the body.
+A request whose path leads to a service gets its response here, or an error: 405 if the service does
+not offer the method, 415 if no parser took the body.
 """
 
 from __future__ import annotations
@@ -270,6 +270,6 @@ async def send_result(formatter: Formatter | None, req: Request, res: Response) 
         await result
     if not res.headers_sent:
         raise RuntimeError(
-            f"the formatter {name_of(formatter)} answered nothing for {req!r}; call res.json,"
+            f"the formatter {name_of(formatter)} sent nothing for {req!r}; call res.json,"
             " res.send or res.end in it"
         )

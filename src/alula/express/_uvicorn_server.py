@@ -54,10 +54,12 @@ class UvicornServer(uvicorn.Server):
         self._has_descriptors = True
 
     def stop(self) -> None:
+        """Begin to stop; `run_until_stopped` does the rest."""
         self.should_exit = True
         self._stopping.set()
 
     async def run_until_stopped(self, sock: socket.socket) -> None:
+        """Serve until `stop`, then serve late requests, end what is under way and close all."""
         state = self.server_state
         try:
             await self.main_loop()
@@ -83,7 +85,7 @@ class UvicornServer(uvicorn.Server):
                 connection.transport.abort()
 
     async def main_loop(self) -> None:
-        # Every second it renews the header Date, and counts requests if there is a limit.
+        """Wait until `stop`, with uvicorn's work of every second: the header Date, its limits."""
         while not await self.on_tick(0):
             had, self._has_descriptors = self._has_descriptors, _has_descriptors()
             # The event loop drops connections silently when there are no descriptors left.
@@ -249,27 +251,7 @@ def check_uvicorn() -> None:
         _check_methods(uvicorn.Server, _METHODS["Server"])
         for protocol in guards():
             _check_methods(protocol, {**_METHODS[protocol.__name__], **_METHODS_OF_PROTOCOLS})
-            # Requests without a socket show whether uvicorn still calls the guards.
-            probe, other = _Probe(protocol), _Probe(protocol)
-            connection = probe.connection
-            connection.data_received(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{")
-            for name, inner in _ATTRIBUTES.items():
-                for attribute in inner.split():
-                    if not hasattr(getattr(connection, name), attribute):
-                        raise LookupError(
-                            f"{protocol.__name__}.{name} has no attribute {attribute}"
-                        )
-            other.connection.data_received(b"this is not HTTP\r\n\r\n")
-            guarded_parts = {
-                "its connections": connection in connection.connections,
-                "its timers": probe.timers == 1,
-                "the head of a request": isinstance(connection.cycle.transport, JoinedWrites),
-                "the body of a request": connection.pending_request() is connection.cycle,
-                "what it refuses": b'"code":400' in other.written and other.is_closed,
-            }
-            for part, is_guarded in guarded_parts.items():
-                if not is_guarded:
-                    raise LookupError(f"{protocol.__name__} does not show {part} to its guard")
+            _check_guard(protocol)
     except Exception as error:
         raise unsupported_uvicorn(error) from error
 
@@ -282,6 +264,28 @@ def _check_methods(owner: type, methods: Mapping[str, str]) -> None:
         actual = " ".join(inspect.signature(method).parameters)
         if actual != parameters:
             raise LookupError(f"{owner.__name__}.{name} takes ({actual}), not ({parameters})")
+
+
+def _check_guard(protocol: type[asyncio.Protocol]) -> None:
+    # Requests without a socket show whether uvicorn still calls the guards.
+    probe, other = _Probe(protocol), _Probe(protocol)
+    connection = probe.connection
+    connection.data_received(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{")
+    for name, inner in _ATTRIBUTES.items():
+        for attribute in inner.split():
+            if not hasattr(getattr(connection, name), attribute):
+                raise LookupError(f"{protocol.__name__}.{name} has no attribute {attribute}")
+    other.connection.data_received(b"this is not HTTP\r\n\r\n")
+    guarded_parts = {
+        "its connections": connection in connection.connections,
+        "its timers": probe.timers == 1,
+        "the head of a request": isinstance(connection.cycle.transport, JoinedWrites),
+        "the body of a request": connection.pending_request() is connection.cycle,
+        "what it refuses": b'"code":400' in other.written and other.is_closed,
+    }
+    for part, is_guarded in guarded_parts.items():
+        if not is_guarded:
+            raise LookupError(f"{protocol.__name__} does not show {part} to its guard")
 
 
 class _Probe:

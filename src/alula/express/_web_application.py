@@ -23,7 +23,7 @@ from alula.express._chain import NextFunction, Step, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._lifespan import ServerGroup, run_asgi_lifespan
 from alula.express._middleware.error_handler import error_handler
-from alula.express._middleware.not_found import nothing_here
+from alula.express._middleware.not_found import page_not_found
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._routing import Router, asgi_step
@@ -127,6 +127,7 @@ class WebApplication(Router):
             req = Request(self, scope, receive)
             res = Response(req)
             after_last = partial(self._after_last, req, res)
+            # Here, and not in the server: any ASGI server may run this.
             if len(scope["headers"]) > MAX_HEADERS:
                 await after_last(head_too_large(f"The request has over {MAX_HEADERS} headers"))
             else:
@@ -173,7 +174,7 @@ class WebApplication(Router):
             if self._existing is not None:
                 res.delegate(self._existing.routing)
                 return
-            error = nothing_here(req, res)
+            error = page_not_found(req, res)
             if error is None:
                 return
         await _send_error(error, req, res, None)
@@ -181,8 +182,8 @@ class WebApplication(Router):
     async def _report_silence(self, req: Request, res: Response, after_last: NextFunction) -> None:
         """Give the error middleware an error that names the step that forgot to respond."""
         silent = RuntimeError(
-            f"nothing answered {req!r}: {name_of(req.ended_by)} neither sent a response (res.json,"
-            " res.send, res.end) nor called `await next()`"
+            f"nothing responded to {req!r}: {name_of(req.ended_by)} neither sent a response"
+            " (res.json, res.send, res.end) nor called `await next()`"
         )
         await run_steps(self._steps, req, res, after_last, silent)
         if not res.headers_sent:

@@ -203,7 +203,7 @@ async def test_exposed_headers_and_age():
 async def test_what_is_asked_for_can_not_break_the_head():
     answer = await preflight(app_with(cors()), headers="x-a\r\nx-evil: 1")
     assert (answer.status, answer.get("x-evil")) == (400, None)
-    assert answer.json["message"].startswith("This preflight request cannot be answered: the head")
+    assert answer.json["message"].startswith("Invalid preflight request: the head")
 
 
 # -- with others ----------------------------------------------------------------------------------

@@ -453,7 +453,7 @@ async def test_a_function_that_fails_after_its_answer_is_an_error_of_the_server(
 async def test_a_function_that_says_nothing_is_found_out(caplog):
     answer = await get(raising(Conflict("Taken"), html=lambda error, req, res, go_on: None), HTML)
     assert answer.status == 500
-    assert "nothing answered <Request GET /" in caplog.text
+    assert "nothing responded to <Request GET /" in caplog.text
 
 
 # -- data that has no JSON form -------------------------------------------------------------------
@@ -594,7 +594,7 @@ async def test_two_answers_are_reported_and_not_hidden(caplog):
     app.use(error_handler())
     answer = await get(app)
     assert (answer.status, answer.json["message"]) == (500, HIDDEN)
-    assert "was answered already; a middleware that answers must not call next()" in caplog.text
+    assert "has a response already; middleware that responds must not call next()" in caplog.text
 
 
 async def test_errors_from_everywhere(caplog):

@@ -25,6 +25,7 @@ _ANYONE: Final = {
     "*": "with all origins",
     "null": "with the origin 'null', which any page has in a sandboxed frame,",
 }
+# The response has no body, and `vary` is merged with that of other middleware.
 _NOT_COPIED: Final = frozenset({"content-length", "content-type", "vary"})
 
 
@@ -122,7 +123,7 @@ def _preflight(
                 res.set(name, value)
     # Starlette repeats the headers that the client asked for, which may hold anything.
     except ValueError as error:
-        return next(BadRequest(f"This preflight request cannot be answered: {error}"))
+        return next(BadRequest(f"Invalid preflight request: {error}"))
     for name in response.headers["vary"].split(", "):
         res.vary(name)
     if response.status_code == 200:

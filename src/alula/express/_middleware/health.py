@@ -123,20 +123,13 @@ class Checks:
         if not self._checks:
             return {}
 
-        async def run_one(check: Check) -> None:
-            result = check()
-            if hasattr(result, "__await__"):
-                result = await result
-            if result is False:
-                raise RuntimeError(f"{name_of(check)} returned False")
-
         async def run_all() -> dict[str, str]:
             tasks = {}
             for name, check in self._checks.items():
                 late = self._late.pop(name, None)
                 # A check that still hangs is not started again: probes would pile them up.
                 if late is None or late.done():
-                    late = asyncio.create_task(run_one(check), name=f"the health check {name}")
+                    late = asyncio.create_task(_run_check(check), name=f"the health check {name}")
                 tasks[name] = late
             await asyncio.wait(tasks.values(), timeout=self._timeout)
             self._last_states = {name: self._state_of(name, task) for name, task in tasks.items()}
@@ -161,3 +154,11 @@ class Checks:
             level = logging.INFO if state == "ok" else logging.WARNING
             _log.log(level, "the health check %s: %s", name, state, exc_info=error)
         return state
+
+
+async def _run_check(check: Check) -> None:
+    result = check()
+    if hasattr(result, "__await__"):
+        result = await result
+    if result is False:
+        raise RuntimeError(f"{name_of(check)} returned False")

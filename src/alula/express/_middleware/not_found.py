@@ -14,7 +14,7 @@ from alula.express._chain import Middleware, NextFunction, ignores_body
 from alula.express._request import Request
 from alula.express._response import Response
 
-__all__ = ["not_found", "nothing_here"]
+__all__ = ["not_found", "page_not_found"]
 
 _DOCS_SETTING: Final = "openapi docs"
 """The setting with the path of the API documentation, which `alula.openapi` sets."""
@@ -46,13 +46,13 @@ def not_found(*, verbose: bool = False, hints: bool = True) -> Middleware:
 
     @ignores_body
     def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None] | None:
-        error = nothing_here(req, res, verbose=verbose, hints=hints)
+        error = page_not_found(req, res, verbose=verbose, hints=hints)
         return None if error is None else next(error)
 
     return middleware
 
 
-def nothing_here(
+def page_not_found(
     req: Request, res: Response, *, verbose: bool = False, hints: bool = True
 ) -> NotFound | None:
     """Return the error for a request that nothing has responded to.
@@ -71,8 +71,18 @@ def nothing_here(
         is_root = req.path in {"", "/"} and not req.base_url and req.method in {"GET", "HEAD"}
         # Programs ask for JSON, and get the error.
         if is_root and "json" not in (req.headers.get("accept") or ""):
+            settings = req.app.settings
             res.set("Content-Security-Policy", _POLICY).set("Cache-Control", "no-store")
-            res.type("html").send(_overview_page(req))
+            info, docs = settings.get(_OPENAPI_SETTING), settings.get(_DOCS_SETTING)
+            services = _open_services(req.app)
+            link = f'<a class="button" href="{escape(docs or "")}">Open the documentation</a>'
+            page = _PAGE.format(
+                version=version("alula"),
+                title=escape(str(info["title"] if isinstance(info, dict) else "Alula")),
+                docs=link if docs else "",
+                body="\n".join(_sections(req, services)) if services else _NO_SERVICES,
+            )
+            res.type("html").send(page)
             return None
         hint = _hint_for(req)
     message = f"Page not found: {url}" if verbose else "Page not found"
@@ -113,18 +123,6 @@ def _guesses(segments: Sequence[str], place: str) -> Iterator[tuple[float, str]]
             yield SequenceMatcher(None, *texts).ratio(), path
         elif given == meant:  # behind a prefix that does not exist, such as /api
             yield _SIMILAR_RATIO, path
-
-
-def _overview_page(req: Request) -> str:
-    app = req.app
-    info, docs = app.settings.get(_OPENAPI_SETTING), app.settings.get(_DOCS_SETTING)
-    services = _open_services(app)
-    return _PAGE.format(
-        version=version("alula"),
-        title=escape(str(info["title"] if isinstance(info, dict) else "Alula")),
-        docs=f'<a class="button" href="{escape(docs)}">Open the documentation</a>' if docs else "",
-        body="\n".join(_sections(req, services)) if services else _NO_SERVICES,
-    )
 
 
 def _sections(req: Request, services: Sequence[ServiceHandle]) -> Iterator[str]:
@@ -210,7 +208,7 @@ footer {{ margin-top: 3rem; font-size: .875rem }}
 <main>
 {body}
 </main>
-<footer>Only debug mode shows this page, and only where nothing else answers <code>GET /</code>.
+<footer>Only debug mode shows this page, and only if nothing else responds to <code>GET /</code>.
 Otherwise it is a 404.</footer>
 </html>
 """
