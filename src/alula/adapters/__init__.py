@@ -1,7 +1,8 @@
-"""Adapters: services that keep their records in a store, each in a module of its own.
+"""Adapters: services that keep their records in a store, one module for each store.
 
 - `alula.adapters.memory`: `MemoryService`, in the memory of the process;
-- `alula.adapters.base`: `AdapterService`, what an adapter of your own derives from.
+- `alula.adapters.mongodb`: `MongoDBService`, in collections of MongoDB;
+- `alula.adapters.base`: `AdapterService`, the base class of all of them.
 
-Nothing is imported here, so that nobody loads an adapter that is not used.
+Nothing is imported here: an application loads only the adapters that it uses.
 """

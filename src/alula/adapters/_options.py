@@ -40,8 +40,9 @@ class Pagination(NamedTuple):
     def limit(self, requested: int | None) -> int:
         """Return the page size for a query that requests this many records.
 
-        >>> Pagination(default=10, max=50).limit(200)
-        50
+        Examples:
+            >>> Pagination(default=10, max=50).limit(200)
+            50
         """
         if requested is None:
             return self.default

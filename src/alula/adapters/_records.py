@@ -174,14 +174,15 @@ def merged(record: Mapping[str, Any], changes: Mapping[str, Any]) -> Record:
     """Return a record with the changes of a patch; the record itself stays as it is.
 
     A name with dots leads into objects and lists, which are made if they are missing, as MongoDB
-    does it:
-
-    >>> merged({"address": {"zip": "0150"}}, {"address.town": "Oslo"})
-    {'address': {'zip': '0150', 'town': 'Oslo'}}
+    does it.
 
     Raises:
         BadRequest: A name leads into a value that is not a container, or to a place that another
             name changes as well, or a part of it is empty or begins with ``$``.
+
+    Examples:
+        >>> merged({"address": {"zip": "0150"}}, {"address.town": "Oslo"})
+        {'address': {'zip': '0150', 'town': 'Oslo'}}
     """
     changed = dict(record)
     dotted = [name for name in changes if type(name) is str and "." in name]
@@ -237,8 +238,9 @@ def selector(names: Iterable[str], id: str) -> Callable[[Mapping[str, Any]], Rec
         names: Names of fields, as in `Query.select`.
         id: Name of the id property, which is always kept.
 
-    >>> selector(["address.town"], "id")({"id": 1, "address": {"town": "Oslo", "zip": "0150"}})
-    {'id': 1, 'address': {'town': 'Oslo'}}
+    Examples:
+        >>> selector(["address.town"], "id")({"id": 1, "address": {"town": "Oslo", "zip": "0150"}})
+        {'id': 1, 'address': {'town': 'Oslo'}}
     """
     # The smaller side is walked everywhere: a client may name thousands of fields, and a list may
     # hold thousands of objects, but the work must not be their product.

@@ -46,11 +46,6 @@ class _MemoryOptions(Options):
 class MemoryService(AdapterService):
     """A service that keeps its records in a dict.
 
-    >>> import asyncio
-    >>> notes = MemoryService([{"id": 1, "text": "Milk"}], start_id=2)
-    >>> asyncio.run(notes.create({"text": "Bread"}))
-    {'text': 'Bread', 'id': 2}
-
     Generated ids count up and are never used twice. Records are found by the text of their id:
     ``5`` and ``"5"``, which is how a URL spells it, are one id.
 
@@ -74,6 +69,12 @@ class MemoryService(AdapterService):
         ValueError: An option is not valid, or the key of a record is not its id.
         BadRequest: An initial record is not valid.
         Conflict: Two initial records have the same id, or the same unique value.
+
+    Examples:
+        >>> import asyncio
+        >>> notes = MemoryService([{"id": 1, "text": "Milk"}], start_id=2)
+        >>> asyncio.run(notes.create({"text": "Bread"}))
+        {'text': 'Bread', 'id': 2}
     """
 
     options_type: ClassVar[type[Options]] = _MemoryOptions

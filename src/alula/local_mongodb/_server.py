@@ -39,7 +39,7 @@ class LocalServer:
     """A mongod on the loopback interface, as a replica set of one member.
 
     Use it as a context manager, or call `start` and `stop`. The server never outlives the process
-    that started it.
+    that started it::
 
         async with LocalServer("data") as server:
             client = AsyncMongoClient(server.url)

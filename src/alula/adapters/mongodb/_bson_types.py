@@ -75,8 +75,9 @@ def resolve_object_id(value: object, record: object = None, context: object = No
     Raises:
         BadRequest: The value is something else.
 
-    >>> resolve_object_id("64b0000000000000000000d1")
-    ObjectId('64b0000000000000000000d1')
+    Examples:
+        >>> resolve_object_id("64b0000000000000000000d1")
+        ObjectId('64b0000000000000000000d1')
     """
     del record, context  # the signature of a resolver
     object_id = to_object_id(value)

@@ -22,7 +22,7 @@ from alula.errors import (
     Unavailable,
 )
 
-__all__ = ["not_acknowledged", "translated", "was_refused"]
+__all__ = ["TOO_LARGE", "not_acknowledged", "translated", "was_refused"]
 
 _log = logging.getLogger("alula.mongodb")
 
@@ -40,6 +40,9 @@ _NOT_VALID: Final = frozenset(
 parallel arrays in one index, an operator whose index is missing."""
 _FIRST_CHECK: Final = 10_000
 """From here on, each code is that of a single check of the input."""
+
+TOO_LARGE: Final = frozenset({10334, 17419, 17420})
+"""Codes for a document of more than 16 MB."""
 
 _FORBIDDEN: Final = frozenset({13, 59, 115, 303})
 """Codes for commands that the user may not run, or that the server does not have."""

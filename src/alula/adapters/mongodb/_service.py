@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReturnDocument
@@ -26,7 +26,7 @@ from alula.adapters._totals import PageAndTotal, Totals
 from alula.adapters.base import AdapterService, Options, ParamsLike, read_params
 from alula.adapters.mongodb._batches import Batches
 from alula.adapters.mongodb._bson_types import keyword_object_id
-from alula.adapters.mongodb._errors import translated
+from alula.adapters.mongodb._errors import TOO_LARGE, translated
 from alula.adapters.mongodb._model import Collection, Model, ModelSource, resolved, with_concerns
 from alula.adapters.mongodb._multi import create_many, patch_many, remove_many
 from alula.adapters.mongodb._options import (
@@ -63,9 +63,6 @@ from alula.types import Id, Record, SchemaKeyword
 
 __all__ = ["MongoDBService"]
 
-_TOO_LARGE: Final = frozenset({10334, 17419, 17420})
-"""Codes for a document of more than 16 MB, which a page with its total has to fit into."""
-
 
 class MongoDBService(AdapterService[MongoDBOptions]):
     """A service whose records are the documents of a collection.
@@ -98,6 +95,13 @@ class MongoDBService(AdapterService[MongoDBOptions]):
 
     Raises:
         ValueError: An option is not valid.
+
+    Examples:
+        >>> from pymongo import AsyncMongoClient
+        >>> client = AsyncMongoClient("mongodb://localhost", connect=False)
+        >>> messages = MongoDBService(client["chat"]["messages"], paginate={"max": 50})
+        >>> messages.make_framework_pipeline(query={"text": "Hi"})
+        [{'$match': {'text': {'$eq': 'Hi'}}}, {'$limit': 50}]
     """
 
     options_type: ClassVar[type[Options]] = MongoDBOptions
@@ -333,11 +337,10 @@ class MongoDBService(AdapterService[MongoDBOptions]):
             data.pop("_id", None)
             if options.id != "_id":
                 data = {options.id: id, **data}
+            by_id = translator.filter_with(id, query, params)
+            more = translator.options_by_id("replace", params, query)
             record: Record | None = await model.find_one_and_replace(
-                translator.filter_with(id, query, params),
-                data,
-                return_document=ReturnDocument.AFTER,
-                **translator.options_by_id("replace", params, query),
+                by_id, data, return_document=ReturnDocument.AFTER, **more
             )
             return record
 
@@ -380,10 +383,9 @@ class MongoDBService(AdapterService[MongoDBOptions]):
             if id is None:
                 selection = translator.selection(model, id, query, params)
                 return await remove_many(selection, driver_options("remove_many", params))
-            record: Record | None = await model.find_one_and_delete(
-                translator.filter_with(id, query, params),
-                **translator.options_by_id("delete", params, query),
-            )
+            by_id = translator.filter_with(id, query, params)
+            more = translator.options_by_id("delete", params, query)
+            record: Record | None = await model.find_one_and_delete(by_id, **more)
             return [] if record is None else [record]
 
     # -- single commands -----------------------------------------------------------------------
@@ -411,7 +413,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
             cursor = await model.aggregate(stages, **driver_options("aggregate", params))
             (document,) = await cursor.to_list()
         except OperationFailure as error:
-            if error.code in _TOO_LARGE:
+            if error.code in TOO_LARGE:  # the page has to fit into one document
                 return None
             raise
         return document["data"], document["total"][0]["total"] if document["total"] else 0
@@ -427,19 +429,13 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         return await self._batches.count(model, stages, options, driver_options("count", params))
 
     async def _change(
-        self,
-        model: Collection,
-        id: Id,
-        changes: Mapping[str, Any],
-        query: Query,
-        params: Params,
+        self, model: Collection, id: Id, changes: Record, query: Query, params: Params,
         options: MongoDBOptions,
-    ) -> Record | None:
+    ) -> Record | None:  # fmt: skip
         translator = self._translator_for(options)
+        by_id = translator.filter_with(id, query, params)
+        more = translator.options_by_id("change", params, query)
         record: Record | None = await model.find_one_and_update(
-            translator.filter_with(id, query, params),
-            changes,
-            return_document=ReturnDocument.AFTER,
-            **translator.options_by_id("change", params, query),
+            by_id, changes, return_document=ReturnDocument.AFTER, **more
         )
         return record

@@ -50,8 +50,6 @@ def transaction(client: Client | None = None, *, seconds: float = 30, **options:
     services with ``docdb=context.params.docdb``, and PyMongo's own with ``session=``. A call that
     comes with a session in a transaction joins it, so such hooks may be nested.
 
-        app.service("orders").hooks(around={"create": [transaction()]})
-
     An error in the call aborts the transaction. A transaction that conflicts with another, or whose
     server went away, is retried with the id, the data and the params that the call began with; a
     commit whose outcome is unknown is repeated. So the hooks within may run several times. The
@@ -69,6 +67,12 @@ def transaction(client: Client | None = None, *, seconds: float = 30, **options:
     Raises:
         TypeError: An option does not exist or is not valid.
         RuntimeError: By the hook, if the server has no transactions, or no client is known.
+
+    Examples:
+        >>> from alula import App
+        >>> app = App()
+        >>> app.use("orders", MongoDBService(lambda: database["orders"]))
+        >>> app.service("orders").hooks(around={"create": [transaction()]})
     """
     if client is not None and not isinstance(client, AsyncMongoClient):
         raise TypeError(f"transaction() takes an AsyncMongoClient, not {client!r}")

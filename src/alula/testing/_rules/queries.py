@@ -198,7 +198,7 @@ class QueryRules(Rules):
         assert names(await people.find(query)) == in_order
 
     async def test_sort_sees_every_write(self, make: Make) -> None:
-        """An order that was asked for before is right after each kind of write."""
+        """A sort that was used before is right after every kind of write."""
         people = await seeded(make)
         query = {"$sort": {"age": 1}}
         assert names(await people.find(query)) == ["Cleo", "Bela", "Ada"]
@@ -228,8 +228,8 @@ class QueryRules(Rules):
         """Null asks for what is null or missing; both come first in an order."""
         await check_table(make, NOTHING_IS_NULL)
         people = await seeded(make, [{"n": 0, "v": 2}, {"n": 1}, {"n": 2, "v": None}])
-        found = await people.find({"$sort": {"v": 1, "n": 1}})
-        assert [record["n"] for record in found] == [1, 2, 0]
+        records = await people.find({"$sort": {"v": 1, "n": 1}})
+        assert [record["n"] for record in records] == [1, 2, 0]
 
     @feature("mixed types")
     async def test_types_are_told_apart(self, make: Make) -> None:
@@ -239,8 +239,8 @@ class QueryRules(Rules):
         people = await seeded(make, [{"v": value} for value in values])
         in_order = [None, 1.5, 2, "a", "b", {"x": 1}, False, True]
         assert [record["v"] for record in await people.find({"$sort": {"v": 1}})] == in_order
-        found = await people.find({"$sort": {"v": -1}})
-        assert [record["v"] for record in found] == in_order[::-1]
+        records = await people.find({"$sort": {"v": -1}})
+        assert [record["v"] for record in records] == in_order[::-1]
 
     @feature("lists")
     async def test_lists_match_by_their_elements(self, make: Make) -> None:
@@ -249,19 +249,19 @@ class QueryRules(Rules):
 
     @feature("dotted names")
     async def test_dotted_names_lead_into_objects(self, make: Make) -> None:
-        """A name with dots stands for a field inside; an object as a whole has to be equal."""
+        """A name with dots names a field inside; an object as a whole must be equal."""
         await check_table(make, DOTTED_NAMES)
         people = await seeded(make, [{"n": n, "a": {"b": -n}} for n in range(3)])
-        found = await people.find({"$sort": {"a.b": 1}})
-        assert [record["n"] for record in found] == [2, 1, 0]
+        records = await people.find({"$sort": {"a.b": 1}})
+        assert [record["n"] for record in records] == [2, 1, 0]
 
 
 class SelectRules(Rules):
-    """What holds for the fields that an answer has."""
+    """What holds for the fields that a result has."""
 
     @pytest.mark.parametrize("method", METHODS)
     async def test_select_works_with_every_method(self, make: Make, method: str) -> None:
-        """The answer has the fields that are named, and the id in any case."""
+        """The result has the selected fields, and always the id."""
         people = await seeded(make, [DATA])
         id = (await people.all())[0][people.id]
         arguments: list[Any] = [] if method in {"find", "create"} else [id]

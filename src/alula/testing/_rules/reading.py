@@ -14,7 +14,7 @@ from alula.types import Record
 __all__ = ["ID_METHODS", "PageRules", "ReadingRules"]
 
 ID_METHODS = ["get", "update", "patch", "remove"]
-NO_IDS: list[Any] = [
+NOT_IDS: list[Any] = [
     {"$ne": None}, {"$gt": ""}, {}, [], ["a"], ("a",), "", "\0", "$where", "a.b", "ü", "x" * 999,
 ]  # fmt: skip
 BY_NAME = {"$sort": {"name": 1}}
@@ -25,7 +25,7 @@ class ReadingRules(Rules):
     """What holds for reading, and for the ids of all methods that take one."""
 
     async def test_get_answers_the_record(self, make: Make) -> None:
-        """Get answers the record as it was created, with its id."""
+        """Get returns the record as it was created, with its id."""
         people = await seeded(make)
         for record in await people.all():
             assert await people.get(record[people.id]) == record
@@ -53,7 +53,7 @@ class ReadingRules(Rules):
                 await people.with_id(method, id)
         assert await people.all() == before
 
-    @pytest.mark.parametrize("id", NO_IDS)
+    @pytest.mark.parametrize("id", NOT_IDS)
     async def test_ids_of_no_form_are_not_found(self, make: Make, id: object) -> None:
         """Operators, lists, NUL bytes and other oddities are ids that no record has."""
         people = await seeded(make)
@@ -73,8 +73,8 @@ class ReadingRules(Rules):
             with pytest.raises(NotFound, match=f"No record found for id '{id}'"):
                 await people.with_id(method, id, query)
         assert await people.all() == before
-        found = await people.with_id(method, id, {"name": "Bela", "age": {"$lt": 30}})
-        assert found[people.id] == id
+        record = await people.with_id(method, id, {"name": "Bela", "age": {"$lt": 30}})
+        assert record[people.id] == id
 
     @pytest.mark.parametrize("method", ID_METHODS)
     async def test_the_query_may_have_the_id(self, make: Make, method: str) -> None:
@@ -84,8 +84,8 @@ class ReadingRules(Rules):
         with pytest.raises(NotFound):
             await people.with_id(method, first[people.id], {people.id: second[people.id]})
         assert await people.all() == await people.find({people.id: {"$ne": None}})
-        found = await people.with_id(method, first[people.id], {people.id: first[people.id]})
-        assert found[people.id] == first[people.id]
+        record = await people.with_id(method, first[people.id], {people.id: first[people.id]})
+        assert record[people.id] == first[people.id]
 
     @pytest.mark.parametrize("method", ID_METHODS)
     async def test_limit_and_skip_mean_nothing_for_one(self, make: Make, method: str) -> None:
@@ -94,18 +94,18 @@ class ReadingRules(Rules):
         id = (await people.all())[0][people.id]
         with pytest.raises(BadRequest):
             await people.with_id(method, id, {"$limit": -1})
-        found = await people.with_id(method, id, {"$limit": 0, "$skip": 5})
-        assert found[people.id] == id
+        record = await people.with_id(method, id, {"$limit": 0, "$skip": 5})
+        assert record[people.id] == id
 
     async def test_find_answers_all_records(self, make: Make) -> None:
-        """Find without a query answers a list of all records; of an empty store, an empty one."""
+        """Find without a query returns a list of all records; of an empty store, an empty one."""
         people = await make()
         assert await people.find() == []
         people = await seeded(make)
-        found = await people.find()
-        assert isinstance(found, list)
-        assert sorted(names(found)) == sorted(names(CREW))
-        assert len({str(record[people.id]) for record in found}) == len(CREW)
+        records = await people.find()
+        assert isinstance(records, list)
+        assert sorted(names(records)) == sorted(names(CREW))
+        assert len({str(record[people.id]) for record in records}) == len(CREW)
 
     async def test_params_may_be_left_out(self, make: Make) -> None:
         """Every method works without params, and without a query in them."""
@@ -183,7 +183,7 @@ class PageRules(Rules):
 
     @pytest.mark.parametrize("off", [None, False, {}])
     async def test_without_pages_find_answers_a_list(self, make: Make, off: object) -> None:
-        """None, False and an empty mapping stand for no pages; $limit and $skip still work."""
+        """None, False and an empty mapping turn pages off; $limit and $skip still work."""
         people = await seeded(make, paginate=off)
         assert names(await people.find(BY_NAME)) == ["Ada", "Bela", "Cleo"]
         assert names(await people.find({**BY_NAME, "$limit": 2})) == ["Ada", "Bela"]
@@ -232,7 +232,7 @@ class PageRules(Rules):
             await people.find({"$paginate": off})
 
     async def test_pages_are_for_find_only(self, make: Make) -> None:
-        """The other methods answer records, whatever the pages are."""
+        """The other methods return records, whatever the pages are."""
         people = await seeded(make, paginate=SIZES)
         record = (await people.all())[0]
         assert await people.get(record[people.id]) == record

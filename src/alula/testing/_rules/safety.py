@@ -160,10 +160,10 @@ class SafetyRules(Rules):
             pytest.fail("a public method called another one")
 
         for method in METHODS:
-            own = getattr(adapter, method)
+            bound = getattr(adapter, method)
             for other in METHODS:
                 setattr(adapter, other, must_not_run)
             data = [{"name": "Eve"}] if method in {"create", "update", "patch"} else []
-            await own(*([] if method in {"find", "create"} else [id]), *data)
+            await bound(*([] if method in {"find", "create"} else [id]), *data)
             for other in METHODS:
                 delattr(adapter, other)

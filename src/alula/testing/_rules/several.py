@@ -38,7 +38,7 @@ class SeveralRules(Rules):
         assert await people.all() == before
 
     async def test_an_empty_list_is_several(self, make: Make) -> None:
-        """Create with an empty list needs `multi` too, and answers an empty list then."""
+        """Create with an empty list needs `multi` too, and returns an empty list then."""
         people = await make()
         with pytest.raises(MethodNotAllowed, match="Can not create multiple entries"):
             await people.create([])
@@ -47,7 +47,7 @@ class SeveralRules(Rules):
     @pytest.mark.parametrize("method", ["create", "patch", "remove"])
     @pytest.mark.parametrize("multi", [True, "listed"])
     async def test_what_multi_allows(self, make: Make, method: str, multi: object) -> None:
-        """With True, or a list that has the method, the answer is a list of the records."""
+        """With True, or a list that has the method, the result is a list of the records."""
         people = await seeded(make, multi=[method] if multi == "listed" else True)
         records = await call(people, method)
         assert isinstance(records, list)
@@ -67,7 +67,7 @@ class SeveralRules(Rules):
             await people.create([{"name": "A"}], adapter={"multi": False})
 
     async def test_create_answers_in_order(self, make: Make) -> None:
-        """Create answers the new records in the order of the data, each with its id."""
+        """Create returns the new records in the order of the data, each with its id."""
         people = await make(multi=True)
         data = [{"name": name} for name in ("Cleo", "Ada", "Bela")]
         records = await people.create(data)
@@ -76,7 +76,7 @@ class SeveralRules(Rules):
 
     @feature("atomic create")
     async def test_create_stores_all_or_none(self, make: Make) -> None:
-        """If one record can not be stored, none is."""
+        """If one record cannot be stored, none is."""
         people = await make(multi=True)
         kept = await people.create({people.id: self.own_id(1), "name": "Ada"})
         twice = [{people.id: self.own_id(2)}, {people.id: self.own_id(2)}]
@@ -86,7 +86,7 @@ class SeveralRules(Rules):
             assert await people.all() == [kept]
 
     async def test_patch_changes_what_the_query_selects(self, make: Make) -> None:
-        """Patch without an id changes the records of the query, and answers these."""
+        """Patch without an id changes the records of the query, and returns these."""
         people = await seeded(make, multi=True)
         patched = await people.patch(None, {"town": "Rome"}, {"age": {"$lt": 30}})
         assert sorted(names(patched)) == ["Bela", "Cleo"]
@@ -96,7 +96,7 @@ class SeveralRules(Rules):
         assert "town" not in (await people.find({"name": "Ada"}))[0]
 
     async def test_patch_may_change_what_the_query_is_about(self, make: Make) -> None:
-        """Patch answers the records that met the query before, met or not met after."""
+        """Patch returns the records that met the query before, whether they still do or not."""
         people = await seeded(make, multi=True)
         assert [r["age"] for r in await people.patch(None, {"age": 9}, {"age": 19})] == [9]
         same = await people.patch(None, {"age": 8}, {"age": {"$lt": 30}})
@@ -149,7 +149,7 @@ class SeveralRules(Rules):
 
     @pytest.mark.parametrize("method", ["patch", "remove"])
     async def test_a_wrong_query_changes_nothing(self, make: Make, method: str) -> None:
-        """A filter or operator that is not known does not fall away."""
+        """A filter or operator that does not exist is not ignored."""
         people = await seeded(make, multi=True)
         before = await people.all()
         for query in ({"$foo": 1}, {"name": {"$foo": 1}}, {"$or": [{"$where": "1"}]}):
@@ -158,7 +158,7 @@ class SeveralRules(Rules):
         assert await people.all() == before
 
     async def test_several_are_never_a_page(self, make: Make) -> None:
-        """Pages are for find: create, patch and remove answer all records in a list."""
+        """Pages are for find: create, patch and remove return all records in a list."""
         people = await make(multi=True, paginate={"default": 10, "max": 100})
         created = await people.create([{"name": f"n{i}", "age": 3} for i in range(MANY)])
         assert len(created) == MANY

@@ -1,4 +1,4 @@
-"""What the rules have in common: the adapter under test, how it is called, what it can not do."""
+"""What all rules use: the adapter under test, how it is called, and what it cannot do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "own ids": "a new record may have an id, and ids are unique",
     "parts": "a name with dots in $select keeps a part of an object",
 }
-"""What a store may declare in `unsupported`, and what it means."""
+"""What a store may declare as unsupported, and what it means."""
 
 
 Result: TypeAlias = Any
@@ -99,10 +99,10 @@ class Make(Protocol):
 
 
 class Rules:
-    """What a class of rules works with, and what the author of an adapter defines.
+    """The base of all rules, with what the author of an adapter implements.
 
     Attributes:
-        unsupported: What the store can not do: a name out of `FEATURES`, and the reason.
+        unsupported: What the store cannot do: names of `FEATURES`, with the reason.
         missing_ids: Ids that no record has; a store in which an id has a certain form lists some
             of that form and some of another.
     """
@@ -111,7 +111,7 @@ class Rules:
     missing_ids: ClassVar[Sequence[Id]] = ("568225fbfe21222432e836ff", 123456789)
 
     async def make_service(self, **options: object) -> Any:
-        """Return a new, empty service. To be defined by the author of the adapter.
+        """Return a new, empty service. The author of the adapter implements it.
 
         Args:
             options: Options of the adapter: ``id``, ``paginate``, ``multi``, ``events``.
@@ -146,8 +146,8 @@ Test: TypeAlias = Callable[..., Awaitable[None]]
 def feature(name: str) -> Callable[[Test], Test]:
     """Mark the test of a feature that a store may lack.
 
-    Where it is declared in `Rules.unsupported`, the test has to fail: a declaration that is no
-    longer true is an error like any other.
+    If `Rules.unsupported` declares the feature, the test must fail: a declaration that is not true
+    any more is an error like any other.
     """
 
     def decorate(test: Test) -> Test:

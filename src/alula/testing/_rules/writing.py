@@ -13,14 +13,14 @@ from alula.testing._rules.subject import CREW, Make, Rules, feature, names, seed
 __all__ = ["WritingRules"]
 
 REPLACING_MANY = "You can not replace multiple instances. Did you mean 'patch'?"
-NO_OBJECTS: list[Any] = [None, "text", 5, True]
+NOT_OBJECTS: list[Any] = [None, "text", 5, True]
 
 
 class WritingRules(Rules):
     """What holds for writing one record."""
 
     async def test_create_answers_the_new_record(self, make: Make) -> None:
-        """Create stores the data and answers it with an id of its own."""
+        """Create stores the data and returns it with a new id."""
         people = await make()
         data = {"name": "Ada", "age": 36}
         first, second = await people.create(data), await people.create(data)
@@ -44,9 +44,9 @@ class WritingRules(Rules):
         for query in ({"name": "Bela"}, {"$foo": 1}, {"name": {"$foo": 1}}, {"$limit": "x"}):
             assert (await people.create({"name": "Ada"}, query))["name"] == "Ada"
 
-    @pytest.mark.parametrize("data", NO_OBJECTS)
+    @pytest.mark.parametrize("data", NOT_OBJECTS)
     async def test_create_takes_objects_only(self, make: Make, data: object) -> None:
-        """Data that is no object is a BadRequest."""
+        """Data that is not an object is a BadRequest."""
         people = await make(multi=True)
         with pytest.raises(BadRequest, match="must be an object"):
             await people.create(data)
@@ -141,9 +141,9 @@ class WritingRules(Rules):
         assert await people.get(id) == record
 
     @pytest.mark.parametrize("method", ["update", "patch"])
-    @pytest.mark.parametrize("data", NO_OBJECTS)
+    @pytest.mark.parametrize("data", NOT_OBJECTS)
     async def test_changes_are_objects(self, make: Make, method: str, data: object) -> None:
-        """Data of update and patch that is no object is a BadRequest."""
+        """Data of update and patch that is not an object is a BadRequest."""
         people = await seeded(make)
         before = await people.all()
         with pytest.raises(BadRequest, match="must be an object"):
@@ -160,7 +160,7 @@ class WritingRules(Rules):
         assert await people.all() == before
 
     async def test_remove_answers_what_is_gone(self, make: Make) -> None:
-        """Remove answers the record; after that it is not found, and the others are."""
+        """Remove returns the record; after that it does not exist, and the others do."""
         people = await seeded(make)
         record = (await people.find({"name": "Bela"}))[0]
         assert await people.remove(self.id_in_url(record[people.id])) == record
