@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from alula._context import HookContext
-from alula.errors import BadRequest, FrameworkError, MethodNotAllowed
+from alula.errors import BadRequest, FrameworkError
 from alula.hooks import annotate_hook, hook_factory
 from alula.query import ValidatedQuery
 from alula.query._query import as_list
@@ -155,8 +155,8 @@ async def resolved_data(
     if is_list and context.method in STANDARD_METHODS:
         # The adapter refuses the list, too, but functions may take long before, as hashing does.
         options_for: Any = getattr(context.service.service, "options_for", None)
-        if options_for and context.method not in options_for(context.params).multi:
-            raise MethodNotAllowed(f"Can not {context.method} multiple entries")
+        if options_for:
+            options_for(context.params).check_multi(context.method)
     records: Sequence[Any] = data if isinstance(data, list | tuple) else [data]
     for record in records:
         if not isinstance(record, Mapping):
