@@ -258,7 +258,7 @@ async def test_who_waits_for_a_query_that_hangs_needs_nobody_else_to_come(
     await turns()
     assert store.batches == [[n] for n in range(side_by_side)]
     await store.sent(side_by_side + 1)
-    assert 0.04 < time.monotonic() - began < 0.5
+    assert 0.035 < time.monotonic() - began < 0.5
     assert store.batches[-1] == ["a", "b"]
     store.gate.set()
     assert await asyncio.gather(*waits) == ["answer to a", "answer to b"]

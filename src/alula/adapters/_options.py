@@ -120,13 +120,13 @@ class Options:
 
 
 def read_pagination(
-    value: Mapping[str, Any] | bool | None, known: Collection[str]
+    value: Mapping[str, Any] | bool | None, names: Collection[str]
 ) -> Pagination | None:
     """Return the page sizes that a ``paginate`` option sets, None if it turns pages off.
 
     Args:
         value: ``{"default": 10, "max": 50}``, or None, False or ``{}`` for no pages.
-        known: The names that the adapter reads.
+        names: The names that the adapter reads.
 
     Raises:
         ValueError: The option is not valid; the message says why.
@@ -138,8 +138,8 @@ def read_pagination(
             f'paginate is {value!r}; give {{"default": 10, "max": 50}}, or False for no pages'
         )
     for name in value:
-        if name not in known:
-            raise ValueError(f"paginate has {name!r}; it may have {', '.join(sorted(known))}")
+        if name not in names:
+            raise ValueError(f"paginate has {name!r}; it may have {', '.join(sorted(names))}")
     default, max_size = value.get("default"), value.get("max")
     for name, size in (("default", default), ("max", max_size)):
         if size is not None and (type(size) is not int or size < 1):

@@ -302,7 +302,7 @@ def copied(value: _T, immutable: Collection[type] = IMMUTABLE) -> _T:
     Subclasses of dict keep their type: that of a validated query, for one, says what is open in it.
 
     Args:
-        value: Data of any kind.
+        value: Any data.
         immutable: Types of values that are not copied; a database adds those of its own.
     """
     # copy.deepcopy() takes twice as long for JSON data, and this runs for every record.

@@ -322,9 +322,9 @@ class AdapterService(ABC, Generic[OptionsT]):
         given = dict(params.adapter or {})
         for name in given:
             if name not in self.call_options:
-                known = ", ".join(sorted(self.call_options))
+                names = ", ".join(sorted(self.call_options))
                 raise ValueError(
-                    f"params.adapter has {name!r}; {type(self).__name__} reads {known} from it"
+                    f"params.adapter has {name!r}; {type(self).__name__} reads {names} from it"
                 )
         if given.get("paginate") is None:
             given["paginate"] = params.paginate
@@ -387,7 +387,7 @@ def read_params(params: ParamsLike, values: Mapping[str, Any] | None = None) -> 
         TypeError: They are neither `Params` nor a mapping, or have names that were not declared.
     """
     if isinstance(params, Params) and not values:
-        # Those of a transport have no names that somebody could have mistyped.
+        # Names in the params of a transport cannot be mistyped.
         if type(params) is not RequestParams:
             params.check_names("the adapter")
         return params

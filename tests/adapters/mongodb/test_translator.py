@@ -158,3 +158,11 @@ def test_what_a_call_concerns(translator, offline):
         {"hint": "h", "collation": COLLATION},
     )
     assert translator.selection(offline, HEX, EMPTY_QUERY, params).filter == {"_id": ID}
+
+
+def test_a_query_may_have_any_number_of_conditions_where_that_is_allowed():
+    query = Grammar().read({"n": {"$gt": 1, "$lt": 5}})
+    with pytest.raises(BadRequest, match="2 conditions, and 1 are allowed"):
+        QueryTranslator(MongoDBOptions(max_conditions=1)).filter(query)
+    unlimited = QueryTranslator(MongoDBOptions(max_conditions=None))
+    assert unlimited.filter(query) == {"n": {"$gt": 1, "$lt": 5}}

@@ -71,7 +71,7 @@ class _Translated:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
@@ -101,7 +101,7 @@ def not_acknowledged(failure: Mapping[str, Any]) -> Exception:
     return error_type(failure.get("errmsg", ""), failure.get("code"), failure)
 
 
-# -- one function for each kind of error; the tables below choose it ------------------------------
+# -- one function for each sort of error; the tables below choose it ------------------------------
 
 
 def of_operation(error: errors.OperationFailure) -> FrameworkError:

@@ -285,14 +285,14 @@ def driver_options(operation: Operation, params: Params) -> dict[str, Any]:
     given = params.docdb
     if given is None and params.collation is None:
         return {}
-    known = _OPTIONS[operation]
+    driver_names = _OPTIONS[operation]
     options: dict[str, Any] = {}
     if params.collation is not None and operation in _COLLATED:
         options["collation"] = dict(params.collation)
     for name, value in (given or {}).items():
-        if name in known:
+        if name in driver_names:
             as_pairs = name in _AS_PAIRS and isinstance(value, list | tuple)
-            options[known[name]] = dict(pairs_of(value)) if as_pairs else value
+            options[driver_names[name]] = dict(pairs_of(value)) if as_pairs else value
         elif name not in _KNOWN:
             why = _NOT_READ.get(name) or f"MongoDBService reads {', '.join(sorted(_KNOWN))}"
             raise ValueError(f"params.docdb has {name!r}; {why}")

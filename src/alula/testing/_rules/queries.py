@@ -62,6 +62,7 @@ SELECTED: list[tuple[Any, list[str]]] = [
     ({"nothing": {"$gt": 1}}, []),
 ]
 
+# Directions as text, since that is all that a query string carries.
 SORTED: list[tuple[Any, list[str]]] = [
     ({"$sort": {"name": 1}}, ["Ada", "Bela", "Cleo", "Dan"]),
     ({"$sort": {"name": -1}}, ["Dan", "Cleo", "Bela", "Ada"]),
@@ -78,6 +79,7 @@ SORTED: list[tuple[Any, list[str]]] = [
     ({"$sort": {"name": 1}, "$limit": 0}, []),
 ]
 
+# A filter that is dropped in silence selects more than was asked for: too much for a remove.
 REFUSED: list[Any] = [
     {"$foo": 1},
     {"$where": "1"},
@@ -110,7 +112,7 @@ REFUSED: list[Any] = [
 
 Table: TypeAlias = tuple[list[Record], list[tuple[Any, list[int]]]]
 
-# Of the tables below each line has a query and the positions of the records that it selects.
+# Each line of these tables has a query and the positions of the records that it selects.
 NOTHING_IS_NULL: Table = (
     [{"v": None}, {}, {"v": 0}, {"v": ""}, {"v": False}],
     [

@@ -1,4 +1,4 @@
-"""What a caller's objects and hostile data may rely on."""
+"""Rules for safety: objects of the caller stay as they are, and hostile data does no harm."""
 # ruff: noqa: A001, S101  # `id` is the word of the interface; tests assert
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from alula.types import Record
 
 __all__ = ["SafetyRules"]
 
+# Keys that a database takes for operators: the data of a client must never become an update.
 HOSTILE: list[Any] = [
     {"$set": {"age": 1}},
     {"$where": "1"},
@@ -27,7 +28,7 @@ METHODS = ["find", "get", "create", "update", "patch", "remove"]
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """Return data with so many levels of objects."""
+    """Return data with this many levels of objects."""
     data: dict[str, Any] = {}
     for _ in range(levels - 1):
         data = {"a": data}
@@ -48,6 +49,7 @@ class SafetyRules(Rules):
         arguments: list[Any] = [] if method in {"find", "create"} else [id]
         if method in {"create", "update", "patch"}:
             arguments.append([{"name": "Eve", "list": [1]}] if method == "create" else data)
+        # A hook after the call, or a retry, works with the same objects.
         before = deepcopy((arguments, params))
         await people.bare(method, *arguments, params)
         assert (arguments, params) == before
@@ -92,6 +94,7 @@ class SafetyRules(Rules):
             arguments = [] if method == "get" else [data]
             record = await people.bare(method, id, *arguments)
         before = deepcopy(await people.get(record[people.id]))
+        # Hooks change results in place, as resolvers do.
         record["list"][0]["a"] = 99
         record["list"].append(1)
         record["home"]["town"] = "Bonn"
@@ -135,6 +138,7 @@ class SafetyRules(Rules):
         people = await seeded(make)
         before = await people.all()
         arguments = [] if method == "create" else [before[0][people.id]]
+        # 50,000 levels fit into 300 kB of JSON, and end a recursion of Python by an error.
         for levels in (101, 1_000, 50_000):
             with pytest.raises(BadRequest, match="levels"):
                 await people.bare(method, *arguments, nested(levels))
@@ -144,6 +148,7 @@ class SafetyRules(Rules):
     async def test_names_from_javascript_are_names(self, make: Make) -> None:
         """`__proto__`, `constructor` and the like are keys like any other."""
         people = await make()
+        # Clients in JavaScript send them, and stores written in it once took them for code.
         data = {"__proto__": 1, "constructor": "x", "prototype": True, "toString": None}
         record = await people.create(data)
         assert record == {**data, people.id: record[people.id]}

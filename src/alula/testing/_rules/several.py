@@ -11,7 +11,7 @@ from alula.testing._rules.subject import Make, Result, Rules, Subject, feature, 
 __all__ = ["SeveralRules"]
 
 MANY = 14
-"""More records than the pages of these tests have."""
+"""More records than the pages of these tests have: a page must not bound a write."""
 
 
 async def call(people: Subject, method: str, query: object = None, **params: object) -> Result:
