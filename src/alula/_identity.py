@@ -31,14 +31,9 @@ class Application(Protocol):
     settings: dict[str, Any]
 
     @property
-    def services(self) -> Mapping[str, ServiceHandle]:
-        """Handles by path."""
-
-    def service(self, path: str) -> ServiceHandle:
-        """Return the handle of a service."""
-
-    def emit(self, event: str, *values: Any) -> bool:
-        """Call the listeners of an event."""
+    def services(self) -> Mapping[str, ServiceHandle]: ...
+    def service(self, path: str) -> ServiceHandle: ...
+    def emit(self, event: str, *values: Any) -> bool: ...
 
 
 def strategies_of(

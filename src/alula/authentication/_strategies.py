@@ -45,8 +45,7 @@ class Request(Protocol):
     """The part of a request of `alula.express` that credentials are read from."""
 
     @property
-    def scope(self) -> Mapping[str, Any]:
-        """The ASGI scope."""
+    def scope(self) -> Mapping[str, Any]: ...
 
 
 class AuthenticationStrategy:
@@ -153,10 +152,10 @@ def parsers_of(strategies: Iterable[AuthenticationStrategy]) -> list[Parser]:
 
 
 async def first_credentials(
-    awaitable: Awaitable[Credentials | None], parsers: Sequence[Parser], req: Request, res: object
+    awaitable: Any, parsers: Sequence[Parser], req: Request, res: object
 ) -> Credentials | None:
     """Wait for an asynchronous parser, and call the following ones until one finds credentials."""
-    credentials = await awaitable
+    credentials: Credentials | None = await awaitable
     for parse in parsers:
         if credentials is not None:
             break
