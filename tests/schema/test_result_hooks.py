@@ -16,7 +16,7 @@ from alula.outgoing import RedactedRecord, public_part
 from alula.schema import virtual
 from alula.schema._resolvers.resolver import resolve
 from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
-from alula.types import UNSET
+from alula.types import UNSET, Page
 
 HIDE = resolve({"password": lambda: UNSET})
 LOUD = resolve({"name": lambda name: name if name is UNSET else name.upper()})
@@ -493,3 +493,34 @@ def test_says_what_is_no_resolver_and_no_place(hook):
     app.use("people", MemoryService())
     with pytest.raises(TypeError, match=r"after hook .*expected a function of .context"):
         app.service("people").hooks(after=[hook(HIDE)])
+
+
+class TestFurtherEntriesOfAPage:
+    """Beside its records a page may have entries that look like properties of a record."""
+
+    async def found(self, *hooks):
+        class Store:
+            async def find(self, params):
+                record = {"id": 1, "name": "Ada", "password": "x"}
+                return Page(total=1, limit=1, skip=0, data=[record], name="all", password="key")
+
+        app = App()
+        app.use("people", Store())
+        return await app.service("people").hooks(around=list(hooks)).find()
+
+    async def test_are_resolved_where_they_are_present(self):
+        page = await self.found(resolve_result(LOUD, SIZE))
+        assert page["name"] == "ALL"
+        assert page["data"] == [{"id": 1, "name": "ADA", "password": "x", "size": 3}]
+        assert "size" not in page
+
+    async def test_are_hidden_from_clients(self):
+        page = await self.found(resolve_external(HIDE))
+        assert page["password"] == "key"
+        assert public_part(page) == {
+            "total": 1,
+            "limit": 1,
+            "skip": 0,
+            "data": [{"id": 1, "name": "Ada"}],
+            "name": "all",
+        }
