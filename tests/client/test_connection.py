@@ -181,7 +181,7 @@ class TestFetchFunctions:
             pytest.skip("other libraries get theirs")
         async with kind.client("http://127.0.0.1:9") as client:
             with pytest.raises(
-                TypeError, match=r"params\.connection has cache, mode; the built-in"
+                TypeError, match=r"params\.connection has cache, mode; the options of"
             ):
                 await settled(client.service("x").find(connection={"cache": 1, "mode": 2}))
 

@@ -68,7 +68,7 @@ async def call_services() -> None:
     await messages.create(5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     async with create_client() as closing:
         assert_type(closing, Client)
-    assert_type(await client.login(strategy="local", email="a@b.c"), Any)
+    assert_type(await client.login(strategy="local", email="a@b.c"), dict[str, Any])
 
 
 sync = create_sync_client()

@@ -38,7 +38,7 @@ class AiohttpTransport(AsyncTransport):
         if session is not None and not isinstance(session, aiohttp.ClientSession):
             raise TypeError(f"aiohttp(session) takes an aiohttp.ClientSession, not {session!r}")
         super().__init__()
-        self._users_session = session
+        self._users_session: aiohttp.ClientSession | None = session
         self._session: aiohttp.ClientSession | None = None
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:

@@ -1,4 +1,4 @@
-"""A client: the services of a server by name, with hooks and events on this side."""
+"""The asynchronous client: the services of a server by path, with hooks and events."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Given = Mapping[str, Any] | None
 
 
 class Client(Registry[TypedService[Any]]):
-    """Calls the services of a server as if they were here.
+    """Calls the services of a server like local ones.
 
     ``async with`` closes it at the end.
 
     Args:
-        synchronous: Whether its transport blocks; `create_sync_client` makes such ones.
+        synchronous: Whether its transport blocks, as in `create_sync_client`.
 
     Attributes:
-        rest: The connection that it was configured with, None before that.
+        rest: The connection to its server, None before `configure`.
         settings: Settings by name.
-        services: The services that were asked for or registered, by path.
+        services: Services by path, from the first `service(path)` or `use`.
     """
 
     def __init__(self, *, synchronous: bool = False) -> None:
@@ -49,11 +49,11 @@ class Client(Registry[TypedService[Any]]):
     # -- what it is made of --------------------------------------------------------------------
 
     def connect(self, connection: Connection) -> None:
-        """Take a connection as the transport; `configure` with it calls this.
+        """Connect to a server; ``client.configure(connection)`` calls this.
 
         Raises:
-            RuntimeError: There is one.
-            TypeError: It can not serve a client of this kind.
+            RuntimeError: The client has a connection.
+            TypeError: The connection serves a synchronous client, or its library only such.
         """
         if self.rest is not None:
             raise RuntimeError(
@@ -74,21 +74,24 @@ class Client(Registry[TypedService[Any]]):
     def service(
         self, path: str, record: type[Any] | None = None, *, methods: Iterable[str] = ()
     ) -> ClientService:
-        """Return a service of the server; the same one for the same path.
+        """Return the service at a path of the server.
 
         Args:
-            path: Its path, below the base URL.
+            path: Its path, relative to the base URL.
             record: The type of its records, for type checkers: a TypedDict.
-            methods: Names of its custom methods, on the wire and here. They stay with the service.
+            methods: Names of its custom methods. The service keeps them.
 
         Raises:
-            RuntimeError: There is no transport yet.
-            TypeError: The type is no mapping, or ``methods`` is a string.
-            ValueError: A method can not have such a name, or the service is not a remote one and
-                has none of it.
+            RuntimeError: The client has no connection yet.
+            TypeError: The record type is not a mapping, or ``methods`` is a string.
+            ValueError: A method cannot have such a name, or a local service lacks the method.
         """
-        if record is not None:
-            _check_record(record)
+        record_type = typing.get_origin(record) or record
+        is_class = isinstance(record_type, type) and issubclass(record_type, dict)
+        if record is not None and not is_class and not typing.is_typeddict(record_type):
+            raise TypeError(
+                f"service(path, {record!r}): records arrive as dicts, so their type is a TypedDict"
+            )
         path = strip_slashes(path)
         if path not in self.services:
             if self.rest is None:
@@ -104,32 +107,32 @@ class Client(Registry[TypedService[Any]]):
     def use(
         self,
         path: str,
-        service: Any,
+        service: object,
         *,
         methods: Iterable[str] | None = None,
         events: Iterable[str] | None = None,
     ) -> Self:
-        """Register a service of another server, or one of this program, at a path.
+        """Register a service of another server, or a local one, at a path.
 
         Args:
-            path: Its name here.
+            path: Its path in this client.
             service: What ``service(name)`` of another connection returns, or any service.
-            methods: What it has, custom methods included; of a remote service, its custom ones.
+            methods: Names of its methods; for a remote service, of its custom methods only.
             events: Custom events that it emits.
 
         Raises:
-            TypeError: The object can not be a service.
+            TypeError: The object is not a service.
             ValueError: The path is taken, or a listed method does not exist.
         """
         path = strip_slashes(path)
         if path in self.services:
             raise ValueError(f"there is a service at {path!r} already")
-        own: Iterable[str] | None = methods
+        names: Iterable[str] | None = methods
         if isinstance(service, RestService):
             service.connection.bind(synchronous=self.synchronous)
-            own = (*STANDARD_METHODS, *service.custom_methods)
+            names = (*STANDARD_METHODS, *service.custom_methods)
         self.services[path] = TypedService(
-            self, path, service, methods=own, events=events, app_hooks=self.hook_table
+            self, path, service, methods=names, events=events, app_hooks=self.hook_table
         )
         if isinstance(service, RestService):
             self.services[path].declare(methods or ())
@@ -141,7 +144,7 @@ class Client(Registry[TypedService[Any]]):
 
     @property
     def authentication(self) -> AuthenticationClient:
-        """Who is signed in.
+        """The sign-in of this client, with its token.
 
         Raises:
             RuntimeError: The client was not configured with `authentication`.
@@ -157,27 +160,29 @@ class Client(Registry[TypedService[Any]]):
     def authentication(self, value: AuthenticationClient) -> None:
         self._authentication = value
 
-    async def login(self, data: Given = None, params: Given = None, **proof: Any) -> Any:
+    async def login(
+        self, data: Given = None, params: Given = None, **credentials: object
+    ) -> dict[str, Any]:
         """Sign in: ``login(strategy="local", email=..., password=...)``.
 
         See `AuthenticationClient.login`.
         """
-        return await self.authentication.login(data, params, **proof)
+        return await self.authentication.login(data, params, **credentials)
 
-    async def re_authenticate(self, *, force: bool = False) -> Any:
-        """Sign in with the token that is stored (see `AuthenticationClient.re_authenticate`)."""
+    async def re_authenticate(self, *, force: bool = False) -> dict[str, Any]:
+        """Sign in with the stored token (see `AuthenticationClient.re_authenticate`)."""
         return await self.authentication.re_authenticate(force=force)
 
-    async def logout(self) -> Any:
+    async def logout(self) -> dict[str, Any] | None:
         """Sign out (see `AuthenticationClient.logout`)."""
         return await self.authentication.logout()
 
     # -- the end -------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Wait for listeners, then close connections; those of services registered by ``use`` too.
+        """Wait for listeners, then close all connections, also those of services of `use`.
 
-        A client can be used again afterwards.
+        The next call opens new ones.
         """
         if not self.synchronous:
             for handle in self.services.values():
@@ -195,7 +200,7 @@ class Client(Registry[TypedService[Any]]):
 
     async def __aexit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
@@ -203,25 +208,28 @@ class Client(Registry[TypedService[Any]]):
 
 
 def create_client() -> Client:
-    """Return a new client; ``configure`` it with a connection."""
+    """Return a new client; ``configure`` it with a connection.
+
+    Example:
+        ```python
+        from alula.client import create_client, rest
+
+
+        async def main():
+            async with create_client().configure(rest("http://localhost:3030")) as client:
+                return await client.service("messages").find(query={"$limit": 10})
+        ```
+    """
     return Client()
 
 
 def forward_request_id(context: HookContext) -> None:
-    """Send the id of the current request along, as ``X-Request-Id``: a before hook.
+    """A before hook that sends the id of the current request along, as ``X-Request-Id``.
 
-    ``client.hooks(before=[forward_request_id])``. Without a current request, and where the call
-    has such a header of its own, nothing is added.
+    Register it by ``client.hooks(before=[forward_request_id])``. It adds nothing outside of a
+    request, or to a call that has such a header.
     """
-    known = current_request_id()
+    request_id = current_request_id()
     headers = context.params.get("headers") or {}
-    if known is not None and REQUEST_ID_HEADER not in {name.lower() for name in headers}:
-        context.params = Params(context.params, headers={**headers, REQUEST_ID_HEADER: known})
-
-
-def _check_record(record: Any) -> None:
-    kind = typing.get_origin(record) or record
-    if not (typing.is_typeddict(kind) or (isinstance(kind, type) and issubclass(kind, dict))):
-        raise TypeError(
-            f"service(path, {record!r}): records arrive as dicts, so their type is a TypedDict"
-        )
+    if request_id is not None and REQUEST_ID_HEADER not in {name.lower() for name in headers}:
+        context.params = Params(context.params, headers={**headers, REQUEST_ID_HEADER: request_id})

@@ -267,8 +267,9 @@ class Connection:
         while True:
             response: Response | None = None
             try:
-                response = await transport.send(request, options)
-                return read_response(request, response)
+                arrived: Response = await transport.send(request, options)
+                response = arrived
+                return read_response(request, arrived)
             except FrameworkError as error:
                 elapsed = time.monotonic() - began
                 retries = self.options.retries

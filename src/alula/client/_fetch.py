@@ -1,4 +1,4 @@
-"""Sending with a fetch function: the browser's, one of a user's own, or the standard library."""
+"""Sending with the browser's fetch function, a function of the user, or the standard library."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = [
     "in_browser",
 ]
 
-_THREADS: Final = 64
+_MAX_THREADS: Final = 64  # each sends one request
 
 
 def in_browser() -> bool:
-    """Tell whether this is Python in a browser."""
+    """Return whether this is Python in a browser."""
     return sys.platform == "emscripten"
 
 
@@ -43,7 +43,7 @@ class FetchTransport(AsyncTransport):
     """Sends with an async function of the shape of ``pyodide.http.pyfetch``.
 
     Args:
-        function: Called with the address and ``method``, ``headers``, ``body``; its answer has
+        function: Called with the URL and ``method``, ``headers``, ``body``; its response has
             ``status``, ``headers`` and ``await bytes()``.
     """
 
@@ -52,17 +52,17 @@ class FetchTransport(AsyncTransport):
         self._function = function
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
-        """Send a request and return the answer."""
-        given: dict[str, Any] = {
+        """Send a request and return the response."""
+        arguments: dict[str, Any] = {
             "method": request.method,
             "headers": request.headers,
             **options.extra,
         }
         if request.body is not None:
-            given["body"] = request.body.decode()
+            arguments["body"] = request.body.decode()
         try:
-            answer = await self._function(request.url, **given)
-            body = await answer.bytes()
+            response = await self._function(request.url, **arguments)
+            body = await response.bytes()
         except TimeoutError:  # which is an OSError
             raise
         except OSError as error:
@@ -70,12 +70,12 @@ class FetchTransport(AsyncTransport):
             raise failure from failure.__cause__
         if len(body) > options.max_size:
             raise too_large(request, options.max_size)
-        headers = {name.lower(): value for name, value in dict(answer.headers).items()}
-        return Response(answer.status, headers, bytes(body))
+        headers = {name.lower(): value for name, value in dict(response.headers).items()}
+        return Response(response.status, headers, bytes(body))
 
 
 class BrowserTransport(FetchTransport):
-    """Sends with the browser's own fetch function; giving a call up gives the request up."""
+    """Sends with the browser's own fetch function; cancelling a call aborts the request."""
 
     def __init__(self) -> None:
         from js import AbortController  # type: ignore[import-not-found]  # noqa: PLC0415  # there
@@ -87,7 +87,7 @@ class BrowserTransport(FetchTransport):
         self._new_controller: Callable[[], Any] = AbortController.new
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
-        """Send a request and return the answer."""
+        """Send a request and return the response."""
         controller = self._new_controller()
         more = {**options.extra, "signal": controller.signal}
         try:
@@ -98,14 +98,14 @@ class BrowserTransport(FetchTransport):
 
 
 class ThreadTransport(AsyncTransport):
-    """Sends with the standard library, in threads; giving a call up closes its connection."""
+    """Sends with the standard library, in threads; cancelling a call closes its connection."""
 
     def __init__(self) -> None:
         super().__init__()
         self._open: tuple[ConnectionPool, ThreadPoolExecutor] | None = None
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
-        """Send a request and return the answer."""
+        """Send a request and return the response."""
         from alula.client._pool import Exchange  # noqa: PLC0415  # slow to load
 
         _refuse_more(options.extra)
@@ -124,7 +124,7 @@ class ThreadTransport(AsyncTransport):
             # A browser has no sockets.
             from alula.client._pool import ConnectionPool  # noqa: PLC0415
 
-            self._open = ConnectionPool(), ThreadPoolExecutor(_THREADS, "alula-fetch")
+            self._open = ConnectionPool(), ThreadPoolExecutor(_MAX_THREADS, "alula-fetch")
         return self._open
 
     async def close(self) -> None:
@@ -132,7 +132,7 @@ class ThreadTransport(AsyncTransport):
         await super().close()
         if self._open is not None:
             (pool, threads), self._open = self._open, None
-            threads.shutdown(wait=False)  # one may still be connecting for a call given up
+            threads.shutdown(wait=False)  # one may still be connecting for a cancelled call
             pool.close()
 
 
@@ -143,7 +143,7 @@ class SocketTransport(SyncTransport):
         self._pool: ConnectionPool | None = None
 
     async def send(self, request: Request, options: SendOptions) -> Response:
-        """Send a request and return the answer; a signal closes its connection."""
+        """Send a request and return the response; a signal closes its connection."""
         from alula.client._pool import ConnectionPool, Exchange  # noqa: PLC0415  # slow to load
 
         _refuse_more(options.extra)
@@ -170,6 +170,6 @@ class SocketTransport(SyncTransport):
 def _refuse_more(more: Mapping[str, Any]) -> None:
     if more:
         raise TypeError(
-            f"params.connection has {', '.join(more)}; the built-in fetch function knows headers,"
-            " timeout and signal"
+            f"params.connection has {', '.join(more)}; the options of the built-in fetch function"
+            " are headers, timeout and signal"
         )

@@ -52,7 +52,7 @@ class AsyncHttpxTransport(AsyncTransport):
         if client is not None and not isinstance(client, httpx2.AsyncClient):
             raise TypeError(f"httpx(client) takes an httpx2.AsyncClient here, not {client!r}")
         super().__init__()
-        self._users_client = client
+        self._users_client: httpx2.AsyncClient | None = client
         self._client: httpx2.AsyncClient | None = None
         self._had_response = False  # before the first one, no connection can have been idle
 
@@ -110,7 +110,7 @@ class SyncHttpxTransport(SyncTransport):
     def __init__(self, client: object = None) -> None:
         if client is not None and not isinstance(client, httpx2.Client):
             raise TypeError(f"httpx(client) takes an httpx2.Client here, not {client!r}")
-        self._users_client = client
+        self._users_client: httpx2.Client | None = client
         self._client: httpx2.Client | None = None
         self._client_for_signals: httpx2.Client | None = None
         self._connections = _Connections()

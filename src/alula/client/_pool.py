@@ -1,4 +1,4 @@
-"""HTTP over the standard library, blocking, with connections that are used again."""
+"""Blocking HTTP over the standard library, with a pool of connections."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from alula.errors import Unavailable
 
 __all__ = ["ConnectionPool", "Exchange"]
 
-_CHUNK = 65_536
-_KEPT = 16  # idle connections to one server
-_FIRST_FINAL = 200  # what is below comes before an answer
-_HINTS = 10
+_CHUNK = 65_536  # bytes
+_MAX_IDLE = 16  # connections to one server
+_FIRST_FINAL_STATUS = 200  # 1xx responses are interim (RFC 9110, 15.2)
+_MAX_INTERIM_RESPONSES = 10
 
 Origin = tuple[str, str]
 
 
 class Exchange:
-    """One request on its way; another thread can give it up.
+    """One request in progress; another thread can abort it.
 
     Args:
-        pool: Where connections come from.
-        request: What to send.
-        timeout: Seconds for all of it, None for no limit.
-        limit: The bytes that the answer may have.
+        pool: The pool of connections.
+        request: The request.
+        timeout: Seconds for the whole exchange, None for no limit.
+        limit: The largest body of the response, in bytes.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Exchange:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._aborted = False
-        self._answered = False
+        self._has_response = False
 
     def abort(self) -> None:
         """Close the connection under the request, from any thread."""
@@ -66,13 +66,13 @@ class Exchange:
                     self._socket.shutdown(socket.SHUT_RDWR)
 
     def run(self) -> Response:
-        """Send the request and return the answer.
+        """Send the request and return the response.
 
         Raises:
-            Unavailable: There was no connection, or it was lost.
+            Unavailable: No connection could be made, or it broke.
             Timeout: It took too long.
-            BadGateway: The answer is too large, or no HTTP.
-            Aborted: It was given up.
+            BadGateway: The response is too large.
+            Aborted: It was aborted.
         """
         origin = urlsplit(self._request.url)[:2]
         idle = self._pool.take(origin)
@@ -80,15 +80,13 @@ class Exchange:
             try:
                 return self._run_on(idle, origin)
             except Unavailable as error:
-                if not self._was_idle_too_long(error):
+                # The server may have closed the idle connection just when the request went out.
+                reason = error.__cause__ and error.__cause__.__cause__
+                lost = isinstance(reason, ConnectionError)  # and not a response that broke off
+                repeatable = self._request.method in REPEATABLE
+                if not lost or self._has_response or not repeatable:
                     raise
         return self._run_on(self._pool.new(origin), origin)
-
-    def _was_idle_too_long(self, error: Unavailable) -> bool:
-        """Tell whether the server may have closed a connection just when this went out on it."""
-        reason = error.__cause__ and error.__cause__.__cause__
-        lost = isinstance(reason, ConnectionError)  # and not an answer that broke off
-        return lost and not self._answered and self._request.method in REPEATABLE
 
     def _run_on(self, connection: http.client.HTTPConnection, origin: Origin) -> Response:
         request = self._request
@@ -100,13 +98,18 @@ class Exchange:
             path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
             connection.request(request.method, path, request.body, request.headers)
             response = connection.getresponse()
-            self._answered = True
+            self._has_response = True
             body = self._read(response)
-            whole = not response.will_close and response.status >= _FIRST_FINAL
+            whole = not response.will_close and response.status >= _FIRST_FINAL_STATUS
             headers: Any = response.headers  # a mapping in all but name
             return Response(response.status, headers, body)
         except (OSError, http.client.HTTPException) as error:
-            failure = self._failure(error)
+            if self._aborted:
+                failure = aborted_error(request)
+            elif isinstance(error, TimeoutError):
+                failure = timed_out(request, self._timeout)
+            else:
+                failure = connection_failed(request, error)
             raise failure from failure.__cause__
         finally:
             if response is not None:
@@ -119,35 +122,28 @@ class Exchange:
             else:
                 connection.close()
 
-    def _failure(self, error: Exception) -> Exception:
-        if self._aborted:
-            return aborted_error(self._request)
-        if isinstance(error, TimeoutError):
-            return timed_out(self._request, self._timeout)
-        return connection_failed(self._request, error)
-
     def _watch(self, connection: http.client.HTTPConnection) -> None:
         """Connect where that was not done, and let the socket be closed from elsewhere."""
-        timed: Any = partial(_Answer, left=self._left)
+        timed: Any = partial(_FinalResponse, remaining=self._remaining)
         connection.response_class = timed
-        connection.timeout = self._left()
+        connection.timeout = self._remaining()
         if connection.sock is None:
             connection.connect()
         opened: Any = connection.sock
         connected: socket.socket = opened
-        connected.settimeout(self._left())
+        connected.settimeout(self._remaining())
         with self._lock:
             self._socket = connected
             if self._aborted:
                 raise ConnectionAbortedError
 
-    def _left(self) -> float | None:
+    def _remaining(self) -> float | None:
         if self._until is None:
             return None
-        left = self._until - time.monotonic()
-        if left <= 0:
+        seconds = self._until - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError
-        return left
+        return seconds
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         if response.length is not None and response.length > self._limit:
@@ -159,35 +155,37 @@ class Exchange:
             size += len(part)
             if size > self._limit:
                 raise too_large(self._request, self._limit)
-        if self._aborted:  # what ends with its connection looks whole then
+        if self._aborted:  # a body that ends with its connection looks complete
             raise ConnectionAbortedError
         if response.length:  # read1 takes an early end for the end
             raise http.client.IncompleteRead(b"", response.length)
         if response.length is None and not response.chunked and not parts:
-            # So does the reading of a head; what has no length has not ended well without a body.
-            raise http.client.RemoteDisconnected("the answer ended before its body")
+            # An early end of the head looks the same as such an empty body, so it is an error.
+            raise http.client.RemoteDisconnected("the response ended before its body")
         return b"".join(parts)
 
 
 class _TimedReader(io.RawIOBase):
-    """What a socket receives, each part within what is left of a time limit.
+    """Reads from a socket, with the remaining time of the request as the timeout of each read.
 
-    The timeout of a socket is that of one step, so a server that sends a byte now and then, as in a
-    head without an end, would never exceed it.
+    The timeout of a socket bounds one read, so a server that sends a byte now and then, as in an
+    endless head, would never exceed it.
     """
 
-    def __init__(self, raw: Any, sock: socket.socket, left: Callable[[], float | None]) -> None:
+    def __init__(
+        self, raw: Any, sock: socket.socket, remaining: Callable[[], float | None]
+    ) -> None:
         self._raw = raw
         self._sock = sock
-        self._left = left
+        self._remaining = remaining
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        left = self._left()
+        seconds = self._remaining()
         with suppress(OSError):  # closed meanwhile, which reading tells
-            self._sock.settimeout(left)
+            self._sock.settimeout(seconds)
         size: int | None = self._raw.readinto(buffer)
         return size
 
@@ -196,33 +194,33 @@ class _TimedReader(io.RawIOBase):
         super().close()
 
 
-class _Answer(http.client.HTTPResponse):
-    """Passes over what servers say before they answer, such as 103 Early Hints.
+class _FinalResponse(http.client.HTTPResponse):
+    """Skips interim responses, such as 103 Early Hints.
 
     Args:
         sock: The connection.
-        left: Returns the seconds that are left, None for no limit; raises `TimeoutError`.
-        given: What else a connection gives its responses.
+        remaining: Returns the remaining seconds, None for no limit; raises `TimeoutError`.
+        args: Further arguments of a response.
     """
 
     def __init__(
-        self, sock: Any, *given: Any, left: Callable[[], float | None], **more: Any
+        self, sock: Any, *args: Any, remaining: Callable[[], float | None], **kwargs: Any
     ) -> None:
-        super().__init__(sock, *given, **more)
+        super().__init__(sock, *args, **kwargs)
         raw: Any = self.fp
-        self.fp = io.BufferedReader(_TimedReader(raw.detach(), sock, left))
+        self.fp = io.BufferedReader(_TimedReader(raw.detach(), sock, remaining))
 
     def begin(self) -> None:
         super().begin()
-        for _ in range(_HINTS):
-            if self.status < _FIRST_FINAL and self.status != http.client.SWITCHING_PROTOCOLS:
-                nothing: Any = None  # by which the head is read anew
+        for _ in range(_MAX_INTERIM_RESPONSES):
+            if self.status < _FIRST_FINAL_STATUS and self.status != http.client.SWITCHING_PROTOCOLS:
+                nothing: Any = None  # makes `begin` read the next head
                 self.headers = nothing
                 super().begin()
 
 
 class ConnectionPool:
-    """Open connections, by the origin they lead to; safe to use from several threads."""
+    """Idle connections by origin, for several threads."""
 
     def __init__(self) -> None:
         self._idle: dict[Origin, list[http.client.HTTPConnection]] = {}
@@ -231,7 +229,7 @@ class ConnectionPool:
         self._closed = False
 
     def take(self, origin: Origin) -> http.client.HTTPConnection | None:
-        """Return an idle connection that is still open, None where there is none."""
+        """Take an idle connection that is still open, None without one."""
         with self._lock:
             idle = self._idle.get(origin, [])
             while idle:
@@ -253,28 +251,28 @@ class ConnectionPool:
         return connection
 
     def give_back(self, origin: Origin, connection: http.client.HTTPConnection) -> None:
-        """Keep a connection for the next request."""
+        """Keep a connection for a later request."""
         with self._lock:
             idle = self._idle.setdefault(origin, [])
-            if len(idle) < _KEPT and not self._closed:
+            if len(idle) < _MAX_IDLE and not self._closed:
                 idle.append(connection)
                 return
         connection.close()
 
     def close(self) -> None:
-        """Close all that is idle, and keep nothing from now on."""
+        """Close the idle connections; those that are given back later are closed, too."""
         with self._lock:
-            every, self._idle, self._closed = self._idle, {}, True
-        for connection in (each for idle in every.values() for each in idle):
+            idle_by_origin, self._idle, self._closed = self._idle, {}, True
+        for connection in (one for idle in idle_by_origin.values() for one in idle):
             connection.close()
 
 
-def _is_silent(connection: Any) -> bool:
-    """Tell whether the server neither closed an idle connection nor said anything on it."""
-    sock = connection.sock
+def _is_silent(connection: http.client.HTTPConnection) -> bool:
+    """Return whether the server neither closed an idle connection nor sent anything on it."""
+    sock: socket.socket = connection.sock
     sock.settimeout(0)
     try:
-        # A TLS connection can not be peeked at; reading from it takes what should not be there.
+        # A TLS connection cannot be peeked at, but there must be nothing to read on an idle one.
         sock.recv(1) if isinstance(sock, ssl.SSLSocket) else sock.recv(1, socket.MSG_PEEK)
     except (BlockingIOError, ssl.SSLWantReadError):
         return True

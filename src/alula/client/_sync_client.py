@@ -1,4 +1,4 @@
-"""The synchronous client: the same calls, which block. It drives the asynchronous code."""
+"""The synchronous client: it runs the code of `Client` with a transport that blocks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Listener = TypeVar("Listener", bound=Callable[..., Any])
 
 
 class SyncClient:
-    """Calls the services of a server, and waits for each answer; `Client` says more.
+    """Calls the services of a server and blocks until the response; otherwise like `Client`.
 
     ``with`` closes it at the end. One client serves one thread at a time.
 
     Attributes:
-        client: The client that it drives, for hooks by decorator: ``sync.client.before()``.
+        client: The `Client` that it runs, for hooks by decorator: ``sync.client.before()``.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class SyncClient:
 
     @property
     def rest(self) -> Connection | None:
-        """The connection that it was configured with, None before that."""
+        """The connection to its server, None before `configure`."""
         return self.client.rest
 
     @property
@@ -55,7 +55,7 @@ class SyncClient:
         return self
 
     def get(self, name: str) -> Any:
-        """Return a setting, None where it was never set."""
+        """Return a setting, None if it is not set."""
         return self.client.get(name)
 
     def hooks(self, hooks: Any = None, /, **kinds: Any) -> Self:
@@ -76,7 +76,7 @@ class SyncClient:
         self.client.off(event, listener)
 
     def emit(self, event: str, *values: Any) -> bool:
-        """Call the listeners of an event with ``values``; tell whether there were any."""
+        """Call the listeners of an event with ``values``; return whether there are any."""
         return self.client.emit(event, *values)
 
     @overload
@@ -97,7 +97,7 @@ class SyncClient:
     def use(
         self,
         path: str,
-        service: Any,
+        service: object,
         *,
         methods: Iterable[str] | None = None,
         events: Iterable[str] | None = None,
@@ -108,28 +108,28 @@ class SyncClient:
 
     @property
     def authentication(self) -> AuthenticationClient:
-        """Who is signed in (see `Client.authentication`)."""
+        """The sign-in of this client (see `Client.authentication`)."""
         return self.client.authentication
 
     def login(
         self,
         data: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
-        **proof: Any,
-    ) -> Any:
+        **credentials: object,
+    ) -> dict[str, Any]:
         """Sign in (see `AuthenticationClient.login`)."""
-        return run_sync(self.client.login(data, params, **proof))
+        return run_sync(self.client.login(data, params, **credentials))
 
-    def re_authenticate(self, *, force: bool = False) -> Any:
-        """Sign in with the token that is stored."""
+    def re_authenticate(self, *, force: bool = False) -> dict[str, Any]:
+        """Sign in with the stored token."""
         return run_sync(self.client.re_authenticate(force=force))
 
-    def logout(self) -> Any:
+    def logout(self) -> dict[str, Any] | None:
         """Sign out."""
         return run_sync(self.client.logout())
 
     def close(self) -> None:
-        """Close connections; the client can be used again afterwards."""
+        """Close all connections; the next call opens new ones."""
         run_sync(self.client.close())
 
     def __enter__(self) -> Self:
@@ -137,7 +137,7 @@ class SyncClient:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
