@@ -378,7 +378,7 @@ def rest(base_url: str | None = None) -> Rest:
     Raises:
         ValueError: It is not such a URL.
 
-    Example:
+    Examples:
         ```python
         from alula.client import create_client, rest
 
