@@ -158,7 +158,7 @@ AT_REGISTRATION = {
     ),
     "a route without a slash": (
         lambda: express(App()).post("x", lambda req, res: None),
-        "starts with a slash",
+        "must start with a slash",
     ),
     "a route without a handler": (lambda: express(App()).get("/x"), "has no handler"),
     "a handler of nothing": (
