@@ -56,5 +56,5 @@ def test_a_python_that_is_not_here_is_left_out_with_a_line():
         [SCRIPT, "3.99"], env=variables(), capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "try-versions: no Python 3.99 here: its tests are left out\n"
+    assert done.stderr == "try-versions: Python 3.99 is not installed: skipped\n"
     assert not (ROOT / ".venv" / "versions" / "3.99").exists()
