@@ -232,11 +232,12 @@ def express(app: App, existing_app: Starlette | None = None) -> ExpressApplicati
 def express(app: App | None = None, existing_app: Starlette | None = None) -> WebApplication:
     """Make an ASGI application of an `App`, with middleware, routes and a server.
 
-    >>> from alula import App
-    >>> from alula.adapters.memory import MemoryService
-    >>> from alula.express import express, json, rest
-    >>> web = express(App())
-    >>> web = web.use(json()).configure(rest()).use("messages", MemoryService())
+    Examples:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.express import express, json, rest
+        >>> web = express(App())
+        >>> web = web.use(json()).configure(rest()).use("messages", MemoryService())
 
     Args:
         app: The application. None gives a plain `WebApplication` without services.

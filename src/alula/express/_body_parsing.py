@@ -52,10 +52,11 @@ def json(
 
     An empty body gives ``{}``. Integers stay exact, whatever their size.
 
-    >>> from alula.express import express, json
-    >>> web = express()
-    >>> web = web.use(json(limit="100kb"))
-    >>> web = web.post("/echo", lambda req, res: res.json(req.body))
+    Examples:
+        >>> from alula.express import express, json
+        >>> web = express()
+        >>> web = web.use(json(limit="100kb"))
+        >>> web = web.post("/echo", lambda req, res: res.json(req.body))
 
     Args:
         limit: Size in bytes, or such as ``"100kb"``; more is a 413. None takes the setting

@@ -49,8 +49,9 @@ _BEYOND_64_BITS: Final = b"0" * _MIN_DIGITS_BEYOND_64_BITS
 def loads(raw: bytes, max_containers: int | None = None) -> Any:
     """Return the value of a JSON text; integers of any size stay exact.
 
-    >>> loads(b'{"id": 123456789012345678901234567890}')
-    {'id': 123456789012345678901234567890}
+    Examples:
+        >>> loads(b'{"id": 123456789012345678901234567890}')
+        {'id': 123456789012345678901234567890}
 
     Args:
         raw: The text.

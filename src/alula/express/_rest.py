@@ -41,10 +41,11 @@ def rest(
     Services are reached from where it is configured, also those that are registered later. Body
     parsers, and middleware that sets params, come before it.
 
-    >>> from alula import App
-    >>> from alula.adapters.memory import MemoryService
-    >>> from alula.express import express, json, rest
-    >>> web = express(App()).use(json()).configure(rest()).use("messages", MemoryService())
+    Examples:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.express import express, json, rest
+        >>> web = express(App()).use(json()).configure(rest()).use("messages", MemoryService())
 
     Args:
         formatter: ``(req, res)``, plain or asynchronous; sends ``res.data``, for example by

@@ -41,9 +41,10 @@ M = TypeVar("M", bound=Callable[..., Any])
 class Router:
     """Middleware and routes to mount as one.
 
-    >>> from alula.express import Router, express
-    >>> router = Router().get("/hello", lambda req, res: res.json("hello"))
-    >>> web = express().use("/v1", router)  # GET /v1/hello
+    Examples:
+        >>> from alula.express import Router, express
+        >>> router = Router().get("/hello", lambda req, res: res.json("hello"))
+        >>> web = express().use("/v1", router)  # GET /v1/hello
     """
 
     def __init__(self) -> None:

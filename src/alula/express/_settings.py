@@ -68,8 +68,9 @@ def body_limit(settings: Mapping[str, Any]) -> int:
 def parse_size(size: object) -> int:
     """Return a number of bytes.
 
-    >>> parse_size("1.5mb")
-    1572864
+    Examples:
+        >>> parse_size("1.5mb")
+        1572864
 
     Args:
         size: ``102400``, ``"100kb"``, ``"1.5mb"``.

@@ -64,12 +64,13 @@ def describe(
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of all services of an application.
 
-    >>> from alula import App
-    >>> from alula.adapters.memory import MemoryService
-    >>> app = App()
-    >>> _ = app.use("messages", MemoryService())
-    >>> list(describe(app, title="Chat")["paths"])
-    ['/messages', '/messages/{id}']
+    Examples:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> app = App()
+        >>> _ = app.use("messages", MemoryService())
+        >>> list(describe(app, title="Chat")["paths"])
+        ['/messages', '/messages/{id}']
 
     Args:
         app: The application, an `App` or what ``express`` returns.

@@ -43,10 +43,11 @@ def openapi(
     changed: it is never out of date. Configure it before a middleware that ends every request, such
     as ``not_found()``.
 
-    >>> from alula import App
-    >>> from alula.express import express
-    >>> app = express(App())
-    >>> _ = app.configure(openapi(title="Chat", docs=None))
+    Examples:
+        >>> from alula import App
+        >>> from alula.express import express
+        >>> app = express(App())
+        >>> _ = app.configure(openapi(title="Chat", docs=None))
 
     Args:
         title: The name of the API.

@@ -63,11 +63,12 @@ def with_schema(
     and resolvers run after all around hooks and after `authenticate`, and before all other before
     hooks, whatever the order of registration.
 
-    >>> from alula.adapters.memory import MemoryService
-    >>> schema = {"properties": {"text": {"type": "string"}}, "required": ["text"]}
-    >>> bundle = with_schema(MemoryService(), schema)
-    >>> list(bundle.schema["properties"])
-    ['id', 'text']
+    Examples:
+        >>> from alula.adapters.memory import MemoryService
+        >>> schema = {"properties": {"text": {"type": "string"}}, "required": ["text"]}
+        >>> bundle = with_schema(MemoryService(), schema)
+        >>> list(bundle.schema["properties"])
+        ['id', 'text']
 
     Args:
         service: The service. Its ``id`` and ``schema_keywords`` count, if it has them.

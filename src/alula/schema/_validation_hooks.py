@@ -31,8 +31,9 @@ def validate_query(validator: object) -> Hook:
     The adapter accepts all operators and filters that the schema names in a query that was checked.
     The limits of page sizes still apply.
 
-    >>> from alula.schema import query_syntax
-    >>> hooks = {"around": [validate_query(query_syntax({"age": {"type": "integer"}}))]}
+    Examples:
+        >>> from alula.schema import query_syntax
+        >>> hooks = {"around": [validate_query(query_syntax({"age": {"type": "integer"}}))]}
 
     Args:
         validator: What `get_validator` returns or takes; a schema is compiled with coercion.
@@ -64,7 +65,9 @@ def validate_data(validator: object) -> Hook:
     It does nothing for methods without data. In a list, every record is checked, and the failures
     of all are reported. A list from a client may have `MAX_RECORDS` records.
 
-    >>> hooks = {"before": {"create": [validate_data({"type": "object", "required": ["text"]})]}}
+    Examples:
+        >>> schema = {"type": "object", "required": ["text"]}
+        >>> hooks = {"before": {"create": [validate_data(schema)]}}
 
     Args:
         validator: What `get_validator` returns or takes, or a mapping of methods to these:

@@ -63,8 +63,9 @@ def get_validator(
 ) -> AnyValidator:
     """Return the validator for a schema or a model. A validator is returned as it is.
 
-    >>> get_validator({"type": "integer"}, coerce=True).validate("5")
-    5
+    Examples:
+        >>> get_validator({"type": "integer"}, coerce=True).validate("5")
+        5
 
     Args:
         schema_or_model: A JSON Schema, or a type that Pydantic can validate: a model, a dataclass,
@@ -97,9 +98,10 @@ def query_syntax(
     It types all values: of the properties, under operators, in ``$or`` and ``$and`` at any depth,
     in lists and under dotted names. It is closed: everything else is a failure that names it.
 
-    >>> schema = query_syntax({"age": {"type": "integer"}})
-    >>> get_validator(schema, coerce=True).validate({"age": {"$gt": "17"}})
-    {'age': {'$gt': 17}}
+    Examples:
+        >>> schema = query_syntax({"age": {"type": "integer"}})
+        >>> get_validator(schema, coerce=True).validate({"age": {"$gt": "17"}})
+        {'age': {'$gt': 17}}
 
     Args:
         properties: The properties of a record as JSON Schemas by name, or the JSON Schema of a

@@ -31,8 +31,9 @@ def access_log(*, user: str | None = None, ip: bool = False) -> Middleware:
     that went well are logged at the level DEBUG, all others at INFO. Register it behind
     `request_id` and before everything that may respond.
 
-    >>> from alula.express import access_log, express, request_id
-    >>> web = express().use(request_id(), access_log(user="id"))
+    Examples:
+        >>> from alula.express import access_log, express, request_id
+        >>> web = express().use(request_id(), access_log(user="id"))
 
     Args:
         user: Name of the property of users to log as ``user``, such as ``"id"``; None for none.

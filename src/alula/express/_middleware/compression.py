@@ -22,8 +22,9 @@ def compression(*, minimum_size: int = 1024, level: int = 6) -> Middleware:
     What is compressed already (images, archives, responses with a Content-Encoding), parts of
     files, event streams, and responses with ``Cache-Control: no-transform`` are sent as they are.
 
-    >>> from alula.express import compression, express
-    >>> web = express().use(compression())
+    Examples:
+        >>> from alula.express import compression, express
+        >>> web = express().use(compression())
 
     Args:
         minimum_size: Smaller responses are sent as they are, in bytes. Streams are always

@@ -41,8 +41,9 @@ def cors(
 ) -> Middleware:
     """Return middleware that responds to preflight requests and adds CORS headers to responses.
 
-    >>> from alula.express import cors, express
-    >>> web = express().use(cors(origins=["https://app.example"], credentials=True))
+    Examples:
+        >>> from alula.express import cors, express
+        >>> web = express().use(cors(origins=["https://app.example"], credentials=True))
 
     Args:
         origins: Origins that may call, ``"*"`` for all.

@@ -73,8 +73,9 @@ def error_handler(
 
     HTML is sent only if Accept or Content-Type names ``text/html`` and neither names JSON.
 
-    >>> from alula.express import error_handler, express, not_found
-    >>> web = express().use(not_found(), error_handler(html=False))
+    Examples:
+        >>> from alula.express import error_handler, express, not_found
+        >>> web = express().use(not_found(), error_handler(html=False))
 
     Args:
         html: None for the built-in page; a function ``(error, req, res, next)`` that responds

@@ -38,10 +38,11 @@ def health(
     check fails: ``{"status": "ok", "checks": {"mongodb": "ok"}}``. Only the log says why a check
     fails. Configure it first: what is registered before it runs for probes too.
 
-    >>> from alula import App
-    >>> from alula.express import express, health
-    >>> async def ping_database(): ...
-    >>> web = express(App()).configure(health(checks={"database": ping_database}))
+    Examples:
+        >>> from alula import App
+        >>> from alula.express import express, health
+        >>> async def ping_database(): ...
+        >>> web = express(App()).configure(health(checks={"database": ping_database}))
 
     Args:
         checks: What the application cannot work without, by name: functions without arguments,

@@ -35,8 +35,9 @@ def request_id(
     services, and a header of the response. From a trusted proxy, the id in the header is used, or
     else the trace id of ``traceparent``; ids that are not safe to log are replaced.
 
-    >>> from alula.express import express, request_id
-    >>> web = express().use(request_id(trusted=["10.0.0.0/8"]))
+    Examples:
+        >>> from alula.express import express, request_id
+        >>> web = express().use(request_id(trusted=["10.0.0.0/8"]))
 
     Args:
         header: Name of the header, of requests and responses.

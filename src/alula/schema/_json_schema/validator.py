@@ -72,8 +72,10 @@ class Validator:
     The schema is compiled when the validator is made. A validation never changes the value that it
     gets: where something is converted, the containers around it are new.
 
-    >>> Validator({"properties": {"age": {"type": "integer"}}}, coerce=True).validate({"age": "5"})
-    {'age': 5}
+    Examples:
+        >>> ages = Validator({"properties": {"age": {"type": "integer"}}}, coerce=True)
+        >>> ages.validate({"age": "5"})
+        {'age': 5}
 
     Args:
         schema: The schema: an object, True or False.

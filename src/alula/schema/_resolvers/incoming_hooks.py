@@ -49,9 +49,10 @@ def resolve_query(*resolvers: Resolvers) -> Hook:
     only present properties are resolved: a property that is always set, to keep callers to their
     own records, is set once.
 
-    >>> from alula.schema import resolve
-    >>> own = resolve({"userId": lambda value, query, context: context.params.user["id"]})
-    >>> hooks = {"before": {"find": [resolve_query(own)]}}
+    Examples:
+        >>> from alula.schema import resolve
+        >>> own = resolve({"userId": lambda value, query, context: context.params.user["id"]})
+        >>> hooks = {"before": {"find": [resolve_query(own)]}}
 
     Args:
         resolvers: What `resolve` returns, or mappings of methods to these:
@@ -112,8 +113,10 @@ def resolve_data(*resolvers: Resolvers) -> Hook:
 
     It is a before or an around hook. In a list, each record is resolved.
 
-    >>> from alula.schema import resolve
-    >>> hooks = {"before": {"create": [resolve_data(resolve({"text": lambda text: text[:400]}))]}}
+    Examples:
+        >>> from alula.schema import resolve
+        >>> shorten = resolve({"text": lambda text: text[:400]})
+        >>> hooks = {"before": {"create": [resolve_data(shorten)]}}
 
     Args:
         resolvers: What `resolve` returns, or mappings of methods to these:

@@ -218,9 +218,10 @@ class Resolver:
 def resolve(properties: Mapping[str, Any], *, schema: Any = None) -> Resolver:
     """Return a resolver for the hooks `resolve_query`, `resolve_data`, `resolve_result` and so on.
 
-    >>> upper = resolve({"name": lambda name: name.upper()})
-    >>> asyncio.run(upper.resolve({"name": "Ada"}))
-    {'name': 'ADA'}
+    Examples:
+        >>> upper = resolve({"name": lambda name: name.upper()})
+        >>> asyncio.run(upper.resolve({"name": "Ada"}))
+        {'name': 'ADA'}
 
     Args:
         properties: Names to functions: ``async def (value, record, context)``, plain functions,

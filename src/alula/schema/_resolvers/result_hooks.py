@@ -38,9 +38,10 @@ def resolve_result(*resolvers: Resolvers) -> Hook:
     With ``$select`` only the selected properties are resolved. If it names a virtual property, the
     service is asked for whole records, since any property may be needed to compute it.
 
-    >>> from alula.schema import resolve, virtual
-    >>> size = resolve({"size": virtual(lambda message: len(message["text"]))})
-    >>> hooks = {"around": [resolve_result(size)]}
+    Examples:
+        >>> from alula.schema import resolve, virtual
+        >>> size = resolve({"size": virtual(lambda message: len(message["text"]))})
+        >>> hooks = {"around": [resolve_result(size)]}
 
     Args:
         resolvers: What `resolve` returns, or mappings of methods to these.
@@ -78,8 +79,9 @@ def resolve_external(*resolvers: Resolvers) -> Hook:
     that nothing hidden leaves with another record, an event or an error that contains it. `hidden`
     properties are left out of the results of custom methods at any depth.
 
-    >>> from alula.schema import hidden, resolve
-    >>> hooks = {"around": [resolve_external(resolve({"password": hidden}))]}
+    Examples:
+        >>> from alula.schema import hidden, resolve
+        >>> hooks = {"around": [resolve_external(resolve({"password": hidden}))]}
 
     Args:
         resolvers: What `resolve` returns, or mappings of methods to these.
@@ -117,8 +119,9 @@ def resolve_all(
 
     Register `authenticate` before it.
 
-    >>> from alula.schema import hidden, resolve
-    >>> hooks = {"around": [resolve_all(external=resolve({"password": hidden}))]}
+    Examples:
+        >>> from alula.schema import hidden, resolve
+        >>> hooks = {"around": [resolve_all(external=resolve({"password": hidden}))]}
 
     Args:
         query: As for `resolve_query`.
