@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from tests.client.raw_server import CLOSE, STALL, answer, raw_server
 
 from alula import errors
 from alula.client import AbortController, Aborted, create_sync_client, rest
-from alula.client._httpx import _Connections
+from alula.client._httpx import _Connections, _Deadline, _Deadlines
 
 SOON = 5.0
 CONNECTED, ENCRYPTED = "connection.connect_tcp.complete", "connection.start_tls.complete"
@@ -116,3 +117,59 @@ class TestConnections:
         connections.trace(CONNECTED, self.told(ours))
         ours.close()
         connections.abort()
+
+
+class TestDeadlines:
+    """One thread per client closes the connections of requests whose time is over."""
+
+    @pytest.fixture
+    def deadlines(self):
+        deadlines = _Deadlines()
+        yield deadlines
+        deadlines.close()
+
+    def started(self, deadlines, seconds):
+        deadline = _Deadline(seconds, _Connections())
+        deadlines.add(deadline)
+        return deadline
+
+    def ended(self, thread):
+        thread.join(SOON)
+        return not thread.is_alive()
+
+    def test_many_requests_share_a_thread(self, deadlines):
+        threads = set()
+        for _ in range(100):
+            deadline = self.started(deadlines, 60.0)
+            threads.add(deadlines._thread)
+            deadlines.remove(deadline)
+        assert len(threads) == 1
+
+    def test_an_earlier_deadline_wakes_it(self, deadlines):
+        late = self.started(deadlines, 60.0)
+        early = self.started(deadlines, 0.05)
+        until = time.monotonic() + SOON
+        while not early.expired:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert not late.expired
+        deadlines.remove(late)
+
+    def test_what_has_ended_does_not_expire(self, deadlines):
+        deadline = self.started(deadlines, 0.05)
+        thread = deadlines._thread
+        deadlines.remove(deadline)
+        assert self.ended(thread)
+        assert not deadline.expired
+
+    def test_it_ends_with_the_last_request_and_begins_again(self, deadlines):
+        for _ in range(2):
+            deadline = self.started(deadlines, 0.1)
+            assert self.ended(deadlines._thread)
+            assert deadline.expired
+
+    def test_closing_ends_it(self, deadlines):
+        deadlines.remove(self.started(deadlines, 60.0))
+        thread = deadlines._thread
+        deadlines.close()
+        assert self.ended(thread)

@@ -173,7 +173,7 @@ async def _in_a_loop(client):
     client.service("items").find()
 
 
-async def test_drivers_say_what_is_theirs_to_do():
+async def test_transports_say_what_a_subclass_must_do():
     for call in (AsyncTransport().send, SyncTransport().send):
         with pytest.raises(NotImplementedError):
             await call(None, SendOptions())

@@ -192,7 +192,7 @@ class TestNothingIsKept:
             await task
 
 
-def test_a_line_of_an_ended_loop_is_replaced():
+def test_a_queue_of_an_ended_loop_is_replaced():
     limits = TimeLimits()
     event = asyncio.Event()
     event.set()

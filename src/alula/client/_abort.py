@@ -47,6 +47,7 @@ class AbortSignal:
                 self._listeners.remove(listener)
 
     def _abort(self) -> None:
+        # Listeners run outside the lock: they may listen or abort themselves.
         with self._lock:
             self.aborted = True
             listeners, self._listeners = self._listeners, []

@@ -53,7 +53,8 @@ class AiohttpTransport(AsyncTransport):
         try:
             response = await session.request(
                 request.method,
-                URL(request.url, encoded=True),  # as it is; it would unquote brackets
+                # yarl would unquote brackets and other characters of queries.
+                URL(request.url, encoded=True),
                 data=body,
                 headers=request.headers,
                 allow_redirects=False,
@@ -61,7 +62,8 @@ class AiohttpTransport(AsyncTransport):
             )
             content = await _read(request, response, options.max_size)
             return Response(response.status, response.headers, content)
-        except TimeoutError:  # some of the library's are connection errors, too
+        # Some timeouts of the library are connection errors as well, so this comes first.
+        except TimeoutError:
             raise
         except (aiohttp.ClientError, ConnectionError) as error:
             failure = connection_failed(request, error)
@@ -93,6 +95,7 @@ async def _read(request: Request, response: aiohttp.ClientResponse, max_size: in
     except BaseException:
         response.close()
         raise
-    if request.body is not None:  # the response may have come before all of the body was sent
+    # The response may come before the body is sent, and then the connection is still in use.
+    if request.body is not None:
         await response.wait_for_close()
     return chunk if len(chunks) == 1 else b"".join(chunks)

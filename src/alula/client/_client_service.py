@@ -116,7 +116,8 @@ class ClientService(ServiceHandle):
             records, total = _read_page(page, skip)
             count = len(records)
             if wanted is not None:
-                records = records[: wanted - done]  # a server may ignore $limit
+                # A server may ignore $limit.
+                records = records[: wanted - done]
             if total is None and sizes:
                 this_page = repr(records)
                 # A service that ignores $limit and $skip sends the same records for ever.

@@ -280,7 +280,8 @@ def body_of(data: object) -> bytes:
     """
     try:
         return _to_json(data, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # a lone surrogate: UTF-8 cannot encode it, but JSON can escape it
+    # A lone surrogate, half of a character in UTF-16: UTF-8 has no form for it, JSON an escape.
+    except UnicodeEncodeError:
         return _to_json(data, ensure_ascii=True).encode()
 
 
@@ -358,6 +359,7 @@ def _error_of(request: Request, response: Response) -> FrameworkError:
         text = value.get("message") if isinstance(value, Mapping) else None
         message = text if isinstance(text, str) and text else f"the server responded with {status}"
         error = error_for_status(status)(message, code=status)
+    # A server that passes the error on tells its clients to come back later, too.
     error.headers = _forwarded_headers(response)
     error.__cause__ = RequestError(request, f"got status {status}", response)
     return error

@@ -397,6 +397,7 @@ def rest(base_url: str | None = None) -> Rest:
             f"rest({base_url!r}): outside a browser a base URL is needed, such as"
             " http://localhost:3030 or https://host/api"
         )
+    # Credentials in a URL would get into logs and error texts.
     if parts.query or parts.fragment or parts.username is not None:
         raise ValueError(
             f"rest({parts.scheme}://{parts.hostname}...): a base URL has no query, no fragment and"

@@ -63,7 +63,8 @@ class FetchTransport(AsyncTransport):
         try:
             response = await self._function(request.url, **arguments)
             body = await response.bytes()
-        except TimeoutError:  # which is an OSError
+        # It is an OSError, but not one of the connection.
+        except TimeoutError:
             raise
         except OSError as error:
             failure = connection_failed(request, error)
@@ -88,6 +89,7 @@ class BrowserTransport(FetchTransport):
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the response."""
+        # A cancelled coroutine alone would leave the request running in the browser.
         controller = self._new_controller()
         more = {**options.extra, "signal": controller.signal}
         try:
@@ -132,7 +134,8 @@ class ThreadTransport(AsyncTransport):
         await super().close()
         if self._open is not None:
             (pool, threads), self._open = self._open, None
-            threads.shutdown(wait=False)  # one may still be connecting for a cancelled call
+            # A thread may still connect for a cancelled call; the event loop must not wait for it.
+            threads.shutdown(wait=False)
             pool.close()
 
 

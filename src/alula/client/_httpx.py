@@ -54,7 +54,8 @@ class AsyncHttpxTransport(AsyncTransport):
         super().__init__()
         self._users_client: httpx2.AsyncClient | None = client
         self._client: httpx2.AsyncClient | None = None
-        self._had_response = False  # before the first one, no connection can have been idle
+        # Before the first response no connection can have been idle, so nothing is sent twice.
+        self._had_response = False
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the response."""
@@ -115,7 +116,8 @@ class SyncHttpxTransport(SyncTransport):
         self._client_for_signals: httpx2.Client | None = None
         self._connections = _Connections()
         self._deadlines = _Deadlines()
-        self._had_response = False  # as above
+        # Before the first response no connection can have been idle, so nothing is sent twice.
+        self._had_response = False
 
     async def send(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the response."""
@@ -140,6 +142,7 @@ class SyncHttpxTransport(SyncTransport):
         if signal.aborted:
             raise aborted_error(request)
         if self._client_for_signals is None:
+            # Without idle connections, each request opens one, which the trace hook sees.
             limits = httpx2.Limits(max_keepalive_connections=0)
             self._client_for_signals = httpx2.Client(limits=limits)
         connections = _Connections()
@@ -153,7 +156,8 @@ class SyncHttpxTransport(SyncTransport):
             raise failure from failure.__cause__
         finally:
             forget()
-        if connections.aborted:  # a body that ends with its connection looks complete
+        # A body without a length that ends with its connection looks complete.
+        if connections.aborted:
             raise aborted_error(request)
         return response
 
@@ -184,7 +188,8 @@ class SyncHttpxTransport(SyncTransport):
             raise failure from failure.__cause__
         finally:
             self._deadlines.remove(deadline)
-        if deadline.expired:  # a body that ends with its connection looks complete
+        # As above: an interrupted body may look complete.
+        if deadline.expired:
             raise timed_out(request, options.timeout)
         return response
 
@@ -329,6 +334,7 @@ class _Deadlines:
 
 
 def _arguments(request: Request, options: SendOptions) -> dict[str, Any]:
+    # The codec has encoded the URL and the body; httpx2 sends both as they are.
     return {
         "method": request.method,
         "url": request.url,

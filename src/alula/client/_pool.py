@@ -82,7 +82,8 @@ class Exchange:
             except Unavailable as error:
                 # The server may have closed the idle connection just when the request went out.
                 reason = error.__cause__ and error.__cause__.__cause__
-                lost = isinstance(reason, ConnectionError)  # and not a response that broke off
+                # A response that broke off is an HTTPException: the server had begun to work.
+                lost = isinstance(reason, ConnectionError)
                 repeatable = self._request.method in REPEATABLE
                 if not lost or self._has_response or not repeatable:
                     raise
@@ -113,7 +114,8 @@ class Exchange:
             raise failure from failure.__cause__
         finally:
             if response is not None:
-                response.close()  # it may hold the socket open on its own
+                # The response may hold the socket open on its own.
+                response.close()
             with self._lock:
                 self._socket = None
                 whole = whole and not self._aborted
@@ -155,9 +157,11 @@ class Exchange:
             size += len(part)
             if size > self._limit:
                 raise too_large(self._request, self._limit)
-        if self._aborted:  # a body that ends with its connection looks complete
+        # A body without a length that ends with its connection looks complete.
+        if self._aborted:
             raise ConnectionAbortedError
-        if response.length:  # read1 takes an early end for the end
+        # read1 takes an early end of the body for its end.
+        if response.length:
             raise http.client.IncompleteRead(b"", response.length)
         if response.length is None and not response.chunked and not parts:
             # An early end of the head looks the same as such an empty body, so it is an error.
@@ -270,6 +274,7 @@ class ConnectionPool:
 def _is_silent(connection: http.client.HTTPConnection) -> bool:
     """Return whether the server neither closed an idle connection nor sent anything on it."""
     sock: socket.socket = connection.sock
+    # Ask without waiting: a silent connection has nothing to read.
     sock.settimeout(0)
     try:
         # A TLS connection cannot be peeked at, but there must be nothing to read on an idle one.

@@ -173,7 +173,8 @@ class AuthenticationClient:
             context.params.headers = merge_headers(header, context.params.headers)
 
     def _exclusively(self) -> asyncio.Lock:
-        if _SIGNING_IN.get() is self:  # it would wait for itself
+        # The lock is not reentrant: a sign-in in a hook of a sign-in would wait for itself.
+        if _SIGNING_IN.get() is self:
             raise RuntimeError(
                 f"a hook of a sign-in signs in again; let it leave out the path {self.path!r}"
             )

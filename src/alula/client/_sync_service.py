@@ -128,7 +128,7 @@ class SyncService:
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> Any:
+        ) -> object:
             return self.call(name, None, data, params, query=query, **given)
 
         method.__name__, method.__qualname__ = name, f"SyncService.{name}"

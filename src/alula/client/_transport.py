@@ -119,7 +119,8 @@ class AsyncTransport:
         sending = loop.create_task(self._send_in_time(request, options))
 
         def abort() -> None:
-            with suppress(RuntimeError):  # the loop has ended, and the request with it
+            # The loop may have ended, and the request with it.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(sending.cancel)
 
         forget = signal.listen(abort)
@@ -238,7 +239,8 @@ class TimeLimits:
         """Return a limit for the current task: ``with limits.limit(5.0): ...``."""
         loop = asyncio.get_running_loop()
         queue = self._queues.get(seconds)
-        if queue is None or queue.loop is not loop:  # a client may outlive an event loop
+        # A client may outlive an event loop, and a timer of the old one never fires.
+        if queue is None or queue.loop is not loop:
             # Callers that pass on what is left of a deadline have another limit each time.
             if len(self._queues) >= self._max_queues:
                 self.close()
