@@ -210,7 +210,7 @@ class Client(Registry[TypedService[Any]]):
 def create_client() -> Client:
     """Return a new client; ``configure`` it with a connection.
 
-    Example:
+    Examples:
         ```python
         from alula.client import create_client, rest
 
