@@ -89,11 +89,12 @@ def load_settings(
     loading = _Loading(model, Path(folder), prefix, environ)
     loading.read_files()
     loading.read_variables()
+    settings: Settings | None = None
     try:
         settings = model.model_validate(loading.values)
     except ValidationError as error:
         loading.problems.extend(map(loading.problem, error.errors()))
-    if loading.problems:
+    if settings is None or loading.problems:
         lines = "\n".join(f"  - {problem}" for problem in dict.fromkeys(loading.problems))
         environment = environment_name(environ)
         raise ConfigurationError(

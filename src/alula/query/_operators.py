@@ -68,7 +68,7 @@ def _same_container(wanted: Any, key: tuple[int, Any]) -> Test:
     container: Any = Mapping if key[0] == OBJECT else ARRAYS
     size = len(wanted)
 
-    def equals(value: object) -> bool:
+    def equals(value: Any) -> bool:
         if not isinstance(value, container) or len(value) != size:
             return False
         for inner in value.values() if container is Mapping else value:
