@@ -8,7 +8,7 @@ Pydantic's type and message.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
@@ -220,6 +220,6 @@ def _place(loc: Iterable[int | str], value: Any) -> list[int | str]:
         else:
             exists = is_mapping(value) and step in value
         if exists:
-            value = value[step]
+            value = cast(Any, value)[step]
             place.append(step)
     return place
