@@ -119,8 +119,8 @@ class Request:
             BadRequest: It is over the limits.
         """
         if (query := self._query) is None:
-            raw = self.scope["query_string"].decode("latin-1")
-            query = self._query = self.app.query_parser(raw) if raw else {}
+            raw = self.scope["query_string"]
+            query = self._query = self.app.query_parser(raw.decode("latin-1")) if raw else {}
         return query
 
     @query.setter
