@@ -266,7 +266,7 @@ async def send_result(formatter: Formatter | None, req: Request, res: Response) 
         res.send_result(res.data)
         return
     res.vary("Accept")
-    result = formatter(req, res)
+    result: Any = formatter(req, res)
     if hasattr(result, "__await__"):
         await result
     if not res.headers_sent:

@@ -48,10 +48,9 @@ class WebApplication(Router):
         settings: Settings by name. ``query parser`` is the function that reads query strings,
             ``body limit`` the size limit of bodies whose parser has none of its own.
         early_paths: Paths whose requests do not wait while the application is set up.
-        debug: Whether clients see the messages of unexpected errors.
     """
 
-    debug: bool = False  # `ExpressApplication` has a property of this name
+    _debug: bool = False
 
     def __init__(self, existing: Starlette | None = None) -> None:
         super().__init__()
@@ -96,6 +95,15 @@ class WebApplication(Router):
                 f" ({'/' + path!r}), and settings are read by app.settings.get({path!r})"
             )
         return self.settings.get(path)
+
+    @property
+    def debug(self) -> bool:
+        """Whether clients see the messages of unexpected errors."""
+        return self._debug
+
+    @debug.setter
+    def debug(self, value: bool) -> None:
+        self._debug = value
 
     @property
     def query_parser(self) -> QueryParser:

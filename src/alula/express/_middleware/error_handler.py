@@ -125,7 +125,7 @@ def error_handler(
             return
         page = page_for(status)
         if callable(page):
-            result = page(shown, req, res, next)
+            result: Any = page(shown, req, res, next)
             if hasattr(result, "__await__"):
                 await result
         else:
@@ -313,7 +313,7 @@ def reporter(logger: Any) -> Report:
     async def report(error: Exception, status: int, _: Request) -> None:
         try:
             options = {"exc_info": error} if with_stack and _needs_stack(error, status) else {}
-            result: object = log_error(error, **options)
+            result: Any = log_error(error, **options)
             if hasattr(result, "__await__"):
                 await result
         # Whatever a logger does, the client gets its response.

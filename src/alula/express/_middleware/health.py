@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from alula._user_code import name_of
 from alula.express._chain import Step, never
@@ -158,7 +158,7 @@ class Checks:
 
 
 async def _run_check(check: Check) -> None:
-    result = check()
+    result: Any = check()
     if hasattr(result, "__await__"):
         result = await result
     if result is False:
