@@ -31,9 +31,17 @@ class Application(Protocol):
     settings: dict[str, Any]
 
     @property
-    def services(self) -> Mapping[str, ServiceHandle]: ...
-    def service(self, path: str) -> ServiceHandle: ...
-    def emit(self, event: str, *values: Any) -> bool: ...
+    def services(self) -> Mapping[str, ServiceHandle]:
+        """The handles of the services, by path."""
+        ...
+
+    def service(self, path: str) -> ServiceHandle:
+        """Return the handle of a service."""
+        ...
+
+    def emit(self, event: str, *values: Any) -> bool:
+        """Call the listeners of an event of the application."""
+        ...
 
 
 def strategies_of(

@@ -45,7 +45,9 @@ class Request(Protocol):
     """The part of a request of `alula.express` that credentials are read from."""
 
     @property
-    def scope(self) -> Mapping[str, Any]: ...
+    def scope(self) -> Mapping[str, Any]:
+        """The ASGI scope."""
+        ...
 
 
 class AuthenticationStrategy:
