@@ -16,7 +16,9 @@ MALFORMED = [
     ({"type": "text"}, "schema at #/type: 'text' is not"),
     ({"properties": {"a/b": {"minLength": "1"}}}, "at #/properties/a~1b/minLength: '1' is not of"),
     ({"properties": []}, r"schema at #/properties: \[\] is not"),
-    ({"items": [True]}, r"schema at #/items: \[True\] is not"),
+    ({"items": [True]}, "schema at #/items: .* write the list in 'prefixItems'"),
+    ({"items": 5}, "schema at #/items: 5 is not of type 'object', 'boolean'"),
+    ({"properties": {"items": [True]}}, r"schema at #/properties/items: \[True\] is not of type"),
     ({"required": ["a", "a"]}, "schema at #/required: .* has non-unique elements"),
     ({"anyOf": []}, r"schema at #/anyOf: \[\] should be non-empty"),
     ({"$defs": {"x": {"minimum": "1"}}}, r"schema at #/\$defs/x/minimum"),
@@ -29,6 +31,35 @@ MALFORMED = [
 def test_says_where_a_schema_is_malformed(schema, text):
     with pytest.raises(SchemaError, match=text):
         Validator(schema)
+
+
+@pytest.mark.parametrize("place", ["the top", "a property", "a branch of a definition"])
+def test_says_how_a_tuple_of_typebox_is_written(place):
+    # What `Type.Tuple([Type.String(), Type.Number()])` makes in a generated FeathersJS application.
+    pair = {
+        "type": "array",
+        "items": [{"type": "string"}, {"type": "number"}],
+        "additionalItems": False,
+        "minItems": 2,
+        "maxItems": 2,
+    }
+    schema, path = {
+        "the top": (pair, "#"),
+        "a property": ({"type": "object", "properties": {"at": pair}}, "#/properties/at"),
+        "a branch of a definition": ({"$defs": {"a": {"anyOf": [pair]}}}, "#/$defs/a/anyOf/0"),
+    }[place]
+    with pytest.raises(SchemaError) as caught:
+        Validator(schema)
+    assert str(caught.value) == (
+        f"schema at {path}/items: a list of schemas in 'items' is the tuple of draft-07; write the"
+        " list in 'prefixItems', and 'items': false in place of 'additionalItems': false"
+    )
+    pair["prefixItems"], pair["items"] = pair["items"], False
+    del pair["additionalItems"]
+    validator = Validator(pair)
+    assert validator.is_valid(["a", 1])
+    assert not validator.is_valid([1, "a"])
+    assert not validator.is_valid(["a", 1, 2])
 
 
 def test_a_schema_error_is_a_value_error():

@@ -41,6 +41,12 @@ __all__ = ["MAKERS", "Validator"]
 
 _META_SCHEMA: Final = f"{DRAFT}schema"
 
+# FeathersJS applications have these from TypeBox: `Type.Tuple` writes the tuples of draft-07.
+_TUPLE_FORM: Final = (
+    "a list of schemas in 'items' is the tuple of draft-07; write the list in 'prefixItems', and"
+    " 'items': false in place of 'additionalItems': false"
+)
+
 MAKERS: Final[Sequence[tuple[Sequence[str], Maker]]] = [
     (["const"], assertions.const),
     (["enum"], assertions.enum),
@@ -116,7 +122,11 @@ class Validator:
             meta_schema = Draft202012Validator(Draft202012Validator.META_SCHEMA)
             error = best_match(meta_schema.iter_errors(self.schema))
             path = "/".join(["#", *map(path_part, error.absolute_path)])
-            raise SchemaError(f"schema at {unquote(path)}: {error.message}")
+            # By the place in the meta-schema: a property may be called "items", too.
+            keyword = tuple(error.absolute_schema_path)[-5:-3]
+            is_tuple = isinstance(error.instance, list) and keyword == ("items", "$dynamicRef")
+            message = _TUPLE_FORM if is_tuple else error.message
+            raise SchemaError(f"schema at {unquote(path)}: {message}")
         dialect = self.schema.get("$schema") if isinstance(self.schema, dict) else None
         if dialect is not None and dialect.rstrip("#") != _META_SCHEMA:
             raise SchemaError(
