@@ -109,9 +109,9 @@ async def test_a_slip_in_a_keyword_touches_nothing(handle, given):
     [
         (
             {"done": True},
-            "tasks.find(...) was given 'done', which is not the name of a param; to select records, give a"
-            " query as query={...}, here query={'done': ...}; if a hook or a service reads it,"
-            " declare it once: Params.declare('done')",
+            "tasks.find(...) was given 'done', which is not the name of a param; to select records,"
+            " give a query as query={...}, here query={'done': ...};"
+            " if a hook or a service reads it, declare it once: Params.declare('done')",
         ),
         ({"qurey": {}}, "did you mean query={...}?"),
         ({"paginat": False}, "did you mean paginate?"),

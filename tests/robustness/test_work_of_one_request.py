@@ -129,7 +129,7 @@ class TestSort:
     def test_counts_every_key(self, record, names, steps):
         budget = Budget(MAX_STEPS)
         ordered([record], [(name, 1) for name in names], budget)
-        assert MAX_STEPS - budget.left == steps
+        assert MAX_STEPS - budget.steps_left == steps
 
 
 async def test_one_patch_of_very_many_records_is_refused_before_anything_is_changed():
