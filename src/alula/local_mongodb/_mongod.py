@@ -212,13 +212,22 @@ class Mongod:
 
     async def _start(self, program: Path, port: int) -> None:
         process = self._spawn(program, port)
+
+        def listens() -> bool:
+            with self.log.open("rb") as log:
+                log.seek(self._log_start)
+                output = log.read().decode(errors="replace")
+            if process.poll() is None:
+                return "waiting for connections" in output.lower()
+            raise _exit_error(self.log, process.wait(), output)
+
         try:
             self._watcher = _child(
                 ["/bin/sh", "-c", _WATCHER, str(process.pid), str(int(SECONDS_TO_END))],
                 stdin=subprocess.PIPE,
                 output=subprocess.DEVNULL,
             )
-            if not await _until(lambda: self._listens(process), SECONDS_TO_START):
+            if not await _until(listens, SECONDS_TO_START):
                 raise LocalServerError(f"mongod does not respond; see {self.log}")
         except BaseException:
             self.kill()
@@ -240,17 +249,13 @@ class Mongod:
                 self._log_start = log.seek(0, os.SEEK_END)
                 process = _child(command, stdin=subprocess.DEVNULL, output=log.fileno())
         except OSError as error:
-            raise _spawn_error(program, error) from None
+            if error.filename is not None and Path(error.filename) == program:
+                raise MongodMissing(f"{program} cannot be run: {error.strerror}") from None
+            raise LocalServerError(
+                f"mongod has no data folder: {error.strerror}: {error.filename}"
+            ) from None
         self._process = process
         return process
-
-    def _listens(self, process: subprocess.Popen[bytes]) -> bool:
-        with self.log.open("rb") as log:
-            log.seek(self._log_start)
-            output = log.read().decode(errors="replace")
-        if process.poll() is None:
-            return "waiting for connections" in output.lower()
-        raise _exit_error(self.log, process.wait(), output)
 
     def _reap(self) -> None:
         """Wait for both processes, which have ended or were killed."""
@@ -281,13 +286,6 @@ async def _until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 # -- errors: what mongod printed, and what to do about it ------------------------------------------
-
-
-def _spawn_error(program: Path, error: OSError) -> LocalServerError:
-    """Return the error for a process that could not be started."""
-    if error.filename is not None and Path(error.filename) == program:
-        return MongodMissing(f"{program} cannot be run: {error.strerror}")
-    return LocalServerError(f"mongod has no data folder: {error.strerror}: {error.filename}")
 
 
 def _exit_error(log: Path, status: int, output: str) -> LocalServerError:

@@ -93,21 +93,8 @@ class LocalServer:
         """
         if self._mongod is not None and self._mongod.is_running():
             return self
-        if not await self._finds_shared():
-            try:
-                await self._start()
-            except FolderInUse:  # another process may have started one in the meantime
-                if not await self._finds_shared():
-                    raise
-        return self
-
-    async def _finds_shared(self) -> bool:
-        """Look for the server of another process if ``share`` is set."""
-        if self._share and self._folder is not None:
-            self._shared_port = await find_running(self._folder)
-        return self._shared_port is not None
-
-    async def _start(self) -> None:
+        if await self._finds_shared():
+            return self
         mongod = self._mongod
         has_run = mongod is not None
         if mongod is None:
@@ -117,12 +104,21 @@ class LocalServer:
             await mongod.start()
             await form_replica_set([mongod])
             (mongod.folder / _PORT_FILE).write_text(f"{mongod.port}\n", encoding="ascii")
-        except BaseException:
+        except BaseException as error:
             if has_run:  # keep its data, even in a temporary folder, for the next attempt
                 await mongod.stop(grace=0)
             else:
                 await self.stop(grace=0)
-            raise
+            # Another process may have started one in the meantime.
+            if not (isinstance(error, FolderInUse) and await self._finds_shared()):
+                raise
+        return self
+
+    async def _finds_shared(self) -> bool:
+        """Look for the server of another process if ``share`` is set."""
+        if self._share and self._folder is not None:
+            self._shared_port = await find_running(self._folder)
+        return self._shared_port is not None
 
     async def stop(self, grace: float = SECONDS_TO_END) -> None:
         """Stop the server, by force after ``grace`` seconds, and remove a temporary folder."""
@@ -162,33 +158,29 @@ async def form_replica_set(
         HOST, members[0].port, directConnection=True, serverSelectionTimeoutMS=5_000
     )
     async with client:
+        hosts = [member.address for member in members]
         wanted = {
             "_id": members[0].replica_set,
-            "members": [{"_id": n, "host": member.address} for n, member in enumerate(members)],
+            "members": [{"_id": n, "host": host} for n, host in enumerate(hosts)],
             "settings": dict(settings or {}),
         }
-        await _configure(client, wanted)
+        try:
+            config = (await client.admin.command("replSetGetConfig"))["config"]
+        except OperationFailure as error:
+            if error.code != _NOT_INITIATED:
+                raise
+            await client.admin.command("replSetInitiate", wanted)
+        else:
+            if [member["host"] for member in config["members"]] != hosts:
+                # With force: a member that moved to another port does not find itself in the old
+                # config.
+                config["members"] = wanted["members"]
+                await client.admin.command("replSetReconfig", config, force=True)
         end = time.monotonic() + SECONDS_TO_START
         while not await _has_primary(client):
             if time.monotonic() > end:
                 raise LocalServerError(f"no primary was elected; see {members[0].log}")
             await asyncio.sleep(_PAUSE)
-
-
-async def _configure(client: _Client, wanted: dict[str, Any]) -> None:
-    try:
-        config = (await client.admin.command("replSetGetConfig"))["config"]
-    except OperationFailure as error:
-        if error.code != _NOT_INITIATED:
-            raise
-        await client.admin.command("replSetInitiate", wanted)
-        return
-    if [member["host"] for member in config["members"]] != [
-        member["host"] for member in wanted["members"]
-    ]:
-        # With force: a member that moved to another port does not find itself in the old config.
-        config["members"] = wanted["members"]
-        await client.admin.command("replSetReconfig", config, force=True)
 
 
 async def _has_primary(client: _Client) -> bool:

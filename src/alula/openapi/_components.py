@@ -93,6 +93,7 @@ def _without_equal_choices(schema: dict[str, Any]) -> dict[str, Any]:
     choices = schema.get("anyOf")
     if not isinstance(choices, list):
         return schema
+    # Compared one by one: schemas are dicts, which a set cannot hold.
     different = [each for index, each in enumerate(choices) if each not in choices[:index]]
     if len(different) > 1:
         return {**schema, "anyOf": different}

@@ -74,12 +74,16 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     service = innermost.service
     adapter = service if isinstance(service, AdapterService) else None
     record = handle.record_schema
-    authentication = _authentication_service(service)
-    if authentication is not None:
-        data.setdefault("create", _credentials_schema(authentication))
-        secured.add("remove")
-        record = _tokens_schema(authentication)
-    signs_in = authentication is not None
+    signs_in = False
+    # Where the class is not imported, no service is one, and its packages may not be installed.
+    if "alula.authentication" in sys.modules:
+        from alula.authentication import AuthenticationService  # noqa: PLC0415  # of another extra
+
+        if isinstance(service, AuthenticationService):
+            signs_in = True
+            data.setdefault("create", _credentials_schema(service))
+            secured.add("remove")
+            record = _tokens_schema(service)
     return ServiceFacts(handle, adapter, query, data, frozenset(secured), record, signs_in)
 
 
@@ -103,15 +107,6 @@ def _schema_of(validator: object) -> Mapping[str, Any]:
 
 
 # -- sign-in -------------------------------------------------------------------------------------
-
-
-def _authentication_service(service: object) -> AuthenticationService | None:
-    # Where the class is not imported, no service is one, and its packages may not be installed.
-    if "alula.authentication" not in sys.modules:
-        return None
-    from alula.authentication import AuthenticationService  # noqa: PLC0415  # of another extra
-
-    return service if isinstance(service, AuthenticationService) else None
 
 
 def _credentials_schema(service: AuthenticationService) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Pydantic's type and message.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from pydantic import SecretStr, ValidationError
@@ -198,7 +198,16 @@ def _failure_of(detail: ErrorDetails, value: object) -> Failure:
     if type_ in _OF_THE_HOLDER:
         *holder, name = loc
         loc = tuple(holder)
-    path = "".join(map(pointer, _place(loc, value)))
+    path = ""
+    for step in loc:
+        # Pydantic names the members of unions, too: what does not exist in the value is left out.
+        if isinstance(value, list | tuple):
+            exists = isinstance(step, int) and step < len(value)
+        else:
+            exists = is_mapping(value) and step in value
+        if exists:
+            value = cast(Any, value)[step]
+            path += pointer(step)
     if entry is None:
         message = detail["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
         return failure(path, f"#{path}/{type_}", type_, {}, message)
@@ -209,17 +218,3 @@ def _failure_of(detail: ErrorDetails, value: object) -> Failure:
         params["comparison"] = entry.comparison
     message = entry.message.format(argument)
     return failure(path, f"#{path}/{entry.keyword}", entry.keyword, params, message)
-
-
-def _place(loc: Iterable[int | str], value: Any) -> list[int | str]:
-    """Return the names and indexes of a way that exist in the value, without union members."""
-    place = []
-    for step in loc:
-        if isinstance(value, list | tuple):
-            exists = isinstance(step, int) and step < len(value)
-        else:
-            exists = is_mapping(value) and step in value
-        if exists:
-            value = cast(Any, value)[step]
-            place.append(step)
-    return place

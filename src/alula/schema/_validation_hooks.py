@@ -87,33 +87,29 @@ def validate_data(validator: object) -> Hook:
 
     async def validate_data_hook(context: HookContext, next: Next | None = None) -> None:
         checker, data = checker_for(context.method), context.data
-        if checker is not None and context.method not in METHODS_WITHOUT_DATA:
-            if isinstance(data, list | tuple):
-                if len(data) > MAX_RECORDS and context.params.get("provider") is not None:
-                    raise BadRequest(
-                        f"The data has more than {MAX_RECORDS} records; send fewer at a time"
-                    )
-                context.data = _validated(checker, data)
-            else:
-                context.data = checker.validate(data)
+        if checker is None or context.method in METHODS_WITHOUT_DATA:
+            pass
+        elif not isinstance(data, list | tuple):
+            context.data = checker.validate(data)
+        elif len(data) > MAX_RECORDS and context.params.get("provider") is not None:
+            raise BadRequest(f"The data has more than {MAX_RECORDS} records; send fewer at a time")
+        else:
+            records: list[Any] = []
+            failures: Failures = []
+            for record in data:
+                try:
+                    records.append(checker.validate(record))
+                except BadRequest as error:
+                    if not isinstance(error.data, list):
+                        raise  # the record cannot be checked at all
+                    failures += error.data
+                # A response lists no more, so the other records need no check.
+                if len(failures) >= MOST_LISTED:
+                    break
+            if failures:
+                raise refusal(failures)
+            context.data = records
         if next is not None:
             await next()
 
     return annotate_hook(validate_data_hook, data=checker_for, kinds=("before", "around"))
-
-
-def _validated(checker: AnyValidator, data: list[Any] | tuple[Any, ...]) -> list[Any]:
-    records: list[Any] = []
-    failures: Failures = []
-    for record in data:
-        try:
-            records.append(checker.validate(record))
-        except BadRequest as error:
-            if not isinstance(error.data, list):
-                raise  # the record cannot be checked at all
-            failures += error.data
-        if len(failures) >= MOST_LISTED:
-            break
-    if failures:
-        raise refusal(failures)
-    return records

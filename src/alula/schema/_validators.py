@@ -214,11 +214,28 @@ class ModelRecords:
     def __init__(
         self, model: type[BaseModel], id: str, keywords: tuple[SchemaKeyword, ...]
     ) -> None:
-        self._model = model
+        self._model = self._with_id = model
         self._id = id
-        self._keywords = keywords
         adapter_of(model)  # to refuse what Pydantic cannot describe, with a message of ours
-        self._with_id = model if id in stored_names(model) else self._extended()
+
+        def convert(value: object) -> object:
+            for keyword in keywords:
+                try:
+                    return keyword.convert(value, True)
+                except ValueError:
+                    continue
+            return value
+
+        if id not in stored_names(model):
+            type_: Any = Annotated[int | str, Field(union_mode="left_to_right")]
+            if keywords:
+                type_ = Annotated[Any, BeforeValidator(convert)]
+            # Not the id itself: Pydantic refuses fields such as MongoDB's "_id".
+            name = "record_id"
+            while name in model.model_fields:
+                name += "_"
+            fields: dict[str, Any] = {name: (type_, Field(alias=id))}
+            self._with_id = create_model(model.__name__, __base__=model, **fields)
         self.schema = record_schema(self._with_id)
 
     def query(self, extensions: Extensions, without: Collection[str] = ()) -> AnyValidator:
@@ -259,26 +276,6 @@ class ModelRecords:
         ]
         return ModelValidator(relaxed, omitted=omitted, fallback=fallback)
 
-    def _extended(self) -> type[BaseModel]:
-        """Return the model with the id among its fields."""
-
-        def convert(value: object) -> object:
-            for keyword in self._keywords:
-                try:
-                    return keyword.convert(value, True)
-                except ValueError:
-                    continue
-            return value
-
-        type_: Any = Annotated[int | str, Field(union_mode="left_to_right")]
-        if self._keywords:
-            type_ = Annotated[Any, BeforeValidator(convert)]
-        name = "record_id"
-        while name in self._model.model_fields:
-            name += "_"
-        fields: dict[str, Any] = {name: (type_, Field(alias=self._id))}
-        return create_model(self._model.__name__, __base__=self._model, **fields)
-
 
 Records: TypeAlias = JsonRecords | ModelRecords
 
@@ -310,5 +307,5 @@ def _relaxed(
     return create_model(name, __base__=model, __validators__=validators, **fields)
 
 
-def _unchanged(self: Any, _: object = None) -> Any:
+def _unchanged(self: object, _: object = None) -> object:
     return self

@@ -277,7 +277,13 @@ class Compiler:
         if schema is True:
             return accept
         if schema is False:
-            return _refuse_all(location)
+            where, message = f"{location.path}/false schema", "boolean schema is false"
+
+            def refuse(value: object, path: str, failures: Failures) -> object:
+                failures.append(failure(path, where, "false schema", {}, message))
+                return value
+
+            return refuse
         _check_keywords(schema, location)
         checks = [self._reference(location, schema)] if "$ref" in schema else []
         for names, make in self._makers:
@@ -348,16 +354,6 @@ def _check_keywords(schema: Schema, location: SchemaLocation) -> None:
     # No reference need lead to these, so that nothing else compiles them.
     for name, definition in schema.get("$defs", {}).items():
         location.compile(definition, "$defs", name)
-
-
-def _refuse_all(location: SchemaLocation) -> Check:
-    where, message = f"{location.path}/false schema", "boolean schema is false"
-
-    def check(value: object, path: str, failures: Failures) -> object:
-        failures.append(failure(path, where, "false schema", {}, message))
-        return value
-
-    return check
 
 
 def _typed(

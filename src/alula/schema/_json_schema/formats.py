@@ -82,7 +82,14 @@ def python_pattern(pattern: str, *, expand: bool = True) -> str:
         if name == "again":
             return f"(?P={match['again']})"
         if name == "escape":
-            return _escape(match["escape"], inside)
+            letter = match["escape"]
+            digits = _CLASSES.get(letter.lower())
+            if digits is None:
+                return letter if letter in _PYTHON_ONLY else f"\\{letter}"
+            if letter.islower():
+                return digits if inside else f"[{digits}]"
+            # Brackets cannot be nested: there, all digits or letters of Unicode are left out.
+            return f"\\{letter}" if inside else f"[^{digits}]"
         if inside:
             inside = name != "close"
             return "\\[" if name == "open" else text
@@ -90,15 +97,6 @@ def python_pattern(pattern: str, *, expand: bool = True) -> str:
         return {"any": r"[\s\S]", "none": "(?!)", "end": r"\Z", "named": "(?P<"}.get(name, text)
 
     return _PART.sub(spell, pattern)
-
-
-def _escape(letter: str, inside: bool) -> str:
-    if letter.lower() in _CLASSES:
-        digits = _CLASSES[letter.lower()]
-        if letter.islower():
-            return digits if inside else f"[{digits}]"
-        return f"\\{letter}" if inside else f"[^{digits}]"
-    return letter if letter in _PYTHON_ONLY else f"\\{letter}"
 
 
 @cache

@@ -185,29 +185,25 @@ def record_schema(model: type[BaseModel]) -> dict[str, Any]:
     try:
         schema = model.model_json_schema(mode="serialization")
     except PydanticInvalidForJsonSchema as error:
-        raise SchemaError(_unknown_type(model, error)) from error
+        # Pydantic does not say which field it was: the first one that fails alone is named.
+        for name, field in model.model_fields.items():
+            alone: dict[str, Any] = {name: (field.annotation, field)}
+            try:
+                create_model(name, __config__=model.model_config, **alone).model_json_schema()
+            except PydanticInvalidForJsonSchema:
+                type_name = getattr(field.annotation, "__qualname__", None)
+                raise SchemaError(
+                    f"{model.__name__}.{name} is of the type {type_name or repr(field.annotation)},"
+                    f" which has no JSON Schema; {_HINT}"
+                ) from error
+        raise SchemaError(f"{model.__name__} has no JSON Schema: {error}") from error
     if "$ref" in schema:  # a model that contains itself is described among the definitions
         definition = schema["$defs"][schema.pop("$ref").rpartition("/")[2]]
         schema = {**schema, **definition, "properties": dict(definition["properties"])}
-    for name, field in model.model_computed_fields.items():
-        schema["properties"].pop(field.alias or name)
+    for name, computed in model.model_computed_fields.items():
+        schema["properties"].pop(computed.alias or name)
     required = [name for name in schema.pop("required", ()) if name in schema["properties"]]
     return {**schema, "required": required} if required else schema
-
-
-def _unknown_type(model: type[BaseModel], error: Exception) -> str:
-    """Return the message that names the first field whose type has no JSON Schema."""
-    for name, field in model.model_fields.items():
-        alone: dict[str, Any] = {name: (field.annotation, field)}
-        try:
-            create_model(name, __config__=model.model_config, **alone).model_json_schema()
-        except PydanticInvalidForJsonSchema:
-            type_name = getattr(field.annotation, "__qualname__", None) or repr(field.annotation)
-            return (
-                f"{model.__name__}.{name} is of the type {type_name}, which has no JSON Schema;"
-                f" {_HINT}"
-            )
-    return f"{model.__name__} has no JSON Schema: {error}"
 
 
 def storable(value: Any) -> Any:

@@ -100,7 +100,17 @@ def resolve_external(*resolvers: Resolvers) -> Hook:
         try:
             names = await _run_with_whole_records(chosen, context, next)
         except FrameworkError as error:
-            await _redact_error(chosen, context, error)
+            # Inner hooks have seen the records whole, and may have put them into the error.
+            if context.result is not UNSET and not (error.data is None and error.errors is None):
+                records = [
+                    record
+                    for record in (context.result, *_records_of(context.result, context.method))
+                    if isinstance(record, Mapping) and not isinstance(record, RedactedRecord | Page)
+                ]
+                views = map(public_part, await run_all(chosen, records, context))
+                redacted = list(map(RedactedRecord, records, views))
+                error.data = _with_redacted(error.data, redacted)
+                error.errors = _with_redacted(error.errors, redacted)
             raise
         await _redact(chosen, context, names, resolve_external_hook)
 
@@ -240,24 +250,7 @@ async def _redact(
     )
 
 
-async def _redact_error(
-    resolvers: Sequence[Resolver], context: HookContext, error: FrameworkError
-) -> None:
-    """Redact records of the result in the data of an error: inner hooks have seen them whole."""
-    if context.result is UNSET or (error.data is None and error.errors is None):
-        return
-    records = [
-        record
-        for record in (context.result, *_records_of(context.result, context.method))
-        if isinstance(record, Mapping) and not isinstance(record, RedactedRecord | Page)
-    ]
-    views = map(public_part, await run_all(resolvers, records, context))
-    redacted = [RedactedRecord(*pair) for pair in zip(records, views, strict=True)]
-    error.data = _with_redacted(error.data, redacted)
-    error.errors = _with_redacted(error.errors, redacted)
-
-
-def _with_redacted(value: Any, redacted: Sequence[RedactedRecord]) -> Any:
+def _with_redacted(value: object, redacted: Sequence[RedactedRecord]) -> Any:
     """Return a value in which these records, and copies of them, are redacted at any depth."""
     if isinstance(value, RedactedRecord):
         return value
