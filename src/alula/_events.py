@@ -164,7 +164,7 @@ class _Once:
         self.__qualname__ = getattr(listener, "__qualname__", type(listener).__qualname__)
         self.__module__ = getattr(listener, "__module__", __name__)
 
-    def __call__(self, *values: Any) -> Any:
+    def __call__(self, *values: Any) -> object:
         listeners = self._emitter._listeners.get(self._event, [])  # noqa: SLF001  # same module
         kept = [listener for listener in listeners if listener is not self]
         if len(kept) == len(listeners):  # its event was emitted again by another listener
@@ -173,7 +173,8 @@ class _Once:
             self._emitter._listeners[self._event] = kept  # noqa: SLF001
         else:
             del self._emitter._listeners[self._event]  # noqa: SLF001
-        return self._listener(*values)
+        result: object = self._listener(*values)
+        return result
 
     def __eq__(self, other: object) -> bool:
         return other is self or other == self._listener

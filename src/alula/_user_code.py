@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from traceback import TracebackException
@@ -113,24 +114,19 @@ def place_of(frames: Sequence[FrameType]) -> Place:
     """Return where the code of these frames is; the innermost frame comes first."""
     if not frames:
         return Place("a callback of the event loop", "an unknown place")
-    described = ((at, what) for at, frame in enumerate(frames) if (what := _description(frame)))
-    last, what = next(described, (len(frames) - 1, ""))
-    inside = frames[: last + 1]  # frames further out only lead to what runs
+    inside, what = frames, ""
+    for at, frame in enumerate(frames):
+        # A KeyError or AttributeError: the frame has not set this local name yet.
+        with suppress(KeyError, AttributeError):
+            if (describe := _DESCRIPTIONS.get(frame.f_code)) is not None:
+                what = describe(frame.f_locals)
+                inside = frames[: at + 1]  # frames further out only lead to what runs
+                break
     user_frames = (frame for frame in inside if is_user_code(frame.f_code.co_filename))
     innermost = next(user_frames, frames[0])
     code = innermost.f_code
     what = what or f"{innermost.f_globals.get('__name__', '')}.{code.co_qualname}"
     return Place(what, f"{code.co_filename}, line {innermost.f_lineno}, in {code.co_name}")
-
-
-def _description(frame: FrameType) -> str | None:
-    describe = _DESCRIPTIONS.get(frame.f_code)
-    if describe is None:
-        return None
-    try:
-        return describe(frame.f_locals)
-    except (KeyError, AttributeError):  # a local name that is not set yet
-        return None
 
 
 # Cached: the watchdog and the log ask for each frame of a stack, and the paths take a while.

@@ -175,7 +175,7 @@ def public_part(value: Any) -> Any:
 
 def _replace_redacted(
     container: Any, items: Iterable[tuple[object, object]], copy: Callable[[Any], Any]
-) -> Any:
+) -> object:
     """Return the public part of a container, copied by ``copy`` only if something changes."""
     replaced = container
     for key, inner in items:
@@ -188,7 +188,7 @@ def _replace_redacted(
     return replaced
 
 
-def as_mapping(value: object) -> Any:
+def as_mapping(value: object) -> object:
     """Return the mapping that an object is sent as; values that are not sent as one are unchanged.
 
     Code that hides properties needs them by the names that clients see. For a Pydantic model,
@@ -210,7 +210,7 @@ def as_mapping(value: object) -> Any:
     return value
 
 
-def dump_model(model: Any, mode: str) -> Any:
+def dump_model(model: Any, mode: str) -> dict[str, Any]:
     """Return an object with ``model_dump`` as a mapping, under the aliases of its fields.
 
     Args:
@@ -218,10 +218,11 @@ def dump_model(model: Any, mode: str) -> Any:
         mode: ``"python"`` or ``"json"``.
     """
     by_alias = {"by_alias": True} if hasattr(type(model), "model_fields") else {}
-    return model.model_dump(mode=mode, **by_alias)
+    dumped: dict[str, Any] = model.model_dump(mode=mode, **by_alias)
+    return dumped
 
 
-def without_properties(value: object, names: Collection[str]) -> Any:
+def without_properties(value: object, names: Collection[str]) -> object:
     """Return a value without the properties of these names, at any depth.
 
     For results of custom methods: only their authors know where records are in them.

@@ -198,7 +198,16 @@ class HookTable:
         if method in self._innermost:
             call = compose(self._innermost[method], call, _HookNext)
         before, after, error = (self.of(kind, method) for kind in HOOK_TYPES[1:])
-        wrapped = _with_before_and_after(call, before, after) if before or after else call
+
+        async def call_between(context: HookContext) -> None:
+            if before:
+                await _run_hooks("before", before, context)
+            await call(context)
+            if after:
+                await _run_hooks("after", after, context)
+
+        # Only what has hooks gets a coroutine more: without any, `call` itself comes back.
+        wrapped = call_between if before or after else call
         if error:
             wrapped = _with_error(wrapped, error)
         # The around hooks of after hooks, such as the check that `protect` makes before the call.
@@ -310,17 +319,6 @@ class _HookNext(Next):
                 f"around hook {name_of(hook)} neither awaited next() nor set context.result,"
                 f" in `{context.method}` of {context.service!r}"
             )
-
-
-def _with_before_and_after(call: Call, before: list[Hook], after: list[Hook]) -> Call:
-    async def run(context: HookContext) -> None:
-        if before:
-            await _run_hooks("before", before, context)
-        await call(context)
-        if after:
-            await _run_hooks("after", after, context)
-
-    return run
 
 
 def _with_error(call: Call, hooks: list[Hook]) -> Call:

@@ -108,7 +108,11 @@ class Grammar:
         self._operators.update({"$in": read_list, "$nin": read_list})
         for name in operators:
             _check_opened(name, "operators")
-            self._operators[name] = readers.get(name, _read_open)
+            # Values of others go to the database as they are, and may hold operators of its own:
+            # `$near: {"$geometry": ...}`. Only what runs code is refused in them.
+            self._operators[name] = readers.get(
+                name, lambda _name, value, depth: copy_value(value, depth, check_open_name)
+            )
         self._filters = dict(filters or {})
         self._wider: dict[tuple[frozenset[str], frozenset[str]], Grammar] = {}
         for name, option in self._filters.items():
@@ -195,6 +199,7 @@ class Grammar:
 
     def _opened_for(self, raw: ValidatedQuery) -> Grammar:
         """Return a grammar that also opens what the schema of a query names; cached by schema."""
+        # Schemas are set up once; what a client sends never makes a new key here.
         key = raw.operators, raw.filters
         wider = self._wider.get(key)
         if wider is None:
@@ -307,12 +312,8 @@ def _check_opened(name: object, where: str) -> None:
         raise ValueError(f"{where}: {name!r} is part of the common syntax already; remove it")
 
 
-def _read_value(_name: str, value: object, depth: int) -> Any:
+def _read_value(_name: str, value: object, depth: int) -> object:
     return value if type(value) in SCALAR_TYPES else copy_value(value, depth)
-
-
-def _read_open(_name: str, value: object, depth: int) -> Any:
-    return copy_value(value, depth, check_open_name)
 
 
 def _is_operators(value: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import date
+from decimal import Decimal
 from operator import ge, gt, le, lt
 from typing import Any, TypeAlias
 
@@ -100,12 +101,20 @@ def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
     def make(bound: object) -> Test:
         if isinstance(bound, re.Pattern):
             raise BadRequest("Invalid query: a pattern has no order; compare with a value")
-        if is_number(bound):
-            return _number_range(compare, bound, with_equal=with_equal)
+        if bound is None or (is_number(bound) and is_nan(bound)):
+            # Nothing is less or greater than null or NaN; in MongoDB, both equal themselves.
+            return _equal(bound) if with_equal else _never
         if isinstance(bound, str):
             return lambda value: isinstance(value, str) and compare(value, bound)
-        if bound is None:
-            return _equal(None) if with_equal else _never
+        if is_number(bound):
+
+            def in_number_range(value: object) -> bool:
+                # The exact type first: most numbers are plain ints, which cannot be NaN.
+                if value.__class__ is not int and (not is_number(value) or is_nan(value)):
+                    return False
+                return compare(value, bound)
+
+            return in_number_range
         type_rank, payload = sort_key(bound)
 
         def in_range(value: object) -> bool:
@@ -122,19 +131,6 @@ def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
         return in_range_of_its_type if type_rank == OTHER else in_range
 
     return make
-
-
-def _number_range(compare: Callable[[Any, Any], bool], bound: Any, *, with_equal: bool) -> Test:
-    """Return the test against a number; NaN is neither less nor greater than any."""
-    if is_nan(bound):
-        return _equal(bound) if with_equal else _never
-
-    def in_range(value: object) -> bool:
-        if value.__class__ is not int and (not is_number(value) or is_nan(value)):
-            return False
-        return compare(value, bound)
-
-    return in_range
 
 
 def truth_of(value: object) -> bool:
@@ -177,7 +173,7 @@ def has_remainder(wanted: object) -> Test:
     return leaves_remainder
 
 
-def _number(name: str, value: object) -> Any:
+def _number(name: str, value: object) -> int | float | Decimal:
     """Return a value as a number; over REST it is a string of digits."""
     if isinstance(value, str) and re.fullmatch("-?[0-9]{1,18}", value):
         return int(value)

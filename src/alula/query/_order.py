@@ -11,6 +11,7 @@ row that comes first counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import chain
@@ -85,14 +86,19 @@ def ordered(
     spend: Spend = (budget or Budget()).spend
     spend(len(result) * len(sort))
     if len({field.partition(".")[0] for field, _ in sort}) < len(sort):
-        return _ordered_by_rows(result, sort, spend)
+        # Some fields lead into one list: an element gives the keys for all of them, or for none.
+        paths = [tuple(field.split(".")) for field, _ in sort]
+        directions = [direction for _, direction in sort]
+        rows = [
+            (_row({at: (record, path) for at, path in enumerate(paths)}, directions, spend), record)
+            for record in result
+        ]
+        for at in reversed(range(len(sort))):
+            rows.sort(key=lambda pair, at=at: pair[0][at], reverse=directions[at] < 0)  # type: ignore[misc]  # mypy counts the default as an argument
+        return [record for _, record in rows]
     # Sorting is stable, so sorting by the last field first makes the first field count most.
     for field, direction in reversed(sort):
-        key = _plain_key(result, field)
-        if key is None:
-            spend(len(result) * _STEPS_OF_A_KEY)
-            key = _field_key(field, direction, spend)
-        result.sort(key=key, reverse=direction < 0)
+        result.sort(key=_key_function(result, field, direction, spend), reverse=direction < 0)
     return result
 
 
@@ -107,24 +113,21 @@ def _count_key(value: object, spend: Spend) -> None:
             waiting += [item for item in inner if item.__class__ not in SCALAR_TYPES]
 
 
-def _plain_key(records: list[Record], field: str) -> Callable[[Record], Any] | None:
-    """Return the function that gets the value itself, if all are strings or all are numbers."""
-    if "." in field:
-        return None
-    value_of = itemgetter(field)
-    try:
-        types = set(map(type, map(value_of, records)))
-    except KeyError:
-        return None
-    if types in ({int}, {str}):
-        return value_of
-    if types <= {int, float} and not any(map(is_nan, map(value_of, records))):
-        return value_of
-    return None
-
-
-def _field_key(field: str, direction: int, spend: Spend) -> Callable[[Record], Key]:
-    """Return the function that makes the key of one field, for values of any type."""
+def _key_function(
+    records: list[Record], field: str, direction: int, spend: Spend
+) -> Callable[[Record], Any]:
+    """Return the function that makes the sort key of one field."""
+    if "." not in field:
+        # Strings alone and numbers alone order themselves, compared in C. NaN does not: a list with
+        # one would come out in no order at all.
+        value_of = itemgetter(field)
+        with suppress(KeyError):  # a record without the field
+            types = set(map(type, map(value_of, records)))
+            if types in ({int}, {str}) or (
+                types <= {int, float} and not any(map(is_nan, map(value_of, records)))
+            ):
+                return value_of
+    spend(len(records) * _STEPS_OF_A_KEY)
     path = tuple(field.split("."))
     choose = min if direction > 0 else max
 
@@ -139,21 +142,6 @@ def _field_key(field: str, direction: int, spend: Spend) -> Callable[[Record], K
         return choose(map(sort_key, value), default=(NOTHING, None))
 
     return key
-
-
-def _ordered_by_rows(
-    records: list[Record], sort: Sequence[tuple[str, int]], spend: Spend
-) -> list[Any]:
-    """Sort with rows of keys for all fields, since some fields lead into one list."""
-    paths = [tuple(field.split(".")) for field, _ in sort]
-    directions = [direction for _, direction in sort]
-    rows = [
-        (_row({at: (record, path) for at, path in enumerate(paths)}, directions, spend), record)
-        for record in records
-    ]
-    for at in reversed(range(len(sort))):
-        rows.sort(key=lambda pair, at=at: pair[0][at], reverse=directions[at] < 0)  # type: ignore[misc]  # mypy counts the default as an argument
-    return [record for _, record in rows]
 
 
 def _follow(value: object, path: Path) -> tuple[Any, Path]:
@@ -206,18 +194,17 @@ def _row(ends: dict[int, tuple[Any, Path]], directions: list[int], spend: Spend)
             )
             for item in items
         ]
-        empty = {at: (NULL if path else NOTHING, None) for at, path in paths.items()}
-        row |= _first(rows, directions) if rows else empty
+        if not rows:
+            row |= {at: (NULL if path else NOTHING, None) for at, path in paths.items()}
+            continue
+        # The row that comes first counts, its keys together: the best `a.b` and the best `a.c` may
+        # be those of different elements.
+        for at in sorted(rows[0]):
+            choose = min if directions[at] > 0 else max
+            best = choose(candidate[at] for candidate in rows)
+            rows = [candidate for candidate in rows if candidate[at] == best]
+        row |= rows[0]
     return row
-
-
-def _first(rows: list[Row], directions: list[int]) -> Row:
-    """Return the row that comes first in the order."""
-    for at in sorted(rows[0]):
-        choose = min if directions[at] > 0 else max
-        best = choose(row[at] for row in rows)
-        rows = [row for row in rows if row[at] == best]
-    return rows[0]
 
 
 # -- values ----------------------------------------------------------------------------------------
@@ -315,11 +302,15 @@ def sort_key(value: object, depth: int = 0) -> Key:
     if value is None or value is MISSING:
         return NULL, None
     if isinstance(value, Mapping):
-        return OBJECT, _object_payload(value, depth + 1)
+        fields = []
+        for name, inner in value.items() if depth < _MAX_DEPTH else ():
+            type_rank, payload = sort_key(inner, depth + 1)
+            # As in MongoDB: the types of two fields count first, then their names, then values.
+            fields.append((type_rank, name, payload))
+        return OBJECT, tuple(fields)
     if isinstance(value, ARRAYS):
-        if depth >= _MAX_DEPTH:
-            return ARRAY, ()
-        return ARRAY, tuple([sort_key(item, depth + 1) for item in value])
+        items = value if depth < _MAX_DEPTH else ()
+        return ARRAY, tuple([sort_key(item, depth + 1) for item in items])
     if isinstance(value, (bytes, bytearray)):
         return BYTES, (len(value), bytes(value))  # the shorter comes first
     if isinstance(value, date):
@@ -331,18 +322,7 @@ def sort_key(value: object, depth: int = 0) -> Key:
     return OTHER, (f"{type_.__module__}.{type_.__qualname__}", _Ordered(value))
 
 
-def _object_payload(value: Mapping[str, Any], depth: int) -> tuple[tuple[int, str, Any], ...]:
-    """Return the fields in their order; each compares by type, then name, then value."""
-    if depth > _MAX_DEPTH:
-        return ()
-    fields = []
-    for name, inner in value.items():
-        type_rank, payload = sort_key(inner, depth)
-        fields.append((type_rank, name, payload))
-    return tuple(fields)
-
-
-def trimmed(value: object, like: object) -> Any:
+def trimmed(value: object, like: object) -> object:
     """Return the part of a value that decides how it compares to another one.
 
     It is at most as large as the other, so a comparison costs what the query costs, and not what

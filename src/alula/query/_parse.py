@@ -257,7 +257,16 @@ def _items_of(container: _Container) -> dict[str, Any]:
 def read_any(values: dict[str, Any], limit: int, depth: int) -> dict[str, Any]:
     """Return the result for keys of any shape."""
     root: dict[str, Any] = {}
-    for key in _in_order(values):
+    keys: Iterable[str] = values
+    # Keys are merged in the order of the query string. If a number is a name both with brackets and
+    # without (``0[]=x&0=y``), numbers come first, as in JavaScript objects: it decides the order of
+    # the list.
+    numbers = [key for key in values if _index(key) is not None and int(key) < _NUMBERS_FIRST]
+    if numbers:
+        bracketed = {key.partition("[")[0] for key in values if "[" in key}
+        if not bracketed.isdisjoint(["", *numbers]):
+            keys = dict.fromkeys([*numbers, *values])
+    for key in keys:
         _merge(root, _container_of(key, values[key], limit, depth), limit)
     containers: list[Any] = [root]
     for container in containers:
@@ -268,19 +277,6 @@ def read_any(values: dict[str, Any], limit: int, depth: int) -> dict[str, Any]:
             if not isinstance(item, str):
                 containers.append(container[key])
     return root
-
-
-def _in_order(values: dict[str, Any]) -> Iterable[str]:
-    """Return the keys in the order in which they are merged: that of the query string.
-
-    If a number is a name both with brackets and without (``0[]=x&0=y``), numbers come first, as in
-    JavaScript objects: it decides the order of the list.
-    """
-    numbers = [key for key in values if _index(key) is not None and int(key) < _NUMBERS_FIRST]
-    if not numbers:
-        return values
-    bracketed = {key.partition("[")[0] for key in values if "[" in key}
-    return values if bracketed.isdisjoint(["", *numbers]) else dict.fromkeys([*numbers, *values])
 
 
 def _index(name: str) -> int | None:

@@ -260,7 +260,7 @@ def _check_string(name: object, holder: Mapping[str, Any]) -> None:
 
 def copy_value(
     value: object, depth: int, check: Callable[[Any, Mapping[str, Any]], None] = check_name
-) -> Any:
+) -> object:
     """Return the value with its containers copied.
 
     Args:

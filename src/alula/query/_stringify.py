@@ -79,29 +79,29 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
+        # Not str(value): a subclass, such as an enum, may print itself by its name.
         return int.__repr__(value)
-    if isinstance(value, float):
-        return _number(value)
     if isinstance(value, datetime):
         return javascript_date(value)
+    if isinstance(value, float):
+        if not isfinite(value):
+            return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        # Both languages print the shortest digits that read back as the same number. Python writes
+        # an exponent from 1e16 on and below 1e-4, JavaScript from 1e21 on and below 1e-6.
+        mantissa, _, exponent = float.__repr__(value).partition("e")
+        if not exponent:
+            return "0" if not value else mantissa.removesuffix(".0")
+        whole, _, fraction = mantissa.partition(".")
+        power = int(exponent)
+        if power >= 21 or power < -6:
+            return f"{mantissa}e{power:+}"
+        if power > 0:
+            return whole + fraction.ljust(power, "0")
+        return f"{value:.{len(fraction) - power}f}"
     raise TypeError(
         f"'{name}' is of type {type(value).__name__}, which a query string cannot hold. Use "
         "strings, numbers, booleans, None, datetimes, and lists and mappings of these."
     )
-
-
-def _number(value: float) -> str:
-    """Return a float as JavaScript prints it: the same digits, other exponents."""
-    if not isfinite(value):
-        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    mantissa, _, exponent = float.__repr__(value).partition("e")
-    if not exponent:
-        return "0" if not value else mantissa.removesuffix(".0")
-    whole, _, fraction = mantissa.partition(".")
-    power = int(exponent)
-    if power >= 21 or power < -6:
-        return f"{mantissa}e{power:+}"
-    return whole + fraction.ljust(power, "0") if power > 0 else f"{value:.{len(fraction) - power}f}"
 
 
 def _escape(text: str) -> str:
