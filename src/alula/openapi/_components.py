@@ -21,7 +21,9 @@ OBJECT_ID: Final = {"type": "string", "pattern": "^[0-9a-fA-F]{24}$"}
 _DATE: Final = {"type": "string", "format": "date-time"}
 # Keywords that convert, and what a client sends for them.
 _CONVERTED: Final[Mapping[str, Schema]] = {"objectid": OBJECT_ID, "date": _DATE}
+# Definitions become components. An `$id` would make references lead to another document.
 _DROPPED: Final = frozenset({"$schema", "$id", "$defs", "definitions"})
+# Values and not schemas: an example may have a key "properties" itself.
 _AS_DATA: Final = frozenset({"default", "const", "enum", "examples", "example"})
 _BY_NAME: Final = frozenset({"properties", "$defs", "definitions"})
 _REQUIRING: Final = frozenset({"required", "dependentRequired", "minProperties"})
@@ -50,6 +52,7 @@ class Components:
     def name_for(self, path: str) -> str:
         """Return a name for the components of a service; each service gets another one."""
         name = _component_name(path.replace("/", "_").replace(":", "")) or "root"
+        # The paths "a/b" and "a_b" must not share their schemas.
         while name in self._names:
             name += "_"
         self._names.add(name)
@@ -154,6 +157,7 @@ def query_parameters(
             continue
         if name == "$sort":
             sort = _resolved(field, schema)
+            # The query schema of a JSON Schema lists properties, that of a Pydantic model names.
             directions = sort.get("properties") or dict.fromkeys(
                 sort.get("propertyNames", {}).get("enum", ()), sort.get("additionalProperties", {})
             )
@@ -176,6 +180,7 @@ def open_parameters(*, paging: bool, find: bool) -> list[dict[str, Any]]:
     if paging and not find:
         return [select]
     texts = {"type": "object", "additionalProperties": {"type": "string"}}
+    # In this style each key of the object is a parameter of its own.
     free = {
         "name": "query",
         "in": "query",
@@ -191,6 +196,7 @@ def open_parameters(*, paging: bool, find: bool) -> list[dict[str, Any]]:
         _parameter("$limit", _SIZE),
         _parameter("$skip", _SIZE),
         select,
+        # OpenAPI's name for brackets: $sort[name]=1.
         {"name": "$sort", "in": "query", "style": "deepObject", "explode": True, "schema": order},
         free,
     ]
@@ -201,6 +207,7 @@ def _parameter(name: str, schema: object) -> dict[str, Any]:
     if name in _DESCRIPTIONS:
         parameter["description"] = _DESCRIPTIONS[name]
     if isinstance(schema, Mapping) and "array" in _types(schema):
+        # An empty list has no form in a query string.
         parameter |= {"style": "form", "explode": True, "schema": {"minItems": 1, **schema}}
     return parameter
 

@@ -176,6 +176,7 @@ class _ServiceOperations:
         if "create" in self._methods or self._custom:
             operations["post"] = self.post()
         for method in ("update", "patch", "remove"):
+            # No adapter updates several records; a service of the application's own may.
             several = method != "update" or facts.adapter is None
             if facts.signs_in and method == "remove":
                 operations["delete"] = self._operation(method, self._one)
@@ -228,6 +229,7 @@ class _ServiceOperations:
         for name in self._custom:
             method = getattr(facts.handle.service, name, None)
             documentation = inspect.getdoc(method) or "a method of this service."
+            # What follows, such as arguments, is written for developers of the service.
             first_paragraph = documentation.partition("\n\n")[0].replace("\n", " ")
             lines.append(f"`{name}`: {first_paragraph}")
             bodies.append(self._data(name))
@@ -293,6 +295,7 @@ class _ServiceOperations:
 
     def _security(self, methods: Sequence[str]) -> Part:
         secured = self._facts.secured.intersection(methods)
+        # In OpenAPI `{}` means that no credentials are needed: a POST may also be an open method.
         open_too: list[Part] = [] if secured.issuperset(methods) else [{}]
         return {"security": [{"bearer": []}, *open_too]} if secured else {}
 

@@ -72,6 +72,7 @@ def openapi(
 
         def send_description(req: Request, res: Response) -> None:
             body, tag = current.body_and_tag()
+            # Browsers keep it, but ask each time whether a deployment has changed it.
             res.set("ETag", tag).set("Cache-Control", "no-cache")
             # A proxy that compresses makes the tag a weak one.
             if tag in (req.get("if-none-match") or "").replace("W/", "").split(", "):
@@ -135,6 +136,7 @@ def _serve_page(app: ExpressApplication, docs: str, description: str, title: str
         "docs": docs,
         "folder": docs.rpartition("/")[2],
         "description": description,
+        # Relative: a proxy may serve the application below a prefix.
         "link": "../" * (docs.count("/") - 1) + description.lstrip("/"),
     }
     for name, value in values.items():

@@ -81,9 +81,11 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
 
         if isinstance(service, AuthenticationService):
             signs_in = True
-            data.setdefault("create", _credentials_schema(service))
+            credentials, record = _sign_in_schemas(service)
+            # A hook of the application may check sign-ins by a schema of its own.
+            data.setdefault("create", credentials)
+            # No hook says so: the service itself refuses a sign-out without credentials.
             secured.add("remove")
-            record = _tokens_schema(service)
     return ServiceFacts(handle, adapter, query, data, frozenset(secured), record, signs_in)
 
 
@@ -109,8 +111,8 @@ def _schema_of(validator: object) -> Mapping[str, Any]:
 # -- sign-in -------------------------------------------------------------------------------------
 
 
-def _credentials_schema(service: AuthenticationService) -> dict[str, Any]:
-    """Return the JSON Schema of the credentials that a sign-in takes."""
+def _sign_in_schemas(service: AuthenticationService) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the JSON Schemas of a sign-in: of the credentials that it takes, and of its result."""
     from alula.authentication import JWTStrategy, LocalStrategy  # noqa: PLC0415  # as above
     from alula.authentication._refresh_tokens import RefreshStrategy  # noqa: PLC0415
 
@@ -133,14 +135,10 @@ def _credentials_schema(service: AuthenticationService) -> dict[str, Any]:
         (with_password if isinstance(strategy, LocalStrategy) else others).append(schema)
     # Examples are made of the first schema, and who tries one has no token yet.
     schemas = [*with_password, *others]
-    return schemas[0] if len(schemas) == 1 else {"type": "object", "anyOf": schemas}
-
-
-def _tokens_schema(service: AuthenticationService) -> dict[str, Any]:
-    """Return the JSON Schema of the response to a sign-in."""
+    credentials = schemas[0] if len(schemas) == 1 else {"type": "object", "anyOf": schemas}
     tokens = ["accessToken"] if service.sessions is None else ["accessToken", "refreshToken"]
     details = {"type": "object", "properties": {"strategy": _TEXT, "payload": {"type": "object"}}}
-    properties = {**dict.fromkeys(tokens, _TEXT), "authentication": details}
+    result: dict[str, Any] = {**dict.fromkeys(tokens, _TEXT), "authentication": details}
     if service.entity is not None:
-        properties[service.entity] = {"type": "object"}
-    return {"type": "object", "properties": properties}
+        result[service.entity] = {"type": "object"}
+    return credentials, {"type": "object", "properties": result}

@@ -209,6 +209,7 @@ def _failure_of(detail: ErrorDetails, value: object) -> Failure:
             value = cast(Any, value)[step]
             path += pointer(step)
     if entry is None:
+        # Pydantic puts these before the message of an application's validator.
         message = detail["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
         return failure(path, f"#{path}/{type_}", type_, {}, message)
     context = detail.get("ctx", {})

@@ -115,6 +115,7 @@ def field_visibility(
     """
     declared = field_names(schema)
     for place, names in (("hidden", hidden), ("queryable", queryable)):
+        # A text would be taken for a collection of its letters.
         if isinstance(names, str) or not isinstance(names, Collection):
             raise TypeError(f"{place} takes the names of properties in a list, not {names!r}")
         for name in names:
@@ -136,6 +137,7 @@ def field_visibility(
 def _is_write_only(schema: object) -> bool:
     if not isinstance(schema, Mapping):
         return False
+    # Pydantic writes an optional secret (`SecretStr | None`) as alternatives.
     return schema.get("writeOnly") is True or any(map(_is_write_only, schema.get("anyOf", ())))
 
 

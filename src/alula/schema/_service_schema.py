@@ -100,6 +100,7 @@ def with_schema(
     """
     if isinstance(service, type | ServiceBundle):
         raise TypeError(f"with_schema takes a service, such as MemoryService(), not {service!r}")
+    # The `id` of a service that is not an adapter may be anything else, such as a method.
     id_name = getattr(service, "id", None)
     keywords = getattr(service, "schema_keywords", ())
     records = records_of(model, id_name if isinstance(id_name, str) else "id", keywords)
@@ -208,6 +209,7 @@ class _IncomingHooks:
             allowed = {
                 name: extension
                 for name, extension in extensions.items()
+                # An operator on a part of a hidden object would reveal it as well.
                 if name.partition(".")[0] not in not_queryable
             }
             self._client_query_check = records.query(allowed, not_queryable)

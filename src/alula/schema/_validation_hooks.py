@@ -45,6 +45,7 @@ def validate_query(validator: object) -> Hook:
     checker = get_validator(validator, coerce=True)
     operators, filters = checker.operators, checker.filters
     try:
+        # When the hook is made, not at the first call: such a schema must not reach production.
         Grammar(operators=operators, filters=dict.fromkeys(filters, True))
     except ValueError as error:
         raise SchemaError(f"the schema of a query opens what cannot be opened: {error}") from error
@@ -91,6 +92,7 @@ def validate_data(validator: object) -> Hook:
             pass
         elif not isinstance(data, list | tuple):
             context.data = checker.validate(data)
+        # The application itself may have more, such as an import.
         elif len(data) > MAX_RECORDS and context.params.get("provider") is not None:
             raise BadRequest(f"The data has more than {MAX_RECORDS} records; send fewer at a time")
         else:

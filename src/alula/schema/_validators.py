@@ -172,6 +172,7 @@ class JsonRecords:
         if id not in properties:
             types: list[Schema] = [{keyword.name: True} for keyword in keywords]
             types = types or [{"type": "integer"}]
+            # The text last: the first that fits counts, and every id in a URL is a text.
             id_schema = {"anyOf": [*types, {"type": "string"}]}
             self.schema["properties"] = {id: id_schema, **properties}
         self._given = schema
@@ -202,6 +203,7 @@ class JsonRecords:
     def _data(self, optional: Collection[str]) -> dict[str, Any]:
         """Return the schema of data. It is closed, unless it says something else itself."""
         schema = {"type": "object", **self._given}
+        # Closed, it would refuse the properties that those keywords describe.
         if not any(name in schema for name in _OPEN):
             schema.setdefault("additionalProperties", False)
         required = [name for name in schema.pop("required", ()) if name not in optional]
@@ -227,6 +229,7 @@ class ModelRecords:
             return value
 
         if id not in stored_names(model):
+            # Left to right: Pydantic's smart union would leave the id of a URL a text.
             type_: Any = Annotated[int | str, Field(union_mode="left_to_right")]
             if keywords:
                 type_ = Annotated[Any, BeforeValidator(convert)]

@@ -45,6 +45,8 @@ __all__ = [
 
 def all_of(location: SchemaLocation, schema: Schema) -> Check:
     """Return the check of ``allOf``."""
+    # In sequence, and not as branches: all of them apply. What one coerces, the next one sees, and
+    # their defaults are filled in, as in Ajv.
     subschemas = enumerate(schema["allOf"])
     return in_sequence([location.compile(below, "allOf", index) for index, below in subschemas])
 
@@ -82,6 +84,7 @@ def one_of(location: SchemaLocation, schema: Schema) -> Check:
                 passed.append((index, new))
         if len(passed) == 1:
             return passed[0][1]
+        # Ajv names the first two that pass, however many there are.
         params = {"passingSchemas": [index for index, _ in passed[:2]] or None}
         failures += [*tried, failure(path, where, "oneOf", params, message)]
         return value
@@ -91,6 +94,7 @@ def one_of(location: SchemaLocation, schema: Schema) -> Check:
 
 def _branches(location: SchemaLocation, schema: Schema, keyword: str) -> list[Check]:
     return [
+        # As in Ajv, defaults in a branch that may not apply are ignored.
         location.compile(below, keyword, index, branch=True)
         for index, below in enumerate(schema[keyword])
     ]
@@ -118,6 +122,7 @@ def conditional(location: SchemaLocation, schema: Schema) -> Check | None:
     )
 
     def check(value: object, path: str, failures: Failures) -> object:
+        # A condition that is not met only chooses the branch: the value may still be valid.
         unmet: Failures = []
         new = condition(value, path, unmet)
         keyword, branch, value = ("else", otherwise, value) if unmet else ("then", then, new)
@@ -193,6 +198,7 @@ def members(location: SchemaLocation, schema: Schema) -> Check:
 
     def by_pattern(name: str, item: object, path: str, failures: Failures) -> object:
         matching = [one for search, one in patterns if search(name)]
+        # A property that a pattern matches is not an additional one.
         if not matching:
             return additional(name, item, path, failures)
         return in_sequence(matching)(item, path + pointer(name), failures)
@@ -275,11 +281,13 @@ def items(location: SchemaLocation, schema: Schema) -> Check:
     def check(value: object, path: str, failures: Failures) -> object:
         if not is_array(value):
             return value
+        # As in Ajv: one failure with the limit, not one for each further item.
         if closed and len(value) > most:
             failures.append(failure(path, where, "items", {"limit": most}, message))
         changed: list[Any] | None = None
         for index, item in enumerate(value):
             one = first[index] if index < most else other
+            # Neither this item nor those behind it have a schema.
             if one is None:
                 break
             new = one(item, f"{path}/{index}", failures)
@@ -312,6 +320,7 @@ def contains(location: SchemaLocation, schema: Schema) -> Check:
             of_item: Failures = []
             converted = one(item, f"{path}/{index}", of_item)
             if of_item:
+                # A body of 1 MB can have hundreds of thousands of wrong items.
                 tried += of_item[: max(0, MOST_LISTED - len(tried))]
             else:
                 new[index] = converted

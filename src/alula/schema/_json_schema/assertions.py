@@ -57,6 +57,7 @@ def _equal_to_any(
     where = location.path_to(keyword)
     keys = frozenset(map(key_of, allowed))
     # Most values are plain, and found without making a key.
+    # By exact type: in Python `True` equals 1, in JSON it does not.
     plain = frozenset(value for value in allowed if type(value) in (str, int))
 
     def check(value: object, path: str, failures: Failures) -> object:
@@ -98,6 +99,7 @@ BOUNDS: Final[Mapping[str, Maker]] = {
     "minimum": _bound("minimum", is_number, ge, "must be >= {}", ">="),
     "exclusiveMaximum": _bound("exclusiveMaximum", is_number, lt, "must be < {}", "<"),
     "exclusiveMinimum": _bound("exclusiveMinimum", is_number, gt, "must be > {}", ">"),
+    # Python counts code points, as Ajv does; the length of a JavaScript string counts UTF-16 units.
     "maxLength": _bound("maxLength", TYPE_TESTS["string"], le, _MORE + "characters"),
     "minLength": _bound("minLength", TYPE_TESTS["string"], ge, _FEWER + "characters"),
     "maxItems": _bound("maxItems", is_array, le, _MORE + "items"),
@@ -135,6 +137,7 @@ def multiple_of(location: SchemaLocation, schema: Schema) -> Check:
 def matching(location: SchemaLocation, schema: Schema) -> Check:
     """Return the check of ``pattern``."""
     pattern = schema["pattern"]
+    # JSON Schema does not anchor patterns, so that this is not `fullmatch`.
     search = pattern_of(location, pattern, "pattern").search
     where, params = location.path_to("pattern"), {"pattern": pattern}
     message = f'must match pattern "{pattern}"'
@@ -154,6 +157,7 @@ def formatted(location: SchemaLocation, schema: Schema) -> Check | None:
         return None
     test = formats.get(name)
     if test is None:
+        # Ajv refuses unknown formats, too: a misspelled one would accept every value.
         known = ", ".join(sorted(formats))
         raise location.error(f"unknown format {name!r}; known are {known}", "format")
     where, params = location.path_to("format"), {"format": name}
@@ -213,6 +217,8 @@ def unique_items(location: SchemaLocation, schema: Schema) -> Check | None:
             return value
         seen: dict[Any, int] = {}
         pair = None
+        # By keys, in linear time: comparing each item with all others is quadratic in the body's
+        # size.
         for index, key in enumerate(map(key_of, value)):
             if key in seen:
                 pair = index, seen[key]

@@ -83,6 +83,7 @@ KEYWORDS: Final = (
 )
 """The supported keywords of draft 2020-12, and the old name of ``$defs``."""
 
+# OpenAPI adds these to JSON Schema. They assert nothing, so a schema can serve both.
 _OPENAPI_ANNOTATIONS: Final = frozenset({"discriminator", "example", "externalDocs", "xml"})
 
 _IN_PLACE: Final = frozenset(
@@ -109,6 +110,7 @@ def in_sequence(checks: Sequence[Check]) -> Check:
     """Return a check that runs all of these, each with the value that the one before returned."""
     if not checks:
         return accept
+    # Without the loop: most schemas have one check.
     if len(checks) == 1:
         return checks[0]
 
@@ -147,6 +149,7 @@ class WorkLimit(threading.local):
         """End it."""
         if before is None:
             self.left = None
+            # Later values may have the ids of these, which may be gone then.
             self._seen.clear()
 
     def visit(self, value: object, reference: int) -> None:
@@ -157,6 +160,7 @@ class WorkLimit(threading.local):
         Raises:
             BadRequest: The limit is reached.
         """
+        # A scalar is checked in one step. Only containers multiply the work of what is in them.
         if self.left is not None and (type(value) is dict or type(value) is list):
             visit = id(value), reference
             if visit in self._seen:
@@ -250,10 +254,13 @@ class SchemaLocation:
 
 def path_part(name: object) -> str:
     """Return a name as one part of a ``schemaPath``."""
+    # As Ajv writes it: a part of a JSON pointer, and what `encodeURIComponent` makes of it.
     text = str(name).replace("~", "~0").replace("/", "~1")
     return quote(text, safe="~!'()*")
 
 
+# For all schemas together: a nested validation shares the visits of the outer one, and two
+# references of the same number would count as one.
 _REFERENCE_NUMBERS = count()
 
 
@@ -285,13 +292,17 @@ class Compiler:
 
             return refuse
         _check_keywords(schema, location)
+        # The keywords beside `$ref` count, too; only up to draft-07 they were ignored.
         checks = [self._reference(location, schema)] if "$ref" in schema else []
         for names, make in self._makers:
             if any(name in schema for name in names):
                 check = make(location, schema)
+                # What accepts everything is left out, so that it costs no call for each value.
                 if check is not None and check is not accept:
                     checks.append(check)
         keywords = location.settings.keywords
+        # After all checks: what a conversion makes, such as a date, has neither pattern nor
+        # format.
         conversions = [
             _conversion(location, keywords[name], schema[name])
             for name in schema
@@ -341,6 +352,7 @@ def _check_keywords(schema: Schema, location: SchemaLocation) -> None:
     """
     keywords = location.settings.keywords
     for name in schema:
+        # A keyword of the application has the meaning that the application gives it.
         if name in _REPLACEMENTS and name not in keywords:
             raise location.error(f"{name!r} is not supported; {_REPLACEMENTS[name]}")
     if not location.settings.strict:
@@ -373,6 +385,8 @@ def _typed(
     def check(value: object, path: str, failures: Failures) -> object:
         # As Ajv, all other checks run on a value of a wrong type, too.
         if not matches(value):
+            # As in Ajv, only a value of a wrong type is coerced: "5" stays a text where texts are
+            # allowed.
             new = UNSET if coerce is None else coerce(value)
             if new is UNSET:
                 failures.append(failure(path, where, "type", params, message))

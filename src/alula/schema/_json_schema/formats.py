@@ -187,6 +187,7 @@ def _is_regex(text: str) -> bool:
 def _is_address(kind: Callable[[str], object]) -> Callable[[str], bool]:
     def test(text: str) -> bool:
         with suppress(AddressValueError):
+            # Python accepts a zone behind an address (fe80::1%eth0), the formats do not.
             return bool(kind(text)) and "%" not in text
         return False
 
@@ -207,7 +208,9 @@ _TAIL = rf"(?:\?(?:{_UNRESERVED}|[@/?])*)?(?:\#(?:{_UNRESERVED}|[@/?])*)?"
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*:"
 _URI = rf"{_SCHEME}(?:{_AUTHORITY}(?:/{_PATH})?|(?!//){_PATH}){_TAIL}"
 _RELATIVE = rf"(?:{_AUTHORITY}(?:/{_PATH})?|(?!//)(?![^/?#]*:){_PATH}){_TAIL}"
+# DNS allows 63 characters in a label, and 253 in a name.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?"
+# Quoted local parts and comments of RFC 5322 are refused, as by ajv-formats.
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-]+"
 _VARIABLE = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?::[1-9][0-9]{0,3}|\*)?"
 _EXPRESSION = rf"\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}}"
@@ -230,6 +233,7 @@ FORMATS: Mapping[str, Test] = {
     "uri": _like(_URI),
     "uri-reference": _like(rf"(?:{_URI}|{_RELATIVE})"),
     "uri-template": _like(rf"(?:[^\x00-\x20\"'<>%\\^`{{|}}]|%[0-9A-Fa-f]{{2}}|{_EXPRESSION})*"),
+    # The prefix is optional, as in ajv-formats.
     "uuid": _like(r"(?:urn:uuid:)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE),
     "json-pointer": _like(_POINTER, re.DOTALL),
     "relative-json-pointer": _like(rf"(?:0|[1-9][0-9]*)(?:\#|{_POINTER})", re.DOTALL),
@@ -237,6 +241,7 @@ FORMATS: Mapping[str, Test] = {
     "byte": _like(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"),
     "int32": _within(32),
     "int64": _within(64),
+    # OpenAPI's hints for tools. ajv-formats accepts every value of them, too.
     "float": lambda _value: True,
     "double": lambda _value: True,
     "password": lambda _value: True,
@@ -265,6 +270,7 @@ def to_date(value: object, enabled: object) -> object:
             raise ValueError(_NOT_A_DATE) from None
     if not isinstance(value, datetime):
         raise ValueError(_NOT_A_DATE)
+    # Not the zone of the server, on which stored data would depend then.
     return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
 
 

@@ -26,6 +26,7 @@ _NUMBERS: Final = (int, float, Decimal)
 _ARRAYS: Final = (list, tuple)
 _SCALARS: Final = (str, int, float, Decimal, type(None))
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+# The largest float has 309 digits before the point.
 _LONGEST_NUMBER: Final = 400
 _INT64: Final = 2**63
 _TEXTS: Final = {None: "", True: "true", False: "false"}
@@ -109,10 +110,12 @@ def to_string(value: object) -> object:
         return _TEXTS[value]
     if not is_number(value):
         return UNSET
+    # JavaScript writes digits only below 1e21 and from 1e-6 on, Python below 1e16 and from 1e-4 on.
     if -(10**21) < value < 10**21 and value % 1 == 0:
         return str(int(value))
     if isinstance(value, float) and 1e-6 <= abs(value) < 1e-4:
         return format(Decimal(repr(value)), "f")
+    # Python writes exponents of one digit with a zero (1e-07), JavaScript without one (1e-7).
     return re.sub(r"e([+-])0", r"e\1", repr(float(value)))
 
 
@@ -126,8 +129,10 @@ def to_number(value: object) -> Number | Unset:
     number = float(value)
     if not isfinite(number):
         return UNSET
+    # BSON has integers of 64 bits; larger ones are floats there, as all numbers in JavaScript.
     if number % 1 or not -_INT64 <= number < _INT64:
         return number
+    # From the text: the float has lost digits beyond 2**53.
     return int(value) if value.lstrip("+-").isdigit() else int(number)
 
 

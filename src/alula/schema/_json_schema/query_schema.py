@@ -53,6 +53,7 @@ def query_schema(described: Mapping[str, Any], extensions: Extensions) -> dict[s
     for name, field in properties.items():
         if not isinstance(field, Mapping | bool):
             raise SchemaError(f"query_syntax: the property {name!r} is {field!r}, not a schema")
+        # In a query it could not be distinguished from an operator.
         if not name or name[0] == "$":
             raise SchemaError(f"query_syntax: a property cannot be called {name!r}")
     definitions: Mapping[str, Any] = described.get("$defs", {}) if whole else {}
@@ -62,6 +63,7 @@ def query_schema(described: Mapping[str, Any], extensions: Extensions) -> dict[s
         name: _criterion(field, extensions.get(name, {}), definitions)
         for name, field in fields.items()
     }
+    # MongoDB refuses an empty `$or`.
     branches = {"type": "array", "minItems": 1, "items": {"$ref": f"#/$defs/{_CRITERIA}"}}
     criteria |= {"$or": branches, "$and": branches}
     return {
@@ -116,6 +118,7 @@ def _flat(
         inner = _resolved(schema, definitions)
         if "array" in _types(inner):
             inner = _resolved(inner.get("items", {}), definitions)
+        # A record may contain itself, so that its dotted names would have no end.
         if level < LEVELS:
             yield from _flat(
                 inner.get("properties", {}), definitions, f"{before}{name}.", level + 1

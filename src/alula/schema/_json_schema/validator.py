@@ -128,6 +128,7 @@ class Validator:
             message = _TUPLE_FORM if is_tuple else error.message
             raise SchemaError(f"schema at {unquote(path)}: {message}")
         dialect = self.schema.get("$schema") if isinstance(self.schema, dict) else None
+        # Other drafts give other meanings to the same names, such as `items` and `$ref`.
         if dialect is not None and dialect.rstrip("#") != _META_SCHEMA:
             raise SchemaError(
                 f"schema at #/$schema: {dialect!r} is not supported; use {_META_SCHEMA}"
@@ -155,6 +156,7 @@ class Validator:
         before = work_limit.begin()
         try:
             converted = self._check(value, "", failures)
+        # References to the schema itself follow the value, as deep as a client nests it.
         except RecursionError:
             raise BadRequest("The data is nested too deeply") from None
         finally:

@@ -110,12 +110,14 @@ class ModelValidator:
                 does not have.
         """
         if type(value) is dict or type(value) is list:
+            # Before Pydantic, which makes sets and dicts of them.
             check_hashes(value)
         try:
             validated = self._adapter.validate_python(value)
         except ValidationError as error:
             raise refusal(failures_of_model(error, value)) from None
         except (AttributeError, LookupError, TypeError) as error:
+            # A validator of the application has used a field that is absent here.
             if self._fallback is not None:
                 return self._fallback.validate(value)
             if self._defaults:
@@ -126,8 +128,12 @@ class ModelValidator:
                 validated,
                 by_alias=True,
                 exclude=self._omitted - validated.model_fields_set if self._omitted else None,
+                # A patch must not overwrite stored values with the defaults of fields that it
+                # lacks.
                 exclude_unset=not self._defaults,
                 exclude_computed_fields=True,
+                # Pydantic would warn of each value whose type a validator of the application has
+                # changed.
                 warnings=False,
             )
             return storable(dumped)
@@ -147,6 +153,7 @@ def adapter_of(model: Any) -> TypeAdapter[Any]:
     """
     try:
         adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
+        # Forward references: the classes that they name may exist by now.
         if not adapter.pydantic_complete:
             adapter.rebuild(raise_errors=True)
         return adapter
@@ -222,13 +229,16 @@ def storable(value: Any) -> Any:
     if isinstance(value, _LISTS):
         return [storable(item) for item in value]
     if isinstance(value, _SETS):
+        # In a fixed order: otherwise equal sets would be stored as different lists.
         return sorted(map(storable, value), key=repr)
     if isinstance(value, Enum):
         return storable(value.value)
+    # Pydantic's own JSON form of a secret is a row of asterisks.
     if isinstance(value, _SECRETS):
         return storable(value.get_secret_value())
     if isinstance(value, PurePath):
         return str(value)
+    # After enumerations, whose members may be texts or numbers as well.
     if isinstance(value, _KEPT):
         return value
     try:

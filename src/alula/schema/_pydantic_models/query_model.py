@@ -215,6 +215,7 @@ def _text_form(type_: TypeForm) -> TypeForm:
     else:
         values = list(get_args(bare)) if _origin_of(bare) is Literal else []
     texts = {str(value).lower(): value for value in values if isinstance(value, int | float)}
+    # A text that the type lists itself keeps its meaning.
     meant = {text: value for text, value in texts.items() if text not in values}
     if not meant:
         return type_
@@ -269,6 +270,7 @@ def _flat(model: TypeForm, before: str = "", level: int = 1) -> Iterator[tuple[s
     if isinstance(model, type) and issubclass(model, BaseModel):
         for name, field in stored_names(model).items():
             fields[name] = field.annotation
+            # Pydantic moves the constraints of `Annotated` out of the annotation.
             for metadata in field.metadata:
                 fields[name] = _annotated[fields[name], metadata]
     else:

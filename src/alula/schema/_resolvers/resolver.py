@@ -180,6 +180,7 @@ class Resolver:
             new = dict(record)
             for name, function in functions:
                 try:
+                    # All functions get the record as it was: they run concurrently, in no order.
                     value = function(record.get(name, UNSET), record, context)
                     if type(value) is CoroutineType and name not in self._waiting and not started:
                         value = self._start(name, value)
@@ -192,6 +193,7 @@ class Resolver:
                     continue
                 if type(value) not in _ATOMS and hasattr(value, "__await__"):
                     pending.append(_Pending(len(resolved), name, value))
+                # Also one that is still awaited: so the properties keep their order.
                 new[name] = value
             resolved.append(new)
         if pending:

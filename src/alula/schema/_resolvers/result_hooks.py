@@ -173,6 +173,7 @@ async def _run_with_whole_records(
     if names is None:
         await next()
         return None
+    # A resolver makes a whole property, also where a dotted name selects a part of it.
     selected = dict.fromkeys(name.partition(".")[0] for name in names)
     id_name = getattr(context.service.service, "id", None)
     if isinstance(id_name, str):

@@ -70,6 +70,7 @@ class ReadingRules(Rules):
         people = await seeded(make)
         before = await people.all()
         id = before[1][people.id]
+        # Not a Forbidden: a caller who may not see a record must not learn that it exists.
         for query in ({"name": "Ada"}, {"age": {"$gt": 30}}, {"$or": [{"age": 19}]}):
             with pytest.raises(NotFound, match=f"No record found for id '{id}'"):
                 await people.with_id(method, id, query)
@@ -209,6 +210,7 @@ class PageRules(Rules):
         assert len((await people.find(paginate={"default": 3}))["data"]) == 3
         assert len(await people.find(paginate=False)) == 3
         assert len(await people.find(paginate={})) == 3
+        # None says nothing about pages, so that those of the service stay.
         assert (await people.find(paginate=None))["limit"] == 1
         assert (await people.find())["limit"] == 1
         people = await seeded(make)
@@ -228,6 +230,7 @@ class PageRules(Rules):
     async def test_a_query_can_not_turn_pages_off(self, make: Make, off: object) -> None:
         """What is in the query is a query, whatever it is called."""
         people = await seeded(make, paginate=SIZES)
+        # Otherwise any client could read the whole store in one request.
         assert "total" in await people.find({"paginate": off})
         with pytest.raises(BadRequest):
             await people.find({"$paginate": off})

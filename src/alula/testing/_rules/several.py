@@ -34,12 +34,14 @@ class SeveralRules(Rules):
         before = await people.all()
         with pytest.raises(MethodNotAllowed) as caught:
             await call(people, method)
+        # The words of FeathersJS, which clients may compare.
         assert caught.value.message == f"Can not {method} multiple entries"
         assert await people.all() == before
 
     async def test_an_empty_list_is_several(self, make: Make) -> None:
         """Create with an empty list needs `multi` too, and returns an empty list then."""
         people = await make()
+        # The form of the data decides, not its length, which a client chooses.
         with pytest.raises(MethodNotAllowed, match="Can not create multiple entries"):
             await people.create([])
         assert await (await make(multi=True)).create([]) == []
@@ -99,6 +101,7 @@ class SeveralRules(Rules):
         """Patch returns the records that met the query before, whether they still do or not."""
         people = await seeded(make, multi=True)
         assert [r["age"] for r in await people.patch(None, {"age": 9}, {"age": 19})] == [9]
+        # A store has to note the ids first: afterwards, the query selects other records.
         same = await people.patch(None, {"age": 8}, {"age": {"$lt": 30}})
         assert [record["age"] for record in same] == [8, 8]
 
@@ -145,6 +148,7 @@ class SeveralRules(Rules):
         people = await seeded(make, multi=True)
         with pytest.raises(BadRequest):
             await call(people, method, {"$skip": -1})
+        # A page that bounds a write would leave some records as they were, without an error.
         assert len(await call(people, method, {"$limit": 1, "$skip": 1})) == 3
 
     @pytest.mark.parametrize("method", ["patch", "remove"])

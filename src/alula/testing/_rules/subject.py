@@ -47,6 +47,7 @@ class Subject:
         self.adapter = adapter
         self.id: str = adapter.id
         in_app = access == "app"
+        # By way of an application, too: its handle reads params and makes events.
         self._target = App().use("records", adapter).service("records") if in_app else adapter
 
     async def find(self, query: object = None, **params: object) -> Result:
@@ -159,6 +160,7 @@ def feature(name: str) -> Callable[[Test], Test]:
                 return
             try:
                 await test(self, *args, **kwargs)
+            # Both: what `pytest.fail` raises is not an `Exception`.
             except (Exception, pytest.fail.Exception):  # noqa: BLE001  # however it shows
                 pytest.xfail(f"{name}: {reason}")
             pytest.fail(f"`unsupported` declares {name!r}, but the store has it: take it out")

@@ -12,6 +12,7 @@ from alula.testing._rules.subject import CREW, Make, Rules, feature, names, seed
 
 __all__ = ["WritingRules"]
 
+# The words of FeathersJS.
 REPLACING_MANY = "You can not replace multiple instances. Did you mean 'patch'?"
 NOT_OBJECTS: list[Any] = [None, "text", 5, True]
 
@@ -41,6 +42,7 @@ class WritingRules(Rules):
     async def test_create_ignores_the_query(self, make: Make) -> None:
         """Of the query of create only $select counts, and the rest may be anything."""
         people = await make()
+        # Hooks that keep callers to their own records set a condition for all methods.
         for query in ({"name": "Bela"}, {"$foo": 1}, {"name": {"$foo": 1}}, {"$limit": "x"}):
             assert (await people.create({"name": "Ada"}, query))["name"] == "Ada"
 
@@ -67,6 +69,7 @@ class WritingRules(Rules):
         assert await people.all() == [record]
         assert (await people.create({people.id: self.own_id(2)}))[people.id] == self.own_id(2)
 
+    # In Python, True would be the id 1.
     @pytest.mark.parametrize("id", [{"$gt": ""}, {}, ["a"], True])
     async def test_create_refuses_ids_that_are_none(self, make: Make, id: object) -> None:
         """An id holds no other values, and is neither true nor false."""
@@ -95,6 +98,7 @@ class WritingRules(Rules):
         for data in ({people.id: other}, {people.id: self.own_id(1)}, {people.id: None}):
             record = await people.bare(method, self.id_in_url(id), {**data, "name": "Eve"})
             assert record[people.id] == id
+            # The text of the URL must not replace the number or the object id that is stored.
             assert type(record[people.id]) is type(id)
         assert len(await people.all()) == len(CREW)
         assert await people.get(other) == before[1]
