@@ -142,7 +142,9 @@ class App(Registry[ServiceHandle]):
         self.is_ready = False
         self._lifecycle_hooks: dict[str, list[Hook]] = {name: [] for name in _LIFECYCLE}
         self._is_set_up = False
+        # By handle, not by path: a path can be removed and taken by another service meanwhile.
         self._up: dict[ServiceHandle, None] = {}  # in the order of their setup
+        # First come, first served: a teardown during a setup waits, and then finds everything up.
         self._lifecycle_lock = asyncio.Lock()
         self._lifecycle_task: asyncio.Task[Any] | None = None
 
@@ -158,6 +160,8 @@ class App(Registry[ServiceHandle]):
                     "; it serves no HTTP by itself. Make a web application of it:"
                     " app = express(App()), with `from alula.express import express`"
                 )
+            # Not self.services: before __init__ has set it, that would end up here again, without
+            # an end.
             elif name in self.__dict__.get("services", {}):
                 hint = f"; the service is at app.service({name!r})"
             raise AttributeError(
@@ -238,6 +242,7 @@ class App(Registry[ServiceHandle]):
 
     def _register(self, handles: list[ServiceHandle]) -> None:
         """Register handles, all of them or none."""
+        # All paths first: one that is taken must not leave half of another application mounted.
         for at, handle in enumerate(handles):
             try:
                 self.routes.add(handle.path, handle)
@@ -280,6 +285,8 @@ class App(Registry[ServiceHandle]):
             LookupError: There is no service at the path.
         """
         handle = self.service(path)
+        # Out of the routes first: new requests get a 404, while listeners of earlier calls still
+        # have a service that works.
         del self.services[handle.path]
         self.routes.remove(handle.path)
         if isinstance(handle.service, ServiceHandle):
@@ -331,6 +338,8 @@ class App(Registry[ServiceHandle]):
                 try:
                     await self._run_lifecycle("setup", self._set_up_all, server)
                     self.is_ready = True
+                # Not only Exception: a start that is cancelled, as by Ctrl+C, must not leave
+                # connections open either.
                 except BaseException:
                     self._is_set_up = False
                     await self._wait_for_all_listeners()
@@ -384,6 +393,7 @@ class App(Registry[ServiceHandle]):
 
         context = SimpleNamespace(app=self.front, server=server, method=name)
         await compose(self._lifecycle_hooks[name], last)(context)
+        # A hook that forgets next() would let a server run on services that are not set up.
         if not reached:
             raise RuntimeError(f"a {name} hook of {self!r} did not await next()")
 
@@ -408,6 +418,7 @@ class App(Registry[ServiceHandle]):
                 await self._call_service("teardown", handle)
             except Exception as error:  # noqa: BLE001  # raised below, after the others
                 errors.append(error)
+            # After its teardown, and with a default: a teardown may remove its own service.
             self._up.pop(handle, None)
         if len(errors) == 1:
             raise errors[0]

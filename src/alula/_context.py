@@ -182,8 +182,39 @@ class Params:
         Raises:
             TypeError: There are undeclared names. The message shows what to write.
         """
-        if self._undeclared:
-            raise TypeError(_explain(self._undeclared, call, elsewhere or {}))
+        names = self._undeclared
+        if not names:
+            return
+        from difflib import get_close_matches  # noqa: PLC0415  # slow to import, only for a slip
+
+        near = get_close_matches(names[0], sorted(_DECLARED), 1, 0.7)
+        fields = ", ".join(
+            f"{('$' + name if name in _QUERY_NAMES else name)!r}: ..." for name in names
+        )
+        if names[0] in _NEVER_SCALARS:
+            hint = f"to select by a property of that name, write query={{{fields}}}"
+        elif elsewhere and names[0] in elsewhere:
+            hint = f"write {elsewhere[names[0]]}"
+        elif near:
+            hint = (
+                f"did you mean {near[0]}={{...}}?"
+                if near == ["query"]
+                else f"did you mean {near[0]}?"
+            )
+        elif names[0] in _QUERY_WORDS:
+            hint = "the param that selects records is query: query={...}"
+        else:
+            hint = f"to select records, give a query as query={{...}}, here query={{{fields}}}"
+            if not any(name.startswith("$") or name in _QUERY_NAMES for name in names):
+                declared = ", ".join(map(repr, names))
+                hint += (
+                    "; if a hook or a service reads it, declare it once:"
+                    f" Params.declare({declared})"
+                )
+        listed = ", ".join(map(repr, names))
+        if names[0] in _NEVER_SCALARS:
+            raise TypeError(f"{call} was given {listed} as a single value and no query; {hint}")
+        raise TypeError(f"{call} was given {listed}, which is not the name of a param; {hint}")
 
     def __getattr__(self, name: str) -> Any:
         if name == "_undeclared":  # never set in RequestParams, to save time per request
@@ -214,6 +245,7 @@ class Params:
     def __contains__(self, name: object) -> bool:
         return name in self.__dict__
 
+    # Without it, Python would iterate by items: params[0], params[1], ...
     def __iter__(self) -> Iterator[str]:
         return self.keys()
 
@@ -274,6 +306,7 @@ class RequestParams(Params):
         route: Mapping[str, str],
         ip: str | None,
     ) -> None:
+        # Not super().__init__(): it checks every name, and these are right by construction.
         self.query = query
         self.provider = provider
         self.headers = headers
@@ -293,35 +326,6 @@ _NEVER_SCALARS: Final = ("user", "route", "headers", "authentication", "adapter"
 
 _QUERY_WORDS: Final = frozenset({"where", "filter", "filters", "criteria", "conditions"})
 _QUERY_NAMES: Final = frozenset({"limit", "skip", "sort", "select", "or", "and"})
-
-
-def _explain(names: tuple[str, ...], call: str, elsewhere: Mapping[str, str]) -> str:
-    """Return the message for undeclared names, with what to write instead."""
-    from difflib import get_close_matches  # noqa: PLC0415  # slow to import, only for a slip
-
-    near = get_close_matches(names[0], sorted(_DECLARED), 1, 0.7)
-    fields = ", ".join(f"{('$' + name if name in _QUERY_NAMES else name)!r}: ..." for name in names)
-    if names[0] in _NEVER_SCALARS:
-        hint = f"to select by a property of that name, write query={{{fields}}}"
-    elif names[0] in elsewhere:
-        hint = f"write {elsewhere[names[0]]}"
-    elif near:
-        hint = (
-            f"did you mean {near[0]}={{...}}?" if near == ["query"] else f"did you mean {near[0]}?"
-        )
-    elif names[0] in _QUERY_WORDS:
-        hint = "the param that selects records is query: query={...}"
-    else:
-        hint = f"to select records, give a query as query={{...}}, here query={{{fields}}}"
-        if not any(name.startswith("$") or name in _QUERY_NAMES for name in names):
-            declared = ", ".join(map(repr, names))
-            hint += (
-                f"; if a hook or a service reads it, declare it once: Params.declare({declared})"
-            )
-    listed = ", ".join(map(repr, names))
-    if names[0] in _NEVER_SCALARS:
-        return f"{call} was given {listed} as a single value and no query; {hint}"
-    return f"{call} was given {listed}, which is not the name of a param; {hint}"
 
 
 def _attributes(params: Params | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -422,6 +426,8 @@ class HookContext:
             if isinstance(query, dict):
                 made.query = copy(query)  # keeps the type ValidatedQuery
             value = made
+        # A hook must not turn the call of a client into an internal one by mistake: internal calls
+        # pass `authenticate` without credentials, and their queries have no work limit.
         if self._params.provider is not None and "provider" not in value:
             raise TypeError(_replaced("provider", "count as an internal one"))
         value._undeclared = ()  # noqa: SLF001  # hooks may set any name

@@ -85,10 +85,13 @@ class EventEmitter:
     def off(self, event: str, listener: Listener | None = None) -> None:
         """Remove one listener of an event, or all of them."""
         listeners = self._listeners.get(event, ())
+        # By equality, not identity: each access makes a new bound method, and a `once` listener
+        # equals the function that it wraps.
         kept = [] if listener is None else [x for x in listeners if x != listener]
         if kept:
             self._listeners[event] = kept
         else:
+            # No empty list stays: calls look only whether the event is among the keys.
             self._listeners.pop(event, None)
 
     def has_listeners(self, event: str) -> bool:

@@ -31,6 +31,7 @@ Response: TypeAlias = tuple[int, Mapping[str, str], Any]
 
 _METHOD_OF_VERB: Final[Mapping[str, str]] = {
     "GET": "find",
+    # RFC 9110, 9.3.2: HEAD runs what GET runs, so its headers are the same; no body is sent.
     "HEAD": "find",
     "POST": "create",
     "PUT": "update",
@@ -47,6 +48,8 @@ _METHOD_OF_VERB_WITH_ID: Final[Mapping[str, str]] = {
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
 _BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
+# RFC 9110, 6.4.1: these have no content. A client that keeps the connection would take a body for
+# the start of the next response.
 _WITHOUT_BODY: Final = frozenset({204, 304})
 
 # Falsy values of these types are sent as a 204; an empty list or object is content.
@@ -84,6 +87,7 @@ def not_allowed(
         if method is None
         else f"Method `{method}` is not supported by this endpoint."
     )
+    # RFC 9110, 15.5.6: a 405 must name the methods that are allowed.
     error.headers = {"Allow": ", ".join(allowed_verbs(methods, has_id))}
     return error
 
@@ -103,6 +107,7 @@ def response_for(context: HookContext) -> Response:
     headers = dict(http.get("headers") or {})
     location = http.get("location")
     if location is not None:
+        # Names of headers have no case: a hook that set both would send two different targets.
         headers = {name: value for name, value in headers.items() if name.lower() != "location"}
         headers["Location"] = quote(_BARE_PERCENT.sub("%25", str(location)), safe=_LOCATION_SAFE)
     status = http.get("status")

@@ -76,6 +76,7 @@ class RouteTable(Generic[T]):
         names = tuple(segment[1:] for segment in segments if segment.startswith(":"))
         if "" in names:
             raise ValueError(f"the path {plain!r} has a placeholder without a name")
+        # FastAPI and OpenAPI write {name}. Registered as it is, it would match only this very text.
         if "{" in plain:
             raise ValueError(f"the path {plain!r} has braces; a placeholder is written :name here")
         if len(set(names)) < len(names):
@@ -89,6 +90,7 @@ class RouteTable(Generic[T]):
                 node = node.children.setdefault(segment, _Node())
         if node.value is not None:
             raise ValueError(f"there is something at the path {path!r} already")
+        # The names are kept at the end of a path: /users/:id and /users/:user/todos share a node.
         node.value, node.names = value, names
         if names:
             self._has_placeholders = True
@@ -146,6 +148,7 @@ class RouteTable(Generic[T]):
                 return None
             return node.value, dict(zip(node.names, values, strict=True))
         segment = segments[at]
+        # Plain segments come first; the placeholder gets its turn if they lead nowhere.
         child = node.children.get(segment)
         if child is not None:
             result = self._walk(child, segments, at + 1, values)

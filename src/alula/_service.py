@@ -99,6 +99,7 @@ class ServiceHandle(EventEmitter, Hookable):
         return f"service {self.path!r}"
 
     def __getattr__(self, name: str) -> Any:
+        # copy, pickle and inspect look for such names on any object, and expect the plain error.
         if name.startswith("_"):
             raise AttributeError(name)
         raise AttributeError(
@@ -246,6 +247,7 @@ class ServiceHandle(EventEmitter, Hookable):
                 call = _forwarding_call(self.service, name)
             else:
                 call = method_call(self.service, name)
+            # As in FeathersJS: all hooks of the application are outside those of the service.
             composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, call))
             self._runs[name] = self._with_event(composed)
             # Without hooks and listeners, `run` calls the method itself: one coroutine less.
@@ -303,6 +305,8 @@ class ServiceHandle(EventEmitter, Hookable):
 
                 def emit_each() -> None:
                     for item in items:
+                        # Not self.emit(): it reaches all outer handles, also the one that this call
+                        # came through.
                         EventEmitter.emit(self, event, item, context)
                         for outer in self._mounted:
                             if outer is not context.caller:  # it emits after its own hooks

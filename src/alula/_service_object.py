@@ -127,7 +127,12 @@ def check_object(
         raise TypeError(
             f"the service at {path!r} is {service!r}; a service is an object with methods"
         )
-    if _takes_requests(type(service)):
+    # Routers and web applications have a `get` as well; those of others are ASGI callables.
+    type_: Any = type(service)
+    is_router = all(callable(getattr(type_, name, None)) for name in ("use", "handle"))
+    call: Any = getattr(type_, "__call__", None)  # noqa: B004 - its parameters are wanted
+    is_asgi = inspect.isfunction(call) and "scope" in inspect.signature(call).parameters
+    if is_router or is_asgi:
         raise TypeError(
             f"the object at {path!r} ({type_name}) takes requests itself, so it is not a service;"
             " mount it on the web application: express(app).use(path, it)"
@@ -153,14 +158,6 @@ def check_object(
         if callable(method):
             _check_arguments(path, name, method)
     return standard
-
-
-def _takes_requests(type_: type) -> bool:
-    """Tell whether instances are routers or web applications, which have a ``get`` as well."""
-    if all(callable(getattr(type_, name, None)) for name in ("use", "handle")):
-        return True
-    call: Any = getattr(type_, "__call__", None)  # noqa: B004 - its parameters are wanted
-    return inspect.isfunction(call) and "scope" in inspect.signature(call).parameters
 
 
 def _check_arguments(path: str, name: str, method: Callable[..., object]) -> None:
@@ -215,6 +212,7 @@ def method_call(service: object, name: str) -> Call:
             result = method(context.id, data, params) if has_id else method(data, params)
         else:
             result = method(context.id, params) if has_id else method(params)
+        # is_coroutine is known since the registration; most calls skip the look at the result.
         if is_coroutine or hasattr(result, "__await__"):
             result = await result
         if result is UNSET:
@@ -261,8 +259,20 @@ class DeferredSetup:
 
     def begin(self) -> asyncio.Task[None]:
         """Return the task of the setup; a new one if there is none or it failed."""
+
+        async def run() -> None:
+            _inside.set((*_inside.get(), self))
+            try:
+                await self._setup()
+            except Exception:
+                _log.exception(
+                    "%s, registered late, failed to set up; a call tries again", self._name
+                )
+                raise
+            self._succeeded = True
+
         if self._task is None or (self._task.done() and not self._succeeded):
-            self._task = self._run_in_background(self._run(), f"the set-up of {self._name}")
+            self._task = self._run_in_background(run(), f"the set-up of {self._name}")
             # Retrieves the exception: it is in the log already, and asyncio would report it again.
             self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._task
@@ -277,16 +287,8 @@ class DeferredSetup:
         if self in _inside.get():
             return
         task = self.begin()
+        # Not `await task`: a caller that is cancelled would cancel the setup that others wait for.
         await asyncio.wait([task])
         if task.cancelled():  # its CancelledError would look as if the caller were cancelled
             raise RuntimeError(f"the set-up of {self._name} was cancelled; a call tries again")
         task.result()
-
-    async def _run(self) -> None:
-        _inside.set((*_inside.get(), self))
-        try:
-            await self._setup()
-        except Exception:
-            _log.exception("%s, registered late, failed to set up; a call tries again", self._name)
-            raise
-        self._succeeded = True

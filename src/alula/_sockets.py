@@ -51,6 +51,7 @@ def listen_on_port(host: str, port: int) -> socket.socket:
     # asyncio sets TCP_NODELAY only if the protocol is IPPROTO_TCP. Without it, Nagle's algorithm
     # delays the second part of a response by some 40 ms.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # Else a restart cannot listen for a minute: closed connections hold the port in TIME_WAIT.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
@@ -74,6 +75,7 @@ def listen_on_path(path: str) -> socket.socket:
     try:
         _remove_stale(path)
         sock.bind(path)
+        # bind() has made the path with only the rights that the umask leaves.
         Path(path).chmod(_PATH_MODE)
         sock.listen(BACKLOG)
     except OSError as error:
@@ -135,5 +137,6 @@ def url_of(scheme: str, name: object) -> str:
     """
     if not isinstance(name, tuple):
         return f"unix:{name}"
+    # RFC 3986, 3.2.2: an IPv6 address is in brackets, since its colons look like a port.
     host = str(_REACHABLE.get(name[0], name[0]))
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{name[1]}"

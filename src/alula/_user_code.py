@@ -66,6 +66,7 @@ def unfit_signature(function: Callable[..., object], *arguments: str) -> inspect
     except (ValueError, TypeError):
         return None
     try:
+        # The names serve as values here: binding only counts them.
         signature.bind(*arguments)
     except TypeError:
         return signature
@@ -93,6 +94,7 @@ def describe_frames(function: Runner, describe: Describe) -> Runner:
         describe: Returns the description. It gets the local names of a frame that may be at any
             line, seen from another thread; some names may not be set yet.
     """
+    # By code, since a frame knows its code and not its function; closures share it.
     _DESCRIPTIONS[function.__code__] = describe
     return function
 

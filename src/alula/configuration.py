@@ -167,6 +167,7 @@ class _Loading:
         ):
             for path, type_ in self._fields.items():
                 text = variables.get(self._variable(path))
+                # An empty variable is a value: it can clear a default.
                 if text is None:
                     continue
                 value: object = text  # the model converts what is not a list
@@ -190,7 +191,16 @@ class _Loading:
         path = tuple(map(str, error["loc"]))
         name = ".".join(path)
         if error["type"] == "missing":
-            return f"{name} is missing; {self._remedy(path)}"
+            variable = self._variable(path)
+            # Stricter than for settings: the environment is full of the names of other programs.
+            near = get_close_matches(variable, self._environ, 1, 0.85)
+            remedy = f"set it in config/{self._environment}.toml, or {variable} in the environment"
+            if near:
+                remedy = f"there is a variable {near[0]}: did you mean {variable}?"
+            elif self._is_secret(path):
+                where = " or in .env" if self._environment == _DEVELOPMENT else ""
+                remedy = f"it is a secret: set {variable} in the environment{where}"
+            return f"{name} is missing; {remedy}"
         if error["type"] == "extra_forbidden":
             near = get_close_matches(name, map(".".join, self._fields), 1)
             hint = f'; did you mean "{near[0]}"?' if near else "; take it out"
@@ -207,16 +217,6 @@ class _Loading:
         if is_field and not is_hidden and isinstance(value, str | int | float):
             text += f", not {value!r}"
         return f"{self._origin(path)}{name}: {text}"
-
-    def _remedy(self, path: SettingPath) -> str:
-        variable = self._variable(path)
-        near = get_close_matches(variable, self._environ, 1, 0.85)
-        if near:
-            return f"there is a variable {near[0]}: did you mean {variable}?"
-        if self._is_secret(path):
-            where = " or in .env" if self._environment == _DEVELOPMENT else ""
-            return f"it is a secret: set {variable} in the environment{where}"
-        return f"set it in config/{self._environment}.toml, or {variable} in the environment"
 
     def _is_secret(self, path: SettingPath) -> bool:
         lengths = range(1, len(path) + 1)

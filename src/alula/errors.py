@@ -5,7 +5,7 @@ The wire form is FeathersJS 5's: ``{"name", "message", "code", "className", "dat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 __all__ = [
@@ -96,7 +96,14 @@ class FrameworkError(Exception):
 
     def __str__(self) -> str:
         text = super().__str__()
-        failures = list(_failures_in(self.data))
+        failures = []
+        # Only the wire form of failures: other data may hold what must not be in a log.
+        for failure in self.data if isinstance(self.data, list) else ():
+            if isinstance(failure, Mapping) and "instancePath" in failure and "message" in failure:
+                params = failure.get("params")
+                extra = params.get("additionalProperty") if isinstance(params, Mapping) else None
+                name = "" if extra is None else f": {extra!r}"
+                failures.append(f"{failure['instancePath']} {failure['message']}{name}".strip())
         if not failures:
             return text
         first = "; ".join(map(_escaped, failures[:_MOST_IN_TEXT]))
@@ -264,18 +271,9 @@ def from_dict(value: Mapping[str, Any]) -> FrameworkError:
     chosen = _BY_NAME.get(name or "") or error_for_status(code)
     message, errors = _text(value.get("message")), value.get("errors")
     error = chosen(message, errors=errors, name=name, code=code, class_name=class_name)
+    # Only now: the constructor would move a `message` and `errors` in the data out of it.
     error.data = value.get("data")
     return error
-
-
-def _failures_in(data: object) -> Iterator[str]:
-    """Yield the failures of a validation as text, from their wire form."""
-    for failure in data if isinstance(data, list) else ():
-        if isinstance(failure, Mapping) and "instancePath" in failure and "message" in failure:
-            params = failure.get("params")
-            extra = params.get("additionalProperty") if isinstance(params, Mapping) else None
-            name = "" if extra is None else f": {extra!r}"
-            yield f"{failure['instancePath']} {failure['message']}{name}".strip()
 
 
 def _escaped(text: str) -> str:

@@ -200,6 +200,7 @@ def as_mapping(value: object) -> object:
     if (encoder := json_encoder_of(type_)) is not None:
         encoded = encoder(value)
         return encoded if isinstance(encoded, Mapping) else value
+    # A class has the attributes of its instances (model_dump, the fields), but is not a record.
     if isinstance(value, type):
         return value
     if hasattr(value, "model_dump"):
@@ -217,6 +218,7 @@ def dump_model(model: Any, mode: str) -> dict[str, Any]:
         model: A Pydantic model, or an object with the same method.
         mode: ``"python"`` or ``"json"``.
     """
+    # Others than Pydantic may have a model_dump that takes no by_alias.
     by_alias = {"by_alias": True} if hasattr(type(model), "model_fields") else {}
     dumped: dict[str, Any] = model.model_dump(mode=mode, **by_alias)
     return dumped
@@ -298,6 +300,7 @@ def map_records(
     if redact:
         if not removed and all(kept[n] == extras[n] for n in extras if n != "data"):
             return changed
+        # Hidden, not removed: hooks of the application still read what clients must not see.
         visible = {name: value for name, value in changed.items() if name not in removed}
         return RedactedRecord(changed, public_part({**visible, **kept}))
     for name in removed:

@@ -114,6 +114,7 @@ class Unset(enum.Enum):
 
     UNSET = "UNSET"
 
+    # So `context.result or []` works in a hook that runs before the method.
     def __bool__(self) -> Literal[False]:
         return False
 

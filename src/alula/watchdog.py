@@ -64,6 +64,8 @@ class LoopWatchdog:
         self._seconds = seconds
         self._interval = seconds / _BEATS
         self._tick = seconds / _LOOKS
+        # Appending to a deque and taking from it are atomic: loop and thread share it without a
+        # lock, for which the loop would have to wait.
         self._late: deque[tuple[float, float]] = deque()
         self._pauses: list[tuple[float, float]] = []
         self._places: Counter[Place] = Counter()
@@ -93,6 +95,7 @@ class LoopWatchdog:
         self._stopped.clear()
         self._last = time.monotonic()
         self._beat()
+        # A daemon: a process whose main thread has ended must not live on for the sake of its log.
         self._thread = threading.Thread(target=self._watch, name="alula watchdog", daemon=True)
         self._thread.start()
 

@@ -49,6 +49,8 @@ class HookMetadata(TypedDict, total=False):
     """Set by `hook_factory`."""
 
 
+# Not attributes of the hooks: bound methods take none. The keys are weak, so that the hooks of an
+# application that is gone can go, too.
 _METADATA: WeakKeyDictionary[object, HookMetadata] = WeakKeyDictionary()
 
 

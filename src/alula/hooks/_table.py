@@ -62,6 +62,7 @@ class Hookable:
         """
         if hooks is not None and kinds:
             raise TypeError("hooks come as one mapping or as keywords, not as both")
+        # As in FeathersJS: a list is one of around hooks for every method.
         if isinstance(hooks, list | tuple):
             kinds = {"around": hooks}
         elif isinstance(hooks, Mapping):
@@ -325,10 +326,14 @@ def _with_error(call: Call, hooks: list[Hook]) -> Call:
     async def run(context: HookContext) -> None:
         try:
             await call(context)
+        # Not BaseException: a cancelled call has to end, so error hooks cannot recover it.
         except Exception as error:  # error hooks see every error, and decide
+            # Without the result: it may be what an after hook failed to redact, and must not be
+            # sent.
             context.error, context.result, context.dispatch = error, UNSET, UNSET
             await _run_hooks("error", hooks, context)
             if context.result is UNSET:
+                # A bare raise: the traceback stays as it is, without a cause that points to itself.
                 if context.error is error:
                     raise
                 if isinstance(context.error, BaseException):

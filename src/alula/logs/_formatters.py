@@ -52,6 +52,7 @@ class JsonFormatter(logging.Formatter):
         if record.stack_info:
             entry["stack"] = self.formatStack(record.stack_info)
         for name, value in extra_fields(record).items():
+            # A field with the name `time` or `level` must not replace that of the record.
             entry[f"{name}_" if name in entry else name] = value
         try:
             return _dumps(entry)

@@ -205,6 +205,8 @@ class Grammar:
         if wider is None:
             wider = self._wider[key] = Grammar(
                 operators=self._operators.keys() - COMMON_OPERATORS | raw.operators,
+                # The options of the service take precedence: it may drop or convert what a schema
+                # names.
                 filters={**dict.fromkeys(raw.filters, True), **self._filters},
             )
         return wider
@@ -346,6 +348,7 @@ def read_number(name: str, value: object) -> int:
         # The length first: int() refuses very long strings of digits with a ValueError.
         if len(value) <= 16 and value.isascii() and value.isdigit():
             number = int(value)
+    # Infinity and NaN fail this as well: their remainder is NaN.
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0:
         number = int(value)
     if number is None or not 0 <= number <= MAX_NUMBER:

@@ -152,17 +152,12 @@ _OPPOSITES = {"$ne": "$eq", "$nin": "$in"}
 
 def _on_value(name: str, wanted: Any) -> Test:
     """Return the test of one value itself."""
-    if name == "$elemMatch":
-        return _has_element(wanted)
-    make = VALUE_TESTS.get(name)
-    if make is None:
-        raise BadRequest(f"Invalid query parameter {name}: it is not supported in memory")
-    return make(wanted)
-
-
-def _has_element(wanted: And | tuple[tuple[str, Any], ...]) -> Test:
-    """Return the test of ``$elemMatch``: for elements themselves, or for their fields."""
-    if not isinstance(wanted, And):
+    if name != "$elemMatch":
+        make = VALUE_TESTS.get(name)
+        if make is None:
+            raise BadRequest(f"Invalid query parameter {name}: it is not supported in memory")
+        return make(wanted)
+    if not isinstance(wanted, And):  # tests for the elements themselves, not for their fields
         passes = _all(_tests(wanted, _on_value))
         return lambda value: isinstance(value, ARRAYS) and any(map(passes, value))
     # Without a limit here: `_weight_of` counts each element once for each of these tests.

@@ -281,6 +281,8 @@ def read_any(values: dict[str, Any], limit: int, depth: int) -> dict[str, Any]:
 
 def _index(name: str) -> int | None:
     """Return the list index of a name in brackets, None if it is only a name."""
+    # Up to 15 digits: JavaScript, whose objects and lists these rules come from, holds no larger
+    # integers exactly.
     if name.isdigit() and name.isascii() and len(name) < 16 and (name[0] != "0" or name == "0"):
         return int(name)
     return None

@@ -304,4 +304,5 @@ def as_list(value: object) -> Iterable[Any] | None:
         for name in value
     ):
         return None
+    # By length, then text: the order of the numbers, without int(), which refuses very long text.
     return [value[name] for name in sorted(value, key=lambda name: (len(name), name))]
