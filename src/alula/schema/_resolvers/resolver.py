@@ -204,7 +204,7 @@ class Resolver:
             raise _error_of(failed, faults)
         return resolved
 
-    def _start(self, name: str, coroutine: CoroutineType[Any, Any, object]) -> object:
+    def _start(self, name: str, coroutine: CoroutineType[Any, Any, Any]) -> Any:
         """Return the value of a coroutine that never waits, else what is still to be awaited."""
         # Most coroutine functions of resolvers never wait. A task for each of 50 records takes 30
         # times as long as running them here. Functions that were seen to wait get tasks, and so do
