@@ -88,10 +88,8 @@ class ServiceHandle(EventEmitter, Hookable):
         self._runs: dict[str, Call] = {}  # by method: the call with hooks and event
         self._quick: dict[str, Call] = {}  # methods without hooks, for calls without an event
         self._setup: DeferredSetup | None = None
-        self._callable = tuple(dict.fromkeys((*standard, *self.methods)))
-        for name in self._callable:
-            if name not in STANDARD_METHODS:
-                setattr(self, name, self._custom_method(name))
+        self._callable: tuple[str, ...] = ()
+        self._add_methods((*standard, *self.methods))
         self.hook_table.enclose(bundle.first, bundle.last)
         self._add_hooks(dict(bundle.hooks))
 
@@ -272,6 +270,13 @@ class ServiceHandle(EventEmitter, Hookable):
                     " none of that name"
                 )
         return tuple(name for name in STANDARD_METHODS if name in existing)
+
+    # The handles of clients call this, too, for methods that they learn of later.
+    def _add_methods(self, names: Iterable[str]) -> None:
+        self._callable = tuple(dict.fromkeys((*self._callable, *names)))
+        for name in self._callable:
+            if name not in STANDARD_METHODS:
+                setattr(self, name, self._custom_method(name))
 
     def _custom_method(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         async def method(

@@ -128,28 +128,25 @@ class LoopWatchdog:
             is_stopped = late > self._tick and cpu_now - cpu < late / 10
             if is_stopped or not self._loop.is_running():
                 self._pauses.append((at, now))
-            self._look(now)
+            while self._late:
+                self._judge(*self._late.popleft())
+            if now - self._last < self._seconds / 2:
+                self._forget()
+            else:
+                frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  # the one way to the stack of another thread
+                frames = callback_frames(frame)
+                if frames:
+                    # Keeping the frame keeps its address from being reused by another frame.
+                    self._is_single = self._is_single and self._callback in {None, frames[-1]}
+                    self._callback = frames[-1]
+                self._places[place_of(frames)] += 1
+                held = self._without_pauses(self._last, now)
+                if held >= _LONG_SECONDS and not self._is_logged:
+                    self._is_logged = True
+                    self._log_blocking(
+                        "the event loop has been held for %.1f s so far by %s, at %s", held
+                    )
             at, cpu = now, cpu_now
-
-    def _look(self, now: float) -> None:
-        while self._late:
-            self._judge(*self._late.popleft())
-        if now - self._last < self._seconds / 2:
-            self._forget()
-        else:
-            frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  # the one way to the stack of another thread
-            frames = callback_frames(frame)
-            if frames:
-                # Keeping the frame keeps its address from being reused by another frame.
-                self._is_single = self._is_single and self._callback in {None, frames[-1]}
-                self._callback = frames[-1]
-            self._places[place_of(frames)] += 1
-            held = self._without_pauses(self._last, now)
-            if held >= _LONG_SECONDS and not self._is_logged:
-                self._is_logged = True
-                self._log_blocking(
-                    "the event loop has been held for %.1f s so far by %s, at %s", held
-                )
 
     def _judge(self, begin: float, end: float) -> None:
         """Log blocking that is over, if it was long enough."""

@@ -56,8 +56,14 @@ class JsonFormatter(logging.Formatter):
             entry[f"{name}_" if name in entry else name] = value
         try:
             return _dumps(entry)
-        except (TypeError, ValueError, RecursionError):  # one bad value must not cost the others
-            return _dumps({name: _storable(value) for name, value in entry.items()})
+        except (TypeError, ValueError, RecursionError):
+            # One bad value must not cost the others: each that JSON cannot hold becomes text.
+            for name, value in entry.items():
+                try:
+                    _dumps({"": value})
+                except (TypeError, ValueError, RecursionError):
+                    entry[name] = _text(value)
+            return _dumps(entry)
 
 
 class ConsoleFormatter(logging.Formatter):
@@ -126,15 +132,6 @@ def short_line(text: str) -> str:
 @lru_cache(maxsize=1)  # many records are of the same second
 def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
-
-
-def _storable(value: object) -> object:
-    """Return a value that JSON can hold: itself, or its text."""
-    try:
-        _dumps({"": value})
-    except (TypeError, ValueError, RecursionError):
-        return _text(value)
-    return value
 
 
 def _text(value: object) -> str:
