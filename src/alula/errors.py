@@ -106,7 +106,13 @@ class FrameworkError(Exception):
                 failures.append(f"{failure['instancePath']} {failure['message']}{name}".strip())
         if not failures:
             return text
-        first = "; ".join(map(_escaped, failures[:_MOST_IN_TEXT]))
+        shown = []
+        for failure in failures[:_MOST_IN_TEXT]:
+            # Names in it come from clients: they must not add lines to a log, nor fill it.
+            is_short = len(failure) <= _LONGEST_IN_TEXT
+            short = failure if is_short else f"{failure[:_LONGEST_IN_TEXT]}..."
+            shown.append("".join(c if c.isprintable() else ascii(c)[1:-1] for c in short))
+        first = "; ".join(shown)
         more = len(failures) - _MOST_IN_TEXT
         return f"{text}: {first}" + (f"; and {more} more" if more > 0 else "")
 
@@ -274,12 +280,6 @@ def from_dict(value: Mapping[str, Any]) -> FrameworkError:
     # Only now: the constructor would move a `message` and `errors` in the data out of it.
     error.data = value.get("data")
     return error
-
-
-def _escaped(text: str) -> str:
-    """Return text in one line of bounded length: names in it come from clients."""
-    short = text if len(text) <= _LONGEST_IN_TEXT else f"{text[:_LONGEST_IN_TEXT]}..."
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in short)
 
 
 def _text(value: object) -> str | None:
