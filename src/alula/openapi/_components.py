@@ -28,6 +28,7 @@ _AS_DATA: Final = frozenset({"default", "const", "enum", "examples", "example"})
 _BY_NAME: Final = frozenset({"properties", "$defs", "definitions"})
 _REQUIRING: Final = frozenset({"required", "dependentRequired", "minProperties"})
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_DEFINITION: Final = re.compile(r"#/(?:\$defs|definitions)/(.*)", re.DOTALL)
 _LONGEST_CHAIN: Final = 10
 
 _SIZE: Final = {"type": "integer", "minimum": 0}
@@ -83,7 +84,12 @@ class Components:
             if name in _AS_DATA:
                 shown[name] = value
             elif name == "$ref" and isinstance(value, str):
-                shown[name] = _component_reference(value, owner)
+                # Definitions are components, under the name of the schema that has them.
+                definition = _DEFINITION.fullmatch(value)
+                if definition is not None:
+                    inner = definition[1].replace("~1", "/").replace("~0", "~")
+                    value = f"#/components/schemas/{_component_name(f'{owner}.{inner}')}"  # noqa: PLW2901
+                shown[name] = f"#/components/schemas/{owner}" if value == "#" else value
             elif name == "properties" and isinstance(value, Mapping):
                 shown[name] = {inner: self.shown(each, owner) for inner, each in value.items()}
             elif name not in _DROPPED:
@@ -106,14 +112,6 @@ def _without_equal_choices(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _component_name(text: str) -> str:
     return _NOT_IN_NAMES.sub("_", text)
-
-
-def _component_reference(reference: str, owner: str) -> str:
-    for prefix in ("#/$defs/", "#/definitions/"):
-        if reference.startswith(prefix):
-            inner = reference.removeprefix(prefix).replace("~1", "/").replace("~0", "~")
-            return f"#/components/schemas/{_component_name(f'{owner}.{inner}')}"
-    return f"#/components/schemas/{owner}" if reference == "#" else reference
 
 
 def without_required(schema: Any) -> Any:

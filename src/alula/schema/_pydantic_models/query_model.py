@@ -106,7 +106,24 @@ class QueryModel:
             name: _criterion(name, type_, extensions.get(name, {}))
             for name, type_ in fields.items()
         }
-        self.adapter: TypeAdapter[Any] = adapter_of(_query_type(criteria, filters))
+        again = _list_form(_list["QueryCriteria"])  # by its name, since it contains itself
+        branches = _annotated[again, Field(min_length=1)]
+        inner = _closed("QueryCriteria", {**criteria, "$or": branches, "$and": branches})
+        branches = _annotated[_list_form(_list[inner]), Field(min_length=1)]
+        size = _annotated[int, Field(ge=0)]
+        # Without fields there is no name: a pattern that no text matches.
+        names = _literal[tuple(criteria)] if criteria else _annotated[str, Field(pattern=r"^\b$")]
+        parts = {
+            "$limit": size,
+            "$skip": size,
+            # A dict keeps the order of its names, which counts here; a TypedDict does not.
+            "$sort": _dict[names, _text_form(Literal[1, -1])],
+            "$select": _list_form(_list[names]),
+            "$or": branches,
+            "$and": branches,
+        }
+        query = _closed("Query", {**parts, **filters, **criteria})
+        self.adapter: TypeAdapter[Any] = adapter_of(query)
 
     def validate(self, value: object) -> Any:
         """Return the query with all values converted to the types of stored records.
@@ -122,27 +139,6 @@ class QueryModel:
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of queries."""
         return self.adapter.json_schema()
-
-
-def _query_type(criteria: Mapping[str, TypeForm], filters: Mapping[str, TypeForm]) -> TypeForm:
-    """Return the type of a query."""
-    again = _list_form(_list["QueryCriteria"])  # by its name, since it contains itself
-    branches = _annotated[again, Field(min_length=1)]
-    inner = _closed("QueryCriteria", {**criteria, "$or": branches, "$and": branches})
-    branches = _annotated[_list_form(_list[inner]), Field(min_length=1)]
-    size = _annotated[int, Field(ge=0)]
-    # Without fields there is no name: a pattern that no text matches.
-    name = _literal[tuple(criteria)] if criteria else _annotated[str, Field(pattern=r"^\b$")]
-    parts = {
-        "$limit": size,
-        "$skip": size,
-        # A dict keeps the order of its names, which counts here; a TypedDict does not.
-        "$sort": _dict[name, _text_form(Literal[1, -1])],
-        "$select": _list_form(_list[name]),
-        "$or": branches,
-        "$and": branches,
-    }
-    return _closed("Query", {**parts, **filters, **criteria})
 
 
 def _closed(name: str, fields: Mapping[str, TypeForm]) -> TypeForm:
