@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from alula import App
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Conflict, NotFound
 
@@ -555,3 +556,19 @@ class TestOperatorsOfOneCall:
             await MemoryService().find(
                 {"query": {"a": 1}, "adapter": {"operators": ["$geoWithin"]}}
             )
+
+
+class TestPatchesOfSeveral:
+    CHANGES: ClassVar = {"list": [[1, 2], {"a": 3}], "mapping": {"b": "c"}}
+
+    async def test_count_the_values_of_the_data_for_each_record(self):
+        service = App().use("people", MemoryService(PEOPLE, multi=True)).service("people")
+        patched = await service.patch(None, self.CHANGES, provider="rest")
+        assert [record["list"] for record in patched] == [self.CHANGES["list"]] * 3
+
+    async def test_with_too_many_values_change_nothing(self):
+        records = [{"n": number} for number in range(1_001)]
+        service = App().use("numbers", MemoryService(records, multi=True)).service("numbers")
+        with pytest.raises(BadRequest, match="too many values"):
+            await service.patch(None, {"list": [0] * 1_000}, provider="rest")
+        assert "list" not in await service.get(0)

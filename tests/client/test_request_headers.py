@@ -53,9 +53,9 @@ def test_a_connection_without_headers(connection):
 
 
 def test_those_of_one_call_are_its_own():
-    standing = DefaultHeaders({"a": "b"})
-    standing.of("get", Params())["more"] = "by a library"
-    assert standing.of("get", Params()) == {**ACCEPT, "a": "b"}
+    headers = DefaultHeaders({"a": "b"})
+    headers.for_call("get", Params())["more"] = "by a library"
+    assert headers.for_call("get", Params()) == {**ACCEPT, "a": "b"}
 
 
 def test_latin_letters_pass():

@@ -255,3 +255,9 @@ async def test_middleware_of_ones_own_can_call_a_parser(body, found):
     app = express().use(parse_and_look, lambda req, res: None)
     answer = await call(app, "POST", "/", body, {"content-type": "application/json"})
     assert answer.json == found
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5, True, None])
+def test_the_number_of_containers_is_a_whole_number_over_0(most):
+    with pytest.raises(ValueError, match="max_containers is "):
+        json_parser(max_containers=most)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.express._json_encoding import MAX_DEPTH, dumps, loads
+from alula.express._json_encoding import MAX_DEPTH, MAX_INTEGERS_OF_ONE_HASH, dumps, loads
 
 Point = namedtuple("Point", "x y")
 TWO_HOURS = datetime.timezone(datetime.timedelta(hours=2))
@@ -315,3 +315,11 @@ def test_reads_as_the_standard_library_does(value):
     text = json.dumps(value, allow_nan=True)
     if "Infinity" not in text and r"\u" not in text:
         assert loads(text.encode()) == json.loads(text)
+
+
+def test_a_body_may_hold_some_integers_of_one_hash_and_no_more():
+    modulus = 2**61 - 1  # integers that differ by this have one hash
+    numbers = [number * modulus * 10 for number in range(1, MAX_INTEGERS_OF_ONE_HASH + 2)]
+    assert loads(json.dumps(numbers[:-1]).encode()) == numbers[:-1]
+    with pytest.raises(ValueError, match="of one hash"):
+        loads(json.dumps(numbers).encode())

@@ -71,6 +71,7 @@ ELSEWHERE = {
     "alula serve --host 0.0.0.0 --port 8443": "it needs a certificate; tests/cli makes one",
     "export CHAT_TELEMETRY": "it needs a collector",
     "export OTEL_": "it needs a collector",
+    "mongod ": "it needs an installed MongoDB, and occupies its port",
     "opentelemetry-instrument": "it needs a collector",
     "pytest": "test_pages runs the project of the page",
 }
