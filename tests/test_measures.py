@@ -1,13 +1,18 @@
-"""The measures of the house: no file or function too long to read, more tests than code.
+"""The measures of the house: deep rooms that a newcomer reads from top to bottom.
 
-They follow from good rooms. Where one fails, look for the room that does two jobs; never cut or
-glue for the figure. There is no median: a median pulls every file down, and files that are always
-read together are one file.
+They follow from good rooms. If one fails, look for the room that does two jobs, or for the two
+rooms that do one; never cut or glue for the figure. There is no median: a median pulls every file
+down, and files that are always read together are one file. `tests/test_floors.py` holds that no
+imports go in a circle.
 """
 
 from __future__ import annotations
 
 import ast
+import io
+import re
+import tokenize
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import quantiles
@@ -20,6 +25,15 @@ LONGEST_FILE = 450
 P90_FUNCTION = 25
 LONGEST_FUNCTION = 60
 TESTS_TO_CODE = 1.5
+MOST_FILES = 185
+# Shares of all functions, parameters, returns and lines of code.
+PRIVATE_FUNCTIONS_USED_ONCE = 0.08
+ANY_AS_PARAMETER = 0.08
+ANY_AS_RETURN = 0.04
+COMMENT_LINES = 0.03
+
+DIRECTIVE = re.compile(r"#\s*(noqa|type:|pragma|pyright)")
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def lines_of_files(folder: Path) -> dict[str, int]:
@@ -41,6 +55,60 @@ def lines_of_functions(source: str) -> Iterator[tuple[str, int]]:
             yield node.name, node.end_lineno - node.lineno + 1 - spared
 
 
+def functions_of(tree: ast.Module) -> list[FUNCTIONS]:
+    return [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
+
+
+def private_functions_used_once(tree: ast.Module) -> list[str]:
+    """Return the private functions that their module mentions once: mostly bodies with a name."""
+    mentions = Counter(
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name | ast.Attribute)
+    )
+    names = [function.name for function in functions_of(tree)]
+    private = [name for name in names if name.startswith("_") and not name.startswith("__")]
+    return [name for name in private if mentions[name] == 1]
+
+
+def annotations_of(tree: ast.Module) -> tuple[list[ast.expr | None], list[ast.expr | None]]:
+    """Return the annotations of all parameters but self and cls, and those of all returns."""
+    functions = functions_of(tree)
+    parameters = [
+        parameter.annotation
+        for function in functions
+        for parameter in ast.walk(function.args)
+        if isinstance(parameter, ast.arg) and parameter.arg not in {"self", "cls"}
+    ]
+    return parameters, [function.returns for function in functions if function.returns]
+
+
+def share_of_any(annotations: list[ast.expr | None]) -> float:
+    return sum(isinstance(each, ast.Name) and each.id == "Any" for each in annotations) / len(
+        annotations
+    )
+
+
+def comments_and_code(source: str) -> tuple[int, int]:
+    """Count the lines that are a comment alone, and those of code: no blanks, no docstrings."""
+    lines = source.splitlines()
+    documented = ast.Module | ast.ClassDef | FUNCTIONS
+    docstrings = [
+        node.body[0]
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, documented) and ast.get_docstring(node) is not None
+    ]
+    spared = {line for node in docstrings for line in range(node.lineno, node.end_lineno + 1)}
+    code = sum(bool(line.strip()) for at, line in enumerate(lines, 1) if at not in spared)
+    comments = sum(
+        token.type == tokenize.COMMENT
+        and token.line.lstrip().startswith("#")
+        and not DIRECTIVE.match(token.string)
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+    )
+    return comments, code
+
+
 def over(limit: int, lines: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in lines.items() if count > limit}
 
@@ -51,13 +119,21 @@ def files() -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def functions(files) -> dict[str, int]:
+def sources(files) -> dict[str, str]:
+    return {name: (ROOT / "src" / name).read_text(encoding="utf-8") for name in files}
+
+
+@pytest.fixture(scope="module")
+def trees(sources) -> dict[str, ast.Module]:
+    return {name: ast.parse(source) for name, source in sources.items()}
+
+
+@pytest.fixture(scope="module")
+def functions(sources) -> dict[str, int]:
     return {
         f"{name}:{function} #{number}": lines
-        for name in files
-        for number, (function, lines) in enumerate(
-            lines_of_functions((ROOT / "src" / name).read_text(encoding="utf-8"))
-        )
+        for name, source in sources.items()
+        for number, (function, lines) in enumerate(lines_of_functions(source))
     }
 
 
@@ -74,6 +150,67 @@ def test_functions_are_short(functions):
 def test_there_are_more_tests_than_code(files):
     code, tests = (sum(lines_of_files(ROOT / folder).values()) for folder in ("src", "tests"))
     assert tests >= TESTS_TO_CODE * code
+
+
+def test_there_are_few_files(files):
+    assert len(files) <= MOST_FILES
+
+
+def test_private_functions_earn_their_name(trees, functions):
+    count = sum(len(private_functions_used_once(tree)) for tree in trees.values())
+    assert count / len(functions) <= PRIVATE_FUNCTIONS_USED_ONCE
+
+
+def test_types_say_more_than_any(trees):
+    parameters, returns = [], []
+    for tree in trees.values():
+        of_parameters, of_returns = annotations_of(tree)
+        parameters += of_parameters
+        returns += of_returns
+    assert share_of_any(parameters) <= ANY_AS_PARAMETER
+    assert share_of_any(returns) <= ANY_AS_RETURN
+
+
+def test_comments_say_why(sources):
+    comments, code = map(sum, zip(*map(comments_and_code, sources.values()), strict=True))
+    assert comments / code >= COMMENT_LINES
+
+
+ROOM = '''
+"""A room.
+
+Of two functions.
+"""
+
+# Why it is there.
+def shown(value: Any, *more: int, key: Any = None) -> Any:
+    """Return it."""
+    return _twice(_once(value)) or _twice(more)  # beside code
+
+
+# noqa: E501
+def _once(self, cls, value: dict[str, Any]) -> dict[str, Any]:
+
+    return value
+
+
+def _twice(value: "str") -> None: ...
+def __dunder__(): ...
+'''
+
+
+def test_finds_private_functions_that_are_used_once():
+    assert private_functions_used_once(ast.parse(ROOM)) == ["_once"]
+
+
+def test_finds_any():
+    parameters, returns = annotations_of(ast.parse(ROOM))
+    assert share_of_any(parameters) == 2 / 5
+    assert share_of_any(returns) == 1 / 3
+
+
+def test_counts_comments_and_code():
+    assert comments_and_code(ROOM) == (1, 8)
 
 
 def test_counts_a_function_without_its_docstring():
