@@ -4,6 +4,8 @@
 # With the environment's own folder in front, so that everything finds the Node chosen by the setup.
 python := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
 export PYTHON
+# Without compiled files each process rewrites the assertions of all tests, for 20 seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile

@@ -276,7 +276,8 @@ class App(Registry[ServiceHandle]):
 
     def lookup(self, path: str) -> Match[ServiceHandle] | None:
         """Return the service, id and route values for the path of a request, None without one."""
-        return self.routes.find(path)
+        match = self.routes.find(path)
+        return None if match is None else Match(*match)
 
     async def unuse(self, path: str) -> Any:
         """Remove a service, tear it down, and return the object that was registered.

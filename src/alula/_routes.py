@@ -6,10 +6,10 @@ A plain path costs one or two lookups in a dict, however many services there are
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote_to_bytes
 
-__all__ = ["Match", "RouteTable", "decode_segment", "strip_slashes"]
+__all__ = ["Match", "PlainMatch", "RouteTable", "decode_segment", "strip_slashes"]
 
 T = TypeVar("T")
 
@@ -28,8 +28,8 @@ class Match(NamedTuple, Generic[T]):
     route: dict[str, str]
 
 
-# Called for each request: NamedTuple's own constructor is a Python function that calls this one.
-_match: Final = tuple.__new__
+PlainMatch: TypeAlias = tuple[T, str | None, dict[str, str]]
+"""What a `Match` has, as a tuple without names."""
 
 
 @dataclass
@@ -116,28 +116,30 @@ class RouteTable(Generic[T]):
                 del node.children[segments[at]]
         return node.value is None and node.placeholder is None and not node.children
 
-    def find(self, path: str) -> Match[T] | None:
+    def find(self, path: str) -> PlainMatch[T] | None:
         """Return where the path of a request leads, None for an unknown path.
 
         Args:
             path: As it was sent, percent-encoded: ``%2F`` does not separate segments.
         """
+        # Python reads plain tuples by faster instructions than named ones: a request for one record
+        # takes 2.5 % more with a `Match` here.
         path = path.strip("/")
         value = self._plain.get(path)
         if value is not None:
-            return _match(Match, (value, None, {}))
+            return value, None, {}
         head, _, last = path.rpartition("/")
         value = self._plain.get(head)
         if value is not None:
-            return _match(Match, (value, last if "%" not in last else decode_segment(last), {}))
+            return value, last if "%" not in last else decode_segment(last), {}
         # Encoded characters may be in a plain path too: %6Dessages is messages.
         if not self._has_placeholders and "%" not in path:
             return None
         segments = [decode_segment(segment) for segment in path.split("/")]
         if (whole := self._walk(self._tree, segments, 0, [])) is not None:
-            return Match(whole[0], None, whole[1])
+            return whole[0], None, whole[1]
         if (parent := self._walk(self._tree, segments[:-1], 0, [])) is not None:
-            return Match(parent[0], segments[-1], parent[1])
+            return parent[0], segments[-1], parent[1]
         return None
 
     def _walk(

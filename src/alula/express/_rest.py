@@ -15,7 +15,7 @@ from starlette.types import Receive
 
 from alula._context import HookContext, Params, RequestParams
 from alula._http import METHOD_HEADER, method_for, not_allowed, response_for
-from alula._routes import Match
+from alula._routes import PlainMatch
 from alula._service import ServiceHandle
 from alula._user_code import name_of
 from alula.errors import BadRequest, UnsupportedMediaType
@@ -95,7 +95,9 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
     """Return the step for services without middleware of their own, and that for the others."""
     lookup, surrounded = app.app.routes.find, app.service_middleware
 
-    async def call_and_format(match: Match[ServiceHandle], req: Request, res: Response) -> None:
+    async def call_and_format(
+        match: PlainMatch[ServiceHandle], req: Request, res: Response
+    ) -> None:
         await call_service(match, req, res)
         await send_result(formatter, req, res)
 
@@ -133,7 +135,7 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
 
 
 async def _call_surrounded(
-    match: Match[ServiceHandle],
+    match: PlainMatch[ServiceHandle],
     formatter: Formatter | None,
     surroundings: ServiceMiddleware,
     req: Request,
@@ -164,7 +166,7 @@ async def _call_surrounded(
 
 
 async def call_service(
-    match: Match[ServiceHandle], req: Request, res: Response, *, sends: bool = False
+    match: PlainMatch[ServiceHandle], req: Request, res: Response, *, sends: bool = False
 ) -> None:
     """Call the method that a request asks for, and set status, headers and ``res.data``.
 
