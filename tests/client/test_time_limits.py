@@ -155,6 +155,7 @@ class TestNothingIsKept:
     async def test_behind_the_last_call(self, limits, timers):
         task = asyncio.create_task(wait_within(limits, SHORT))
         await asyncio.wait({task})
+        assert isinstance(task.exception(), TimeoutError)
         assert limits._queues == {}
         assert len(timers) == 1
 

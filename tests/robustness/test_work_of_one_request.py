@@ -1,8 +1,8 @@
 """No request holds the process for long, whatever it makes it multiply.
 
-Times are those of the processor and not of the clock, so that a busy machine counts little. What
-is refused stays far below a second; without a budget each of these took from two seconds to
-minutes.
+Times are those of the processor and not of the clock, as multiples of what a plain loop takes at
+the same time, so that a slow or busy machine counts little. What is refused stays far below a
+second; without a budget each of these took from two seconds to minutes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from alula.query._query import MAX_STEPS, Budget
 from alula.schema import Validator, get_validator, with_schema
 from alula.schema._failures import MOST_COUNTED
 
-SECONDS = 1.0
+LOOP = 200_000  # rounds; they take about 5 milliseconds
+MOST_LOOPS = 300  # so 1.5 seconds
 MEGABYTE = 1_048_000
 MODULUS = 2**61 - 1  # integers that differ by this have one hash
 
@@ -37,13 +38,22 @@ MODULUS = 2**61 - 1  # integers that differ by this have one hash
 pytestmark = pytest.mark.untraced
 
 
+def seconds_of_a_loop():
+    begun = time.process_time()
+    for _ in range(LOOP):
+        pass
+    return time.process_time() - begun
+
+
 class Stopwatch:
     def __enter__(self):
+        self.loop = seconds_of_a_loop()
         self.begun = time.process_time()
         return self
 
     def __exit__(self, *_):
-        assert time.process_time() - self.begun < SECONDS
+        seconds = time.process_time() - self.begun
+        assert seconds < MOST_LOOPS * max(self.loop, seconds_of_a_loop())
 
 
 def server(service=None):
