@@ -85,11 +85,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Say what `-n auto` means: each process has a MongoDB of its own, but for a given one.
-
-    One more than there are processors, since tests wait for servers a third of their time.
-    """
-    return 0 if os.environ.get("ALULA_MONGODB_URL") else min((os.cpu_count() or 1) + 1, 4)
+    """Say what `-n auto` means: each process has a MongoDB of its own, but for a given one."""
+    return 0 if os.environ.get("ALULA_MONGODB_URL") else min(os.cpu_count() or 1, 4)
 
 
 @pytest.fixture(scope="session")
