@@ -46,9 +46,9 @@ def test_a_service_as_an_attribute():
     app = App()
     app.use("messages", MemoryService())
     with pytest.raises(AttributeError, match=r"the service is at app\.service\('messages'\)"):
-        app.messages  # noqa: B018
+        app.messages  # noqa: B018  # looking it up is the test
     with pytest.raises(AttributeError, match=r"App has no attribute 'mesages'$"):
-        app.mesages  # noqa: B018
+        app.mesages  # noqa: B018  # as above
 
 
 def test_a_service_with_a_schema_that_nobody_registered():

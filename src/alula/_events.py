@@ -173,9 +173,9 @@ class _Once:
         if len(kept) == len(listeners):  # its event was emitted again by another listener
             return None
         if kept:
-            self._emitter._listeners[self._event] = kept  # noqa: SLF001
+            self._emitter._listeners[self._event] = kept  # noqa: SLF001  # as above
         else:
-            del self._emitter._listeners[self._event]  # noqa: SLF001
+            del self._emitter._listeners[self._event]  # noqa: SLF001  # as above
         result: object = self._listener(*values)
         return result
 

@@ -75,7 +75,7 @@ class ServiceHandle(EventEmitter, Hookable):
         if isinstance(service, ServiceHandle):
             listed = service.methods if listed is None else listed
             named = (*service.events, *(named or ()))
-            self._emitted_by_service = service._emitted_by_service  # noqa: SLF001
+            self._emitted_by_service = service._emitted_by_service  # noqa: SLF001  # of the same class
             self.record_schema = self.record_schema or service.record_schema
         else:
             named = custom_events_of(service) if named is None else named

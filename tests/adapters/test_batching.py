@@ -332,7 +332,7 @@ async def test_a_turn_that_takes_long_loses_nobody(monkeypatch):
     time.sleep(0.03)  # noqa: ASYNC251  # the timer and the next caller come in one turn
     waits += [store.ask("b")]
     await turns()
-    time.sleep(0.03)  # noqa: ASYNC251
+    time.sleep(0.03)  # noqa: ASYNC251  # holds the loop on purpose
     waits += [store.ask("c")]
     await asyncio.sleep(0.1)
     assert sorted(question for batch in store.batches[1:] for question in batch) == [*"abc"]

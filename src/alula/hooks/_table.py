@@ -157,7 +157,7 @@ class HookTable:
                     f"unknown type of hook {kind!r} for {where}; use {', '.join(HOOK_TYPES)}"
                 )
             if not isinstance(by_method, Mapping):
-                by_method = {EVERY_METHOD: by_method}  # noqa: PLW2901
+                by_method = {EVERY_METHOD: by_method}  # noqa: PLW2901  # the same in its long form
             for method, given in by_method.items():
                 if method != EVERY_METHOD and method not in methods:
                     raise ValueError(

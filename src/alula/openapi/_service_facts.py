@@ -114,7 +114,7 @@ def _schema_of(validator: object) -> Mapping[str, Any]:
 def _sign_in_schemas(service: AuthenticationService) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the JSON Schemas of a sign-in: of the credentials that it takes, and of its result."""
     from alula.authentication import JWTStrategy, LocalStrategy  # noqa: PLC0415  # as above
-    from alula.authentication._refresh_tokens import RefreshStrategy  # noqa: PLC0415
+    from alula.authentication._refresh_tokens import RefreshStrategy  # noqa: PLC0415  # as above
 
     with_password: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from pymongo import AsyncMongoClient, ReadPreference
 from pymongo.asynchronous.client_session import AsyncClientSession
-from pymongo.client_session import TransactionOptions  # type: ignore[attr-defined]
+from pymongo.client_session import TransactionOptions  # type: ignore[attr-defined]  # public, not in `__all__`
 from pymongo.errors import OperationFailure, PyMongoError
 
 from alula._context import HookContext, Params
