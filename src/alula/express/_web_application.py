@@ -1,7 +1,4 @@
-"""`WebApplication`: a router that is an ASGI application. It only wires the other modules.
-
-It may extend an application that exists, see `ExistingApplication` below.
-"""
+"""`WebApplication`: a router that is an ASGI application. It only wires the other modules."""
 
 from __future__ import annotations
 
@@ -12,15 +9,14 @@ from functools import partial
 from typing import Any, Final, Literal, Self, overload
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware as StarletteMiddleware
-from starlette.routing import Match
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from alula._app import call_plugin
 from alula._user_code import name_of
 from alula.errors import Unavailable
-from alula.express._chain import NextFunction, Step, run_steps
+from alula.express._chain import NextFunction, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
+from alula.express._existing_application import ExistingApplication
 from alula.express._lifespan import ServerGroup, run_asgi_lifespan
 from alula.express._middleware.error_handler import error_handler
 from alula.express._middleware.not_found import page_not_found
@@ -33,9 +29,6 @@ from alula.express._settings import QueryParser, check_setting, query_parser
 __all__ = ["WebApplication"]
 
 _send_error: Final = error_handler()
-
-_PASSED: Final = "alula.passed"
-"""In a scope: the existing application whose middleware has passed it on to ours."""
 
 
 class WebApplication(Router):
@@ -58,7 +51,6 @@ class WebApplication(Router):
         self.early_paths: set[str] = set()
         self._servers = ServerGroup(self._lifespan)
         self._is_draining = False
-        self._state: Mapping[str, Any] = {}
         self._existing = None if existing is None else ExistingApplication(existing, self)
         if self._existing is not None:
             self.add(self._existing.step())
@@ -126,11 +118,8 @@ class WebApplication(Router):
         servers = self._servers
         if servers.gate is not None and not await servers.admits(scope, self.early_paths):
             await self._refuse(scope, receive, send)
-        elif self._existing is not None and scope.get(_PASSED) is not self._existing.app:
-            scope = {**scope, _PASSED: self._existing.app}
-            if self._state:
-                scope["state"] = {**scope.get("state", {}), **self._state}
-            await self._existing.app(scope, receive, send)
+        elif self._existing is not None and not self._existing.has_passed(scope):
+            await self._existing(scope, receive, send)
         elif scope["type"] == "http":
             req = Request(self, scope, receive)
             res = Response(req)
@@ -305,64 +294,8 @@ class WebApplication(Router):
         """Set the application up, within the lifespan of the existing application."""
         self._is_draining = False
         async with AsyncExitStack() as stack:
+            state: Mapping[str, Any] = {}
             if self._existing is not None:
-                self._state = await stack.enter_async_context(self._existing.lifespan())
+                state = await stack.enter_async_context(self._existing.lifespan())
             await self.setup(server)
-            yield self._state
-
-
-class ExistingApplication:
-    """A Starlette or FastAPI application that ours extends.
-
-    Ours becomes its innermost middleware. So its own middleware sees every request, its routes
-    come first, and its own 404, 405 or redirect is sent if nothing of ours responds either.
-
-    Args:
-        app: The application that exists.
-        inside: Ours: gets every connection that has passed the middleware.
-
-    Raises:
-        TypeError: It is not a Starlette application.
-        RuntimeError: It has served requests already, so nothing can be added.
-
-    Attributes:
-        app: The application that exists, with all of its middleware.
-        routing: What lies behind ours: its routes, its 404, its exception handlers.
-    """
-
-    def __init__(self, app: Starlette, inside: ASGIApp) -> None:
-        if not isinstance(app, Starlette):
-            raise TypeError(
-                f"express(app, existing_app): {app!r} is not a Starlette or FastAPI application;"
-                ' mount any other ASGI application: app.use("/path", other)'
-            )
-        if app.middleware_stack is not None:
-            raise RuntimeError(
-                f"express(app, existing_app): {app!r} has served requests already; extend it"
-                " before it starts"
-            )
-        self.app = app
-        self.routing: ASGIApp = app.router
-
-        def insert(routing: ASGIApp) -> ASGIApp:
-            self.routing = routing
-            return inside
-
-        app.user_middleware.append(StarletteMiddleware(insert))
-
-    def step(self) -> Step:
-        """Return a step by which the existing application responds if one of its routes matches."""
-
-        def run(req: Request, res: Response, next: NextFunction) -> Any:
-            if not any(route.matches(req.scope)[0] is Match.FULL for route in self.app.routes):
-                return next()
-            res.delegate(self.routing)
-            return None
-
-        return Step(run)
-
-    @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[Mapping[str, Any]]:
-        """Run its lifespan; yields the state that its requests get."""
-        async with self.app.router.lifespan_context(self.app) as state:
-            yield dict(state or {})
+            yield state
