@@ -6,20 +6,18 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Final, Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
 from alula._app import call_plugin
-from alula._user_code import name_of
 from alula.errors import Unavailable
 from alula.express._chain import NextFunction, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._existing_application import ExistingApplication
+from alula.express._final_handler import final_handler, report_silence
 from alula.express._lifespan import ServerGroup, run_asgi_lifespan
-from alula.express._middleware.error_handler import error_handler
-from alula.express._middleware.not_found import page_not_found
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._routing import Router, asgi_step
@@ -27,8 +25,6 @@ from alula.express._server import Server, prepare_server, run_until_signal, star
 from alula.express._settings import QueryParser, check_setting, query_parser
 
 __all__ = ["WebApplication"]
-
-_send_error: Final = error_handler()
 
 
 class WebApplication(Router):
@@ -123,14 +119,15 @@ class WebApplication(Router):
         elif scope["type"] == "http":
             req = Request(self, scope, receive)
             res = Response(req)
-            after_last = partial(self._after_last, req, res)
+            fallback = None if self._existing is None else self._existing.routing
+            after_last = partial(final_handler, req, res, fallback)
             # Here, and not in the server: any ASGI server may run this.
             if len(scope["headers"]) > MAX_HEADERS:
                 await after_last(head_too_large(f"The request has over {MAX_HEADERS} headers"))
             else:
                 await run_steps(self.steps_for(req), req, res, after_last)
                 if not res.headers_sent:
-                    await self._report_silence(req, res, after_last)
+                    await report_silence(self._steps, req, res, after_last)
             await res.finish(scope, req.receive, send)
         elif scope["type"] == "lifespan":
             await run_asgi_lifespan(self._lifespan, scope, receive, send)
@@ -161,36 +158,11 @@ class WebApplication(Router):
         finally:
             req.app = outer
 
-    async def _after_last(
-        self, req: Request, res: Response, error: Exception | None = None
-    ) -> None:
-        """Respond to errors that no step took, and to requests that no step responded to."""
-        if error is None:
-            if res.headers_sent:
-                return
-            if self._existing is not None:
-                res.delegate(self._existing.routing)
-                return
-            error = page_not_found(req, res)
-            if error is None:
-                return
-        await _send_error(error, req, res, None)
-
-    async def _report_silence(self, req: Request, res: Response, after_last: NextFunction) -> None:
-        """Give the error middleware an error that names the step that forgot to respond."""
-        silent = RuntimeError(
-            f"nothing responded to {req!r}: {name_of(req.ended_by)} neither sent a response"
-            " (res.json, res.send, res.end) nor called `await next()`"
-        )
-        await run_steps(self._steps, req, res, after_last, silent)
-        if not res.headers_sent:
-            await after_last(silent)
-
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             req = Request(self, scope, receive)
             res = Response(req)
-            await self._after_last(req, res, Unavailable("The server could not start"))
+            await final_handler(req, res, None, Unavailable("The server could not start"))
             await res.finish(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1013})

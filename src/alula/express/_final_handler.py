@@ -1,0 +1,62 @@
+"""How a request ends that no middleware, route or service responded to (Express' finalhandler)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.types import ASGIApp
+
+from alula._user_code import name_of
+from alula.express._chain import NextFunction, Step, run_steps
+from alula.express._middleware.error_handler import error_handler
+from alula.express._middleware.not_found import page_not_found
+from alula.express._request import Request
+from alula.express._response import Response
+
+__all__ = ["final_handler", "report_silence"]
+
+_send_error: Final = error_handler()
+
+
+async def final_handler(
+    req: Request, res: Response, fallback: ASGIApp | None, error: Exception | None = None
+) -> None:
+    """Respond to errors that no step took, and to requests that no step responded to.
+
+    Args:
+        req: The request.
+        res: The response; nothing happens if it has begun and there is no error.
+        fallback: Responds in place of a 404: the routing of an existing application.
+        error: The error.
+    """
+    if error is None:
+        if res.headers_sent:
+            return
+        if fallback is not None:
+            res.delegate(fallback)
+            return
+        error = page_not_found(req, res)
+        if error is None:
+            return
+    await _send_error(error, req, res, None)
+
+
+async def report_silence(
+    steps: Sequence[Step], req: Request, res: Response, after_last: NextFunction
+) -> None:
+    """Give the error middleware an error that names the step that forgot to respond.
+
+    Args:
+        steps: All steps of the application; only its error middleware runs.
+        req: The request.
+        res: The response, which has not begun.
+        after_last: Gets the error if no error middleware responds.
+    """
+    silent = RuntimeError(
+        f"nothing responded to {req!r}: {name_of(req.ended_by)} neither sent a response"
+        " (res.json, res.send, res.end) nor called `await next()`"
+    )
+    await run_steps(steps, req, res, after_last, silent)
+    if not res.headers_sent:
+        await after_last(silent)
