@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._user_code import name_of
+from alula.errors import Unavailable
 from alula.express._chain import NextFunction, Step, run_steps
 from alula.express._middleware.error_handler import error_handler
 from alula.express._middleware.not_found import page_not_found
 from alula.express._request import Request
 from alula.express._response import Response
 
-__all__ = ["final_handler", "report_silence"]
+__all__ = ["final_handler", "refuse_connection", "report_silence"]
 
 _send_error: Final = error_handler()
 
@@ -60,3 +61,14 @@ async def report_silence(
     await run_steps(steps, req, res, after_last, silent)
     if not res.headers_sent:
         await after_last(silent)
+
+
+async def refuse_connection(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse a connection because the application could not be set up."""
+    if scope["type"] == "http":
+        req = Request(app, scope, receive)
+        res = Response(req)
+        await final_handler(req, res, None, Unavailable("The server could not start"))
+        await res.finish(scope, receive, send)
+    else:
+        await send({"type": "websocket.close", "code": 1013})  # 1013: try again later
