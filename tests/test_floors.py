@@ -18,7 +18,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {
-    **dict.fromkeys(["errors", "types", "user_code", "routes", "sockets"], 1),
+    **dict.fromkeys(["errors", "types", "user_code", "routes", "sockets", "wire"], 1),
     "configuration": 1,
     **dict.fromkeys(["outgoing", "context", "logs", "watchdog"], 2),
     **dict.fromkeys(["http", "hooks", "events", "query", "service_object"], 3),

@@ -1,0 +1,184 @@
+"""The packets of socket.io and engine.io, in both directions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from alula._wire import (
+    Decoder,
+    OpenPacket,
+    Packet,
+    PacketType,
+    ProtocolError,
+    decode_payload,
+    encode_packet,
+    encode_payload,
+    placeholder,
+)
+
+
+def dumps(value, attachments):
+    return json.dumps(value, default=lambda data: placeholder(data, attachments))
+
+
+def decode(*frames, **options):
+    decoder = Decoder(json.loads, **options)
+    packets = [decoder.decode(frame) for frame in frames]
+    assert packets[:-1] == [None] * (len(frames) - 1)
+    return packets[-1]
+
+
+PACKETS = [
+    (Packet(PacketType.CONNECT), ["40"]),
+    (Packet(PacketType.CONNECT, {"token": "x"}), ['40{"token": "x"}']),
+    (Packet(PacketType.CONNECT, namespace="/admin?x=1"), ["40/admin?x=1,"]),
+    (Packet(PacketType.DISCONNECT), ["41"]),
+    (Packet(PacketType.EVENT, ["find", "people"]), ['42["find", "people"]']),
+    (Packet(PacketType.EVENT, ["find"], 12), ['4212["find"]']),
+    (Packet(PacketType.EVENT, ["find"], 7, "/admin"), ['42/admin,7["find"]']),
+    (Packet(PacketType.ACK, [None, 1], 0), ["430[null, 1]"]),
+    (Packet(PacketType.CONNECT_ERROR, {"message": "no"}), ['44{"message": "no"}']),
+    (Packet(PacketType.CONNECT_ERROR, "no"), ['44"no"']),
+    (
+        Packet(PacketType.EVENT, ["a", b"\1", {"b": [b"\2"]}], 3),
+        [
+            '452-3["a", {"_placeholder": true, "num": 0},'
+            ' {"b": [{"_placeholder": true, "num": 1}]}]',
+            b"\1",
+            b"\2",
+        ],
+    ),
+    (
+        Packet(PacketType.ACK, [b""], 3, "/n"),
+        ['461-/n,3[{"_placeholder": true, "num": 0}]', b""],
+    ),
+]
+
+
+@pytest.mark.parametrize(("packet", "frames"), PACKETS)
+def test_a_packet_is_the_same_in_both_directions(packet, frames):
+    assert encode_packet(packet, dumps) == frames
+    assert decode(*frames) == packet
+
+
+def test_a_namespace_may_end_the_packet():
+    assert decode("40/admin").namespace == "/admin"
+    assert decode("40/,").namespace == "/"
+
+
+def test_one_attachment_may_be_used_twice_and_order_is_by_number():
+    text = '452-["a",%s,%s,%s]'
+    one, two = '{"_placeholder":true,"num":1}', '{"_placeholder":true,"num":0}'
+    assert decode(text % (one, two, one), b"x", b"y").data == ["a", b"y", b"x", b"y"]
+
+
+def test_a_decoder_starts_anew_behind_attachments():
+    decoder = Decoder(json.loads, max_bytes=3)
+    for _ in range(3):
+        assert decoder.decode('451-["a",{"_placeholder":true,"num":0}]') is None
+        assert decoder.decode(b"123").data == ["a", b"123"]
+
+
+def test_a_number_is_an_id_up_to_15_digits():
+    assert decode(f'42{"9" * 15}["a"]').id == 10**15 - 1
+    with pytest.raises(ProtocolError, match="not JSON"):
+        decode(f'42{"9" * 16}["a"]')
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        ["4"],
+        ["4hello"],
+        ["47[]"],
+        ["40[1]"],
+        ['41{"a":1}'],
+        ["42"],
+        ['42{"a":1}'],
+        ['42"find"'],
+        ["42[]"],
+        ["42[null]"],
+        ["42[true]"],
+        ["42[{}]"],
+        ['42["find"'],
+        ['42["connect"]'],
+        ['42["newListener"]'],
+        ["43"],
+        ['431{"a":1}'],
+        ["44"],
+        ["44[1]"],
+        ['45x-1["a"]'],
+        ['45["a"]'],
+        ['450-1["a"]'],
+        ['4511-1["a"]'],
+        ['45999999999999-1["a"]'],
+        [b"\1"],
+        ['451-["a",{"_placeholder":true,"num":0}]', '42["find"]'],
+        ['451-["a",{"_placeholder":true,"num":1}]', b"\1"],
+        ['451-["a",{"_placeholder":true,"num":-1}]', b"\1"],
+        ['451-["a",{"_placeholder":true,"num":true}]', b"\1"],
+        ['451-["a",{"_placeholder":true,"num":"splice"}]', b"\1"],
+        ['451-["a",{"_placeholder":true}]', b"\1"],
+    ],
+)
+def test_what_is_not_a_packet_is_refused(frames):
+    with pytest.raises(ProtocolError):
+        decode(*frames)
+
+
+def test_attachments_are_limited():
+    with pytest.raises(ProtocolError, match="over 3 bytes"):
+        decode('452-["a"]', b"12", b"34", max_bytes=3)
+    with pytest.raises(ProtocolError, match="2 attachments, not 1-1"):
+        decode('452-["a"]', max_attachments=1)
+
+
+def test_a_number_may_be_the_name_of_an_event():
+    assert decode("421[5]").data == [5]
+
+
+def test_a_payload_is_the_same_in_both_directions():
+    frames = ["40", '42["é"]', b"\1\2\3", "2"]
+    body = encode_payload(frames)
+    assert body == '40\x1e42["é"]\x1ebAQID\x1e2'.encode()
+    assert decode_payload(body) == frames
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "empty packet"),
+        (b"2\x1e", "empty packet"),
+        (b"bA", "not base64"),
+        (b"b!!!!", "not base64"),
+        ("bé".encode(), "not base64"),
+        (b"4\xff", "not UTF-8"),
+        (b"2\x1e2\x1e2", "more than 2 packets"),
+    ],
+)
+def test_a_broken_payload_is_refused(body, text):
+    with pytest.raises(ProtocolError, match=text):
+        decode_payload(body, max_packets=2)
+
+
+def test_an_open_packet_is_the_same_in_both_directions():
+    packet = OpenPacket("abc", ("websocket",), 25.0, 0.4, 1000)
+    frame = packet.encode(dumps)
+    assert json.loads(frame[1:]) == {
+        "sid": "abc",
+        "upgrades": ["websocket"],
+        "pingInterval": 25000,
+        "pingTimeout": 400,
+        "maxPayload": 1000,
+    }
+    assert OpenPacket.decode(frame, json.loads) == packet
+
+
+@pytest.mark.parametrize(
+    "frame", [b"0", "40", "0", "0[]", "0{}", '0{"sid":"a","pingInterval":"x","pingTimeout":1}']
+)
+def test_another_first_packet_is_refused(frame):
+    with pytest.raises(ProtocolError):
+        OpenPacket.decode(frame, json.loads)
