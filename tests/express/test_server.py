@@ -320,7 +320,7 @@ async def test_a_set_up_that_is_cancelled_inside_does_not_hang():
 
 
 async def test_running_out_of_file_descriptors_is_told_once(app, monkeypatch, caplog):
-    monkeypatch.setattr("alula.express._uvicorn_server._TICK_SECONDS", 0.02)
+    monkeypatch.setattr("alula.express._uvicorn.server._TICK_SECONDS", 0.02)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with await app.listen(0):
         taken = []

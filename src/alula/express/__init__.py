@@ -30,7 +30,7 @@ from alula.express._response import Response
 from alula.express._rest import rest
 from alula.express._routing import Router
 from alula.express._server import Server
-from alula.express._uvicorn_protocol import HTTPProtocol
+from alula.express._uvicorn import HTTPProtocol
 from alula.express._web_application import WebApplication
 
 __all__ = [

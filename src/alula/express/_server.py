@@ -1,6 +1,6 @@
 """`Server`: what `listen` returns; and how scripts run one until a signal comes.
 
-The server below is uvicorn's, see `alula.express._uvicorn_server`.
+The server below is uvicorn's, see `alula.express._uvicorn`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from alula._events import loop_is_running
 from alula._sockets import ListenError, listen_on_port, url_of
-from alula.express._uvicorn_server import UvicornServer, fastest_loop, uvicorn_server
+from alula.express._uvicorn import UvicornServer, fastest_loop, uvicorn_server
 
 __all__ = ["Server", "prepare_server", "run_until_signal", "start_server"]
 

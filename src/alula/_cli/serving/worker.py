@@ -35,7 +35,7 @@ from alula.express import (
     express,
     request_id,
 )
-from alula.express._uvicorn_server import fastest_loop
+from alula.express._uvicorn import fastest_loop
 from alula.logs import configure_logging
 from alula.watchdog import LoopWatchdog
 

@@ -1,10 +1,8 @@
-"""All that reaches into uvicorn's HTTP/1 protocols: the limits that uvicorn does not have.
+"""uvicorn's HTTP/1 protocols with the limits that uvicorn does not have.
 
 uvicorn reads request heads of any length, waits forever for clients that stall (slow loris), keeps
 responses that a client does not read, and sends plain text for what it cannot parse. The guards
-here come before uvicorn's protocol classes in the method resolution order. They depend on private
-parts of uvicorn, so `alula.express._uvicorn_server` tries them out at import. If something is
-missing, importing `alula.express` fails and names the versions that work: it never fails open.
+here come before uvicorn's protocol classes in the method resolution order.
 """
 
 from __future__ import annotations

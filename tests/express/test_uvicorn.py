@@ -21,10 +21,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 import alula.express
 from alula.errors import Unavailable
 from alula.express import HTTPProtocol, express
-from alula.express import _uvicorn_protocol as uvicorn_protocol
 from alula.express._connection_limits import ConnectionLimits
-from alula.express._uvicorn_protocol import guarded, guards
-from alula.express._uvicorn_server import check_uvicorn
+from alula.express._uvicorn import protocol as uvicorn_protocol
+from alula.express._uvicorn.check import check_uvicorn
+from alula.express._uvicorn.protocol import guarded, guards
 
 SRC = Path(alula.express.__file__).parent.parent
 
@@ -155,7 +155,7 @@ def test_a_copy_that_is_not_installed_names_its_extra(monkeypatch):
     def requires(_):
         raise importlib.metadata.PackageNotFoundError
 
-    monkeypatch.setattr("alula.express._uvicorn_protocol.requires", requires)
+    monkeypatch.setattr("alula.express._uvicorn.protocol.requires", requires)
     monkeypatch.delattr(H11Protocol, "handle_events")
     with pytest.raises(ImportError, match=r"pip install 'alula\[server\]'"):
         check_uvicorn()
@@ -164,7 +164,7 @@ def test_a_copy_that_is_not_installed_names_its_extra(monkeypatch):
 def test_without_httptools_h11_is_guarded():
     ran = run(
         "import sys; sys.modules['httptools'] = None\n"
-        "from alula.express._uvicorn_protocol import guards\n"
+        "from alula.express._uvicorn.protocol import guards\n"
         "print(*(each.__name__ for each in guards()))"
     )
     assert (ran.stdout, ran.stderr) == ("H11Protocol\n", "")
@@ -187,8 +187,9 @@ def test_no_other_file_knows_uvicorn():
                 found.add(str(path.relative_to(SRC)))
     looks_whether_it_is_there = "express/__init__.py"
     assert found == {
-        "express/_uvicorn_server.py",
-        "express/_uvicorn_protocol.py",
+        "express/_uvicorn/check.py",
+        "express/_uvicorn/protocol.py",
+        "express/_uvicorn/server.py",
         looks_whether_it_is_there,
     }
 
