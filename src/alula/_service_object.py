@@ -8,16 +8,18 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from alula._context import HookContext
+from alula._context import HookContext, Params
 from alula._user_code import describe_frames, unfit_signature
 from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
 
 __all__ = [
     "Call",
     "DeferredSetup",
+    "MultiService",
     "ServiceBundle",
+    "check_multi",
     "check_object",
     "custom_events_of",
     "method_call",
@@ -100,6 +102,32 @@ class ServiceBundle:
                 f" app.use(path, service), then app.service(path).{name}",
                 name=name,
             )
+
+
+@runtime_checkable
+class MultiService(Protocol):
+    """A service whose standard methods may work on several records, as those of the adapters."""
+
+    def check_multi(self, method: str, params: Params, /) -> None:
+        """Refuse a method that may not work on several records.
+
+        Raises:
+            MethodNotAllowed: The options of the call do not allow it.
+        """
+        ...
+
+
+def check_multi(context: HookContext) -> None:
+    """Refuse a list as data where the service would, before hooks work on each of its records.
+
+    Services that are not a `MultiService` decide by themselves, later.
+
+    Raises:
+        MethodNotAllowed: The service does not accept lists for this method.
+    """
+    service = context.service.service
+    if isinstance(service, MultiService):
+        service.check_multi(context.method, context.params)
 
 
 def check_object(

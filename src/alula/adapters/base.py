@@ -310,6 +310,14 @@ class AdapterService(ABC, Generic[OptionsT]):
         records = await self._remove(id, query, params, options) if valid else []
         return self._one_or_all(id, records, query, options)
 
+    def check_multi(self, method: str, params: Params) -> None:
+        """Refuse a method that may not work on several records in this call.
+
+        Raises:
+            MethodNotAllowed: The option ``multi`` does not allow it.
+        """
+        self.options_for(params).check_multi(method)
+
     def options_for(self, params: Params) -> OptionsT:
         """Return the options of a call: those of the service, changed by its params.
 

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from alula._context import HookContext
+from alula._service_object import check_multi
 from alula.errors import BadRequest, FrameworkError
 from alula.hooks import annotate_hook, hook_factory
 from alula.query import ValidatedQuery
@@ -157,9 +158,7 @@ async def resolved_data(
     is_list = isinstance(data, list | tuple)
     if is_list and context.method in STANDARD_METHODS:
         # The adapter refuses the list, too, but functions may take long before, as hashing does.
-        options_for: Any = getattr(context.service.service, "options_for", None)
-        if options_for:
-            options_for(context.params).check_multi(context.method)
+        check_multi(context)
     records: Sequence[Any] = data if isinstance(data, list | tuple) else [data]
     for record in records:
         if not isinstance(record, Mapping):
