@@ -4,12 +4,12 @@ import pytest
 from pydantic import BaseModel
 
 from alula import App
+from alula._json_encoding import dumps
 from alula.adapters.memory import MemoryService
 from alula.client import create_client
 from alula.client import rest as client_rest
 from alula.errors import BadRequest
 from alula.express import express, rest
-from alula.express._json_encoding import dumps
 from alula.schema import with_schema
 
 

@@ -20,8 +20,8 @@ SRC = Path(__file__).parents[1] / "src"
 FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "user_code", "routes", "sockets", "wire"], 1),
     "configuration": 1,
-    **dict.fromkeys(["outgoing", "context", "logs", "watchdog"], 2),
-    **dict.fromkeys(["http", "hooks", "events", "query", "service_object"], 3),
+    **dict.fromkeys(["outgoing", "context", "logs", "watchdog", "public_error"], 2),
+    **dict.fromkeys(["http", "hooks", "events", "query", "service_object", "json_encoding"], 3),
     "service": 4,
     **dict.fromkeys(["app", "identity"], 5),
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),
@@ -38,6 +38,7 @@ THIRD_PARTY = {
     "client": {"aiohttp", "httpx2", "js", "pyodide", "yarl"},
     "configuration": {"pydantic"},
     "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop"},
+    "json_encoding": {"orjson"},  # for those who send: the core imports it nowhere
     "local_mongodb": {"pymongo"},
     "schema": {
         *("jsonschema", "jsonschema_specifications", "referencing"),

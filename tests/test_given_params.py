@@ -5,9 +5,9 @@ import json
 import pytest
 
 from alula import App, HookContext, Params
+from alula._json_encoding import dumps
 from alula.adapters.memory import MemoryService
 from alula.client import create_client, create_sync_client
-from alula.express._json_encoding import dumps
 
 TASKS = {1: {"id": 1, "done": True}, 2: {"id": 2, "done": False}}
 

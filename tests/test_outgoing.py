@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.express._json_encoding import dumps
+from alula._json_encoding import dumps
 from alula.outgoing import (
     JSON_ENCODERS,
     RedactedRecord,

@@ -6,8 +6,9 @@ import pytest
 from fastapi import HTTPException as FastAPIException
 from starlette.exceptions import HTTPException
 
+from alula._public_error import public_error
 from alula.errors import BadRequest, Conflict, FrameworkError, GeneralError, NotFound
-from alula.express._middleware.error_handler import public_error, status_of
+from alula.express._middleware.error_handler import status_of
 
 
 @pytest.mark.parametrize("debug", [True, False])

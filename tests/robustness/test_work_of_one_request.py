@@ -18,12 +18,12 @@ from pydantic import create_model
 from tests.express.asgi_client import call
 
 from alula import App
+from alula._json_encoding import MAX_INTEGERS_OF_ONE_HASH
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
 from alula.express import error_handler, express, rest
 from alula.express import json as json_bodies
 from alula.express._body_parsing import MAX_CONTAINERS
-from alula.express._json_encoding import MAX_INTEGERS_OF_ONE_HASH
 from alula.query import ordered
 from alula.query._query import MAX_STEPS, Budget
 from alula.schema import Validator, get_validator, with_schema

@@ -454,7 +454,7 @@ class TestNothingHiddenLeaves:
         assert (await call(app, "GET", "/me/1")).text == "{'name': 'ada', 'id': 1}"
 
     async def test_in_an_event(self):
-        from alula.express._json_encoding import dumps
+        from alula._json_encoding import dumps
 
         app = await chat()
         heard = []

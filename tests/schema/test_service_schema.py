@@ -29,11 +29,11 @@ from pydantic import (
 from pymongo import AsyncMongoClient
 
 from alula import App, Params
+from alula._json_encoding import dumps
 from alula._service_object import ServiceBundle
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, ObjectIdSchema
 from alula.errors import BadRequest
-from alula.express._json_encoding import dumps
 from alula.hooks import hook_metadata
 from alula.outgoing import public_part
 from alula.query import ValidatedQuery

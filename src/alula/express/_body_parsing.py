@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
+from alula._json_encoding import MAX_CONTAINERS, loads
 from alula.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
 from alula.express._chain import GO_ON, Middleware, NextFunction
-from alula.express._json_encoding import loads
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._settings import Size, body_limit, parse_size
@@ -23,10 +23,6 @@ from alula.query import parse
 from alula.types import UNSET
 
 __all__ = ["BodyParser", "ContentType", "content_type_of", "json", "read_body", "urlencoded"]
-
-MAX_CONTAINERS: Final = 50_000
-"""How many objects and lists a JSON body may hold. Each costs the process some microseconds in
-checks, copies and the response, so that these take about a quarter of a second."""
 
 MAX_FORM_DEPTH: Final = 32
 MAX_FORM_FIELDS: Final = 1000

@@ -21,8 +21,8 @@ from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alula._context import HookContext
+from alula._json_encoding import dumps
 from alula.errors import NotAcceptable
-from alula.express._json_encoding import dumps
 from alula.express._request import Request, media_type
 
 __all__ = ["Response"]

@@ -104,7 +104,7 @@ class _Description:
         """Return the description in JSON, and its entity tag."""
         state = [_state_of(handle) for handle in self._app.services.values()]
         if state != self._state:
-            from alula.express._json_encoding import dumps  # noqa: PLC0415  # as in openapi()
+            from alula._json_encoding import dumps  # noqa: PLC0415  # as in openapi()
 
             body = dumps(describe(self._app, **self._arguments))
             self._made = body, f'"{sha256(body).hexdigest()[:32]}"'

@@ -23,8 +23,8 @@ from bson import (
 )  # fmt: skip
 from bson.codec_options import CodecOptions
 
+from alula._json_encoding import dumps
 from alula.adapters.mongodb import JSON_ENCODERS
-from alula.express._json_encoding import dumps
 
 HEX = "64b0000000000000000000d1"
 UUID = uuid.UUID("01234567-89ab-cdef-0123-456789abcdef")

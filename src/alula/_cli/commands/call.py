@@ -129,7 +129,7 @@ def call(
                 return [record async for record in records]
 
         result = asyncio.run(run())
-        from alula.express._json_encoding import dumps  # noqa: PLC0415  # imports the web server
+        from alula._json_encoding import dumps  # noqa: PLC0415  # imports the web server
 
         # The encoder of responses: redacted records are printed in their public form.
         text = json.dumps(json.loads(dumps(result)), indent=2, ensure_ascii=False)

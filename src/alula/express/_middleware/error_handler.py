@@ -1,22 +1,21 @@
 """The error middleware: every error as a response, JSON or a page, and what the log gets of it.
 
-What a client may know of an error: `public_error`. What the log gets: `reporter`.
+What a client may know of an error: `alula._public_error`. What the log gets: `reporter`.
 """
 
 from __future__ import annotations
 
 import html as html_text
-import http
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import anyio.to_thread
-from starlette.exceptions import HTTPException
 
+from alula._public_error import public_error
 from alula._routes import decode_segment
-from alula.errors import FrameworkError, GeneralError, error_for_status
+from alula.errors import FrameworkError
 from alula.express._chain import NextFunction
 from alula.express._request import Request
 from alula.express._response import Response
@@ -26,7 +25,6 @@ __all__ = [
     "ERROR_HEADERS",
     "HtmlOption",
     "error_handler",
-    "public_error",
     "read_error_headers",
     "reporter",
     "status_of",
@@ -62,8 +60,6 @@ _NEVER: Final = frozenset({
     "transfer-encoding", "upgrade",
 })  # fmt: skip
 """The headers of one connection or one body, which an error knows nothing of."""
-
-_REASON_PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
 
 
 def error_handler(
@@ -134,48 +130,7 @@ def error_handler(
     return handler
 
 
-# -- what a client may know ------------------------------------------------------------------------
-
-
-def public_error(error: Exception, *, debug: bool) -> FrameworkError:
-    """Return what a client may know of an error; of unexpected ones that is next to nothing.
-
-    Args:
-        error: Errors of `alula.errors` stay as they are, Starlette's `HTTPException` turns into
-            one of them, and all others into a `GeneralError` with the exception as its cause.
-        debug: Whether clients see the message of an unexpected one.
-    """
-    if isinstance(error, FrameworkError):
-        return error
-    if isinstance(error, HTTPException):
-        shown = _from_starlette(error)
-    elif debug:
-        shown = GeneralError(str(error) or type(error).__name__)
-    else:
-        shown = GeneralError("The server failed; its log says why")
-    shown.__cause__ = error
-    return shown
-
-
-def _from_starlette(error: HTTPException) -> FrameworkError:
-    status, detail = error.status_code, error.detail
-    phrase = _REASON_PHRASES.get(status, f"Status {status}")
-    # FastAPI's errors may have any JSON for a detail.
-    text, data = (detail, None) if isinstance(detail, str) else (phrase, detail)
-    error_class = error_for_status(status)
-    if error_class is FrameworkError:
-        words = phrase.replace("'", "").replace("-", " ").split()
-        shown = FrameworkError(
-            text,
-            data,
-            name="".join(word[0].upper() + word[1:] for word in words),
-            code=status,
-            class_name="-".join(words).lower(),
-        )
-    else:
-        shown = error_class(text, data)
-    shown.headers = error.headers
-    return shown
+# -- statuses and headers --------------------------------------------------------------------------
 
 
 def status_of(error: FrameworkError) -> int:

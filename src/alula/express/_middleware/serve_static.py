@@ -19,10 +19,10 @@ from starlette.responses import Response as StarletteResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from alula._json_encoding import dumps
 from alula._routes import decode_segment
 from alula.errors import FrameworkError, NotFound, Unavailable
 from alula.express._chain import Middleware, NextFunction, ignores_body
-from alula.express._json_encoding import dumps
 from alula.express._request import Request
 from alula.express._response import Response
 

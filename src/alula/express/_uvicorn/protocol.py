@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 
 import uvicorn
 
+from alula._json_encoding import dumps
 from alula.errors import BadRequest, FrameworkError, Timeout
 from alula.express._connection_limits import (
     MAX_HEAD_BYTES,
@@ -24,7 +25,6 @@ from alula.express._connection_limits import (
     StallTimeout,
     head_too_large,
 )
-from alula.express._json_encoding import dumps
 
 __all__ = ["HTTPProtocol", "JoinedWrites", "guarded", "guards", "unsupported_uvicorn"]
 

@@ -24,13 +24,18 @@ from typing import Any, Final
 
 import orjson
 
+from alula._wire import placeholder
 from alula.outgoing import JSON_ENCODERS, RedactedRecord, dump_model, javascript_date
 from alula.types import Page
 
-__all__ = ["MAX_DEPTH", "dumps", "loads"]
+__all__ = ["MAX_CONTAINERS", "MAX_DEPTH", "dumps", "dumps_with_attachments", "loads"]
 
 MAX_DEPTH: Final = 254
 """Levels of lists and objects that `loads` takes: what orjson can write again."""
+
+MAX_CONTAINERS: Final = 50_000
+"""How many objects and lists clients may send at once. Each costs the process some microseconds in
+checks, copies and the response, so that these take about a quarter of a second."""
 
 MAX_INTEGERS_OF_ONE_HASH: Final = 100
 """How many integers beyond 64 bits with the same hash `loads` takes. In a set or as keys of a dict,
@@ -120,10 +125,32 @@ def dumps(value: object) -> bytes:
         return orjson.dumps(value, _default, _OPTIONS)
     except TypeError:
         pass  # explained below, so that orjson's stack is not shown as the cause
+    return _dumps_any(value, _default).encode()
+
+
+def dumps_with_attachments(value: object, attachments: list[bytes]) -> str:
+    """Return a value as JSON, with binary data moved into the attachments of a socket.io packet.
+
+    Args:
+        value: As in `dumps`.
+        attachments: Gets the binary data, for which the JSON has placeholders.
+
+    Raises:
+        TypeError: As in `dumps`.
+    """
+
+    # orjson asks for each value that it does not know, so no walk looks for binary data.
+    def encode(value: Any) -> object:
+        if isinstance(value, bytes | bytearray | memoryview):
+            return placeholder(bytes(value), attachments)
+        return _default(value)
+
+    before = len(attachments)
     try:
-        return json.dumps(_plain(value, "value"), separators=(",", ":")).encode()
-    except RecursionError:
-        raise TypeError("a value is nested too deeply for JSON, or holds itself") from None
+        return orjson.dumps(value, encode, _OPTIONS).decode()
+    except TypeError:
+        del attachments[before:]  # as above
+    return _dumps_any(value, encode)
 
 
 def _base64(value: bytes | bytearray | memoryview) -> str:
@@ -176,21 +203,32 @@ def _default(value: Any) -> object:
     raise TypeError
 
 
-def _plain(value: object, place: str) -> Any:
+def _dumps_any(value: object, encode: Callable[[Any], object]) -> str:
+    """Return what orjson refused as JSON, or say what has no JSON form."""
+    try:
+        return json.dumps(_plain(value, "value", encode), separators=(",", ":"))
+    except RecursionError:
+        raise TypeError("a value is nested too deeply for JSON, or holds itself") from None
+
+
+def _plain(value: object, place: str, encode: Callable[[Any], object]) -> Any:
     """Return a value that the standard library's encoder takes; ``place`` is for the error."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, RedactedRecord):
-        return _plain(value.public, place)
+        return _plain(value.public, place, encode)
     if isinstance(value, dict):
-        plain = {_key(key, place): _plain(item, f"{place}[{key!r}]") for key, item in value.items()}
+        plain = {
+            _key(key, place): _plain(item, f"{place}[{key!r}]", encode)
+            for key, item in value.items()
+        }
         if len(plain) < len(value):
             raise TypeError(f"{place} has several keys that are the same text in JSON")
         return plain
     if isinstance(value, list):
-        return [_plain(item, f"{place}[{at}]") for at, item in enumerate(value)]
+        return [_plain(item, f"{place}[{at}]", encode) for at, item in enumerate(value)]
     if inspect.iscoroutine(value):
         value.close()  # a warning that it was never awaited would say the same again
         raise TypeError(
@@ -198,19 +236,19 @@ def _plain(value: object, place: str) -> Any:
             " `await` in front of its call"
         )
     try:
-        encoded = _default(value)
+        encoded = encode(value)
     except TypeError as error:
         raise TypeError(
             f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which has no JSON"
             " form; turn it into one before it is sent, for example in an after hook"
         ) from (error if str(error) else None)
-    return _plain(encoded, place)
+    return _plain(encoded, place, encode)
 
 
 def _key(key: object, place: str) -> str:
     if isinstance(key, str):
         return key
-    plain = _plain(key, f"a key of {place}")
+    plain = _plain(key, f"a key of {place}", _default)
     if isinstance(plain, dict | list):
         raise TypeError(f"{place} has the key {key!r}, which cannot be a key in JSON")
     return plain if isinstance(plain, str) else json.dumps(plain)

@@ -16,7 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.express._json_encoding import MAX_DEPTH, MAX_INTEGERS_OF_ONE_HASH, dumps, loads
+from alula._json_encoding import (
+    MAX_DEPTH,
+    MAX_INTEGERS_OF_ONE_HASH,
+    dumps,
+    dumps_with_attachments,
+    loads,
+)
 
 Point = namedtuple("Point", "x y")
 TWO_HOURS = datetime.timezone(datetime.timedelta(hours=2))
@@ -323,3 +329,20 @@ def test_a_body_may_hold_some_integers_of_one_hash_and_no_more():
     assert loads(json.dumps(numbers[:-1]).encode()) == numbers[:-1]
     with pytest.raises(ValueError, match="of one hash"):
         loads(json.dumps(numbers).encode())
+
+
+@pytest.mark.parametrize("large", [1, 2**70])  # orjson refuses the second
+def test_binary_data_becomes_attachments(large):
+    attachments = [b"before"]
+    value = {"a": b"1", "b": [bytearray(b"2"), memoryview(b"3")], "n": large}
+    text = dumps_with_attachments(value, attachments)
+    assert attachments == [b"before", b"1", b"2", b"3"]
+    place = [{"_placeholder": True, "num": number} for number in range(4)]
+    assert json.loads(text) == {"a": place[1], "b": [place[2], place[3]], "n": large}
+
+
+def test_other_values_are_the_same_with_attachments():
+    attachments = []
+    value = [1.5, None, ID, Plain(), {"when": datetime.datetime(2026, 1, 2, tzinfo=TWO_HOURS)}]
+    assert dumps_with_attachments(value, attachments) == dumps(value).decode()
+    assert attachments == []

@@ -1,0 +1,56 @@
+"""What a client may know of an error."""
+
+from __future__ import annotations
+
+import http
+import sys
+from typing import Any, Final
+
+from alula.errors import FrameworkError, GeneralError, error_for_status
+
+__all__ = ["public_error"]
+
+_REASON_PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
+
+
+def public_error(error: Exception, *, debug: bool) -> FrameworkError:
+    """Return what a client may know of an error; of unexpected ones that is next to nothing.
+
+    Args:
+        error: Errors of `alula.errors` stay as they are, Starlette's `HTTPException` turns into
+            one of them, and all others into a `GeneralError` with the exception as its cause.
+        debug: Whether clients see the message of an unexpected one.
+    """
+    if isinstance(error, FrameworkError):
+        return error
+    # The core has no dependencies. Who raises Starlette's exception has imported it.
+    starlette = sys.modules.get("starlette.exceptions")
+    if starlette is not None and isinstance(error, starlette.HTTPException):
+        shown = _from_starlette(error)
+    elif debug:
+        shown = GeneralError(str(error) or type(error).__name__)
+    else:
+        shown = GeneralError("The server failed; its log says why")
+    shown.__cause__ = error
+    return shown
+
+
+def _from_starlette(error: Any) -> FrameworkError:
+    status, detail = error.status_code, error.detail
+    phrase = _REASON_PHRASES.get(status, f"Status {status}")
+    # FastAPI's errors may have any JSON for a detail.
+    text, data = (detail, None) if isinstance(detail, str) else (phrase, detail)
+    error_class = error_for_status(status)
+    if error_class is FrameworkError:
+        words = phrase.replace("'", "").replace("-", " ").split()
+        shown = FrameworkError(
+            text,
+            data,
+            name="".join(word[0].upper() + word[1:] for word in words),
+            code=status,
+            class_name="-".join(words).lower(),
+        )
+    else:
+        shown = error_class(text, data)
+    shown.headers = error.headers
+    return shown
