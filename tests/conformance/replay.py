@@ -109,10 +109,11 @@ def values_of(wanted: Mapping[str, str], reply: Reply) -> dict[str, Any]:
     except ValueError:
         body = None
     whole = {"body": body, "headers": reply.headers, "status": reply.status, "text": reply.text}
-    return {name: _part(whole, path) for name, path in wanted.items()}
+    return {name: part_of(whole, path) for name, path in wanted.items()}
 
 
-def _part(value: Any, path: str) -> Any:
+def part_of(value: Any, path: str) -> Any:
+    """Return the part of a JSON value at a path such as ``body.data.0.id``, None without one."""
     for name in path.split("."):
         if isinstance(value, list) and name.isdigit() and int(name) < len(value):
             value = value[int(name)]
