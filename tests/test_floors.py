@@ -19,10 +19,11 @@ SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "user_code", "routes", "sockets", "wire"], 1),
-    "configuration": 1,
+    **dict.fromkeys(["configuration", "connection"], 1),
     **dict.fromkeys(["outgoing", "context", "logs", "watchdog", "public_error"], 2),
-    **dict.fromkeys(["http", "hooks", "events", "query", "service_object", "json_encoding"], 3),
-    "service": 4,
+    **dict.fromkeys(["channels", "http", "hooks", "events", "query"], 3),
+    **dict.fromkeys(["service_object", "json_encoding"], 3),
+    **dict.fromkeys(["registry", "service"], 4),
     **dict.fromkeys(["app", "identity"], 5),
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),
     "local_mongodb": 6,

@@ -1,6 +1,6 @@
 """The application: services by path, hooks around all of them, settings, start and stop.
 
-It works without any web server. Its base class `Registry` is that of clients as well.
+It works without any web server.
 """
 
 from __future__ import annotations
@@ -8,23 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from alula._events import EventEmitter
+from alula._channels import Channel, Channels, Connection, Publishing
+from alula._registry import Registry
 from alula._routes import Match, RouteTable, strip_slashes
 from alula._service import ServiceHandle
-from alula._user_code import name_of, unfit_signature
-from alula.hooks import Hook, Hookable, check_hook, compose
-from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, UNSET
+from alula.hooks import Hook, check_hook, compose
+from alula.types import EVENT_OF_METHOD, UNSET
 
-__all__ = ["App", "Registry", "call_plugin"]
-
-T = TypeVar("T")
-Handle = TypeVar("Handle", bound=ServiceHandle)
+__all__ = ["App"]
 
 _log: Final = logging.getLogger("alula")
 _LIFECYCLE: Final = ("setup", "teardown")
@@ -35,76 +32,7 @@ _HINT: Final = (
 )
 
 
-def call_plugin(plugin: Callable[[T], object], target: T) -> None:
-    """Call a plugin, a plain function of one argument, with an application or a client.
-
-    Raises:
-        TypeError: It is not such a function, or it is asynchronous.
-    """
-    if not callable(plugin):
-        raise TypeError(
-            f"configure({plugin!r}): a plugin is a function; pass the function itself, configure"
-            " calls it"
-        )
-    if unfit_signature(plugin, "app") is not None:
-        raise TypeError(
-            f"configure({name_of(plugin)}): a plugin is a function of one argument, the"
-            " application; middleware is registered by app.use(middleware)"
-        )
-    result = plugin(target)
-    if hasattr(result, "__await__"):
-        if asyncio.iscoroutine(result):
-            result.close()  # else Python warns that it was never awaited
-        raise TypeError(
-            f"configure({name_of(plugin)}): plugins are plain functions; do asynchronous work in a"
-            " `setup` hook"
-        )
-
-
-class Registry(EventEmitter, Hookable, Generic[Handle]):
-    """Services by path, with settings, plugins and hooks around all of them.
-
-    Attributes:
-        settings: Settings by name.
-        services: Handles by path.
-    """
-
-    def __init__(self) -> None:
-        EventEmitter.__init__(self)
-        Hookable.__init__(self)
-        self.settings: dict[str, Any] = {}
-        self.services: dict[str, Handle] = {}
-
-    def set(self, name: str, value: object) -> Self:
-        """Set a setting."""
-        self.settings[name] = value
-        return self
-
-    def get(self, name: str) -> Any:
-        """Return a setting, None if it is not set."""
-        return self.settings.get(name)
-
-    def configure(self, plugin: Callable[[Self], object]) -> Self:
-        """Call a plugin, a plain function that takes this object.
-
-        Raises:
-            TypeError: It is not such a function, or it is asynchronous.
-        """
-        call_plugin(plugin, self)
-        return self
-
-    def hook_methods(self) -> Collection[str]:
-        """Return the standard methods, and the custom methods of all services so far."""
-        custom = (name for handle in self.services.values() for name in handle.hook_methods())
-        return tuple(dict.fromkeys((*STANDARD_METHODS, *custom)))
-
-    def compose_hooks(self) -> None:
-        """Compose the hooks of all services again."""
-        for handle in self.services.values():
-            handle.compose_hooks()
-
-
-class App(Registry[ServiceHandle]):
+class App(Registry[ServiceHandle], Publishing):
     """Named services, with hooks around all of them, settings, start and stop.
 
     Args:
@@ -115,6 +43,7 @@ class App(Registry[ServiceHandle]):
         settings: Settings by name.
         services: Handles by path.
         routes: Finds handles by the path of a request.
+        channel_registry: The channels and connections, for transports.
         front: The application that services and hooks get: itself, or the result of `express`.
         is_ready: Whether `setup` has finished, and `teardown` has not begun since.
 
@@ -140,6 +69,8 @@ class App(Registry[ServiceHandle]):
         self.debug = debug
         self.routes: RouteTable[ServiceHandle] = RouteTable()
         self.is_ready = False
+        self.channel_registry = Channels(self.services, self._run_in_background)
+        self._own_publishers = self.channel_registry.publishers
         self._lifecycle_hooks: dict[str, list[Hook]] = {name: [] for name in _LIFECYCLE}
         self._is_set_up = False
         # By handle, not by path: a path can be removed and taken by another service meanwhile.
@@ -234,6 +165,7 @@ class App(Registry[ServiceHandle]):
                     methods=methods,
                     events=events,
                     app_hooks=self.hook_table,
+                    channels=self.channel_registry,
                 )
                 for at, registered in objects.items()
             ]
@@ -298,6 +230,52 @@ class App(Registry[ServiceHandle]):
             await self._call_service("teardown", handle)
             await handle.wait_for_listeners()
         return handle.service
+
+    # -- real time -----------------------------------------------------------------------------
+
+    def channel(self, *names: str | Iterable[str]) -> Channel:
+        """Return the channel of one or several names, which may be in lists.
+
+        Raises:
+            TypeError: There are none, or one of them is not a string.
+        """
+        return self.channel_registry.channel(*names)
+
+    @property
+    def channels(self) -> list[str]:
+        """The names of all channels that somebody is in."""
+        return self.channel_registry.names
+
+    def resolve_publishers(self) -> None:
+        """Look up the publishers of all services again, after one was added."""
+        self.channel_registry.resolve_publishers()
+
+    def add_connection(self, connection: Connection) -> None:
+        """Emit ``connection``; transports call this when a client may get events."""
+        self.channel_registry.connections[connection.id] = connection
+        super().emit("connection", connection)
+
+    def remove_connection(self, connection: Connection) -> None:
+        """Emit ``disconnect`` once, then leave all channels; transports call this on closing."""
+        added = self.channel_registry.connections.pop(connection.id, None)
+        if added is not None:
+            super().emit("disconnect", connection)
+        self.channel_registry.leave_all(connection)
+        connection.is_open = False
+
+    def emit(self, event: str, *values: Any) -> bool:
+        """Call the listeners of an event; ``emit("disconnect", connection)`` closes a connection.
+
+        Raises:
+            RuntimeError: A listener is asynchronous and no event loop is running.
+        """
+        if event == "disconnect" and values and isinstance(values[0], Connection):
+            has_listeners = self.has_listeners(event)
+            if values[0].id in self.channel_registry.connections:
+                self.remove_connection(values[0])
+                self._run_in_background(values[0].close(), "the closing of a connection")
+            return has_listeners
+        return super().emit(event, *values)
 
     def _check_event(self, event: str) -> None:
         if event in EVENT_OF_METHOD.values():

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypedDict
 
+from alula._connection import Connection
 from alula.types import EVENT_OF_METHOD, UNSET, Id
 
 __all__ = ["GivenParams", "HookContext", "Params", "RequestParams"]
@@ -30,7 +31,7 @@ class GivenParams(TypedDict, total=False):
     authentication: Mapping[str, Any] | None
     authenticated: bool
     user: Any
-    connection: Mapping[str, Any]
+    connection: Connection | Mapping[str, Any] | None  # a mapping in calls of clients
 
 
 class _AttributeName(str):
@@ -75,6 +76,7 @@ class Params:
         collation: ``{"locale", "strength"}`` for the document database.
         authentication: The credentials of the caller: ``{"strategy", ...}``.
         user: The record of the signed-in user.
+        connection: The real-time connection that the call came over, None for other calls.
 
     Raises:
         TypeError: ``params`` or the query is not a mapping.
@@ -102,6 +104,7 @@ class Params:
     collation: Mapping[str, Any] | None = None
     authentication: Mapping[str, Any] | None = None
     user: Any = None
+    connection: Connection | None = None
 
     def __init__(self, params: Params | Mapping[str, Any] | None = None, /, **values: Any) -> None:
         if params is None and not values:  # most internal calls

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from typing import Any, ClassVar, TypeAlias, Unpack
+from typing import Any, ClassVar, Final, TypeAlias, Unpack
 
+from alula._channels import Channels, Publisher, PublisherTable, Publishing, event_records
 from alula._context import GivenParams, HookContext, Params
 from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_running
 from alula._service_object import (
@@ -13,6 +14,7 @@ from alula._service_object import (
     ServiceBundle,
     check_object,
     custom_events_of,
+    forwarding_call,
     method_call,
     read_names,
     unset_result,
@@ -27,8 +29,11 @@ __all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle"]
 Given: TypeAlias = Params | Mapping[str, Any] | None
 RawQuery: TypeAlias = Mapping[str, Any] | None
 
+_NO_CHANNELS: Final = Channels({}, lambda *_: None)
+"""Those of clients: a client publishes nothing."""
 
-class ServiceHandle(EventEmitter, Hookable):
+
+class ServiceHandle(EventEmitter, Hookable, Publishing):
     """A registered service, called through its hooks and events.
 
     Every method takes the params last, as `Params`, as a mapping, or as keywords:
@@ -40,12 +45,14 @@ class ServiceHandle(EventEmitter, Hookable):
         service: The object that was registered.
         methods: Names of the methods that clients may call.
         events: Names of the events that it emits.
+        publishers: The publisher of each event that has one, those of the application included.
         record_schema: The JSON Schema of its records, None if unknown.
         secret_ids: Whether its ids are secrets, such as tokens, which must not be in logs. The
             service sets an attribute of this name.
     """
 
     events: tuple[str, ...]
+    publishers: Mapping[str, Publisher]
     _emitted_by_service: frozenset[str]
     _elsewhere: ClassVar[Mapping[str, str]] = {}
     """Names that callers mistake for params, and what to write instead."""
@@ -59,6 +66,7 @@ class ServiceHandle(EventEmitter, Hookable):
         methods: Iterable[str] | None = None,
         events: Iterable[str] | None = None,
         app_hooks: HookTable | None = None,
+        channels: Channels | None = None,
     ) -> None:
         EventEmitter.__init__(self)
         Hookable.__init__(self)
@@ -85,6 +93,9 @@ class ServiceHandle(EventEmitter, Hookable):
         self.methods: tuple[str, ...] = standard if listed is None else listed
         self._mounted: tuple[ServiceHandle, ...] = ()
         self._app_hooks = app_hooks or HookTable()
+        self._channels = channels or _NO_CHANNELS
+        self._own_publishers = PublisherTable(self, self._check_event)
+        self.resolve_publishers()
         self._runs: dict[str, Call] = {}  # by method: the call with hooks and event
         self._quick: dict[str, Call] = {}  # methods without hooks, for calls without an event
         self._setup: DeferredSetup | None = None
@@ -242,7 +253,7 @@ class ServiceHandle(EventEmitter, Hookable):
         self._runs, self._quick = {}, {}
         for name in self._callable:
             if isinstance(self.service, ServiceHandle):
-                call = _forwarding_call(self.service, name)
+                call = forwarding_call(self.service, name)
             else:
                 call = method_call(self.service, name)
             # As in FeathersJS: all hooks of the application are outside those of the service.
@@ -302,35 +313,54 @@ class ServiceHandle(EventEmitter, Hookable):
             result, event = context.result, context.event
             if result is UNSET:
                 raise unset_result(context)
-            if event is not None and (event in self._listeners or self._mounted):
+            if event is not None and (
+                event in self._listeners or self._mounted or event in self.publishers
+            ):
                 if event in self._emitted_by_service:  # the service lists it: it emits it itself
                     return
-                # A copy: hooks and callers may change the list while events are held back.
-                items = tuple(result) if isinstance(result, list) else (result,)
+                # Now: hooks and callers may change the list while events are held back.
+                records = event_records(context)
 
                 def emit_each() -> None:
-                    for item in items:
-                        # Not self.emit(): it reaches all outer handles, also the one that this call
-                        # came through.
-                        EventEmitter.emit(self, event, item, context)
-                        for outer in self._mounted:
-                            if outer is not context.caller:  # it emits after its own hooks
-                                outer.emit(event, item, context)
+                    for record, public in records:
+                        self._emit_result(event, record, public, context)
 
                 emit_unless_held(context, emit_each)
 
         return run
 
+    def _emit_result(
+        self, event: str, record: object, public: object, context: HookContext
+    ) -> None:
+        """Emit and publish an event of a call, also at the handles that mount this service."""
+        # Not self.emit(): it reaches all outer handles, also the one that this call came through.
+        EventEmitter.emit(self, event, record, context)
+        if event in self.publishers and self._channels.is_active:
+            self._channels.publish(self, event, record, public, context)
+        for outer in self._mounted:
+            if outer is not context.caller:  # it emits after its own hooks
+                outer._emit_result(event, record, public, context)  # noqa: SLF001  # same class
+
     def emit(self, event: str, *values: Any) -> bool:
         """Call the listeners of an event, also those of applications that mount this service.
+
+        The event reaches the connections that its publisher chooses, with the first value. The
+        publisher gets the second value if that is a `HookContext`, otherwise a context with only
+        the application, the service, its path, the event and the result.
 
         Raises:
             RuntimeError: A listener is asynchronous and no event loop is running.
         """
         has_listeners = super().emit(event, *values)
+        if event in self.publishers and self._channels.is_active:
+            self._channels.publish_custom(self, event, values)
         for outer in self._mounted:
             has_listeners = outer.emit(event, *values) or has_listeners
         return has_listeners
+
+    def resolve_publishers(self) -> None:
+        """Look up the publishers of all events again, after one was added here or to the app."""
+        self.publishers = self._channels.resolve(self.path, self.events, self._own_publishers)
 
     def attach(self, outer: ServiceHandle) -> None:
         """Emit the events of this service at a handle of another application, too.
@@ -403,23 +433,3 @@ def owning_handle(handle: ServiceHandle) -> ServiceHandle:
     while isinstance(handle.service, ServiceHandle):
         handle = handle.service
     return handle
-
-
-def _forwarding_call(handle: ServiceHandle, name: str) -> Call:
-    """Return the function that calls the same method of another application's handle.
-
-    It takes over ``dispatch`` and ``http`` as well: a hook there may hide a password by them.
-    """
-
-    async def call(context: HookContext) -> None:
-        if context.result is not UNSET:
-            return
-        # A copy: hooks of the inner application must not change the params of the outer one.
-        params = context.params.copy()
-        inner = HookContext(handle.app, handle, name, params, context.id, context.data)
-        inner.http, inner.event, inner.caller = context.http, context.event, context.service
-        await handle.run(inner)
-        context.http, context.event = inner.http, inner.event
-        context.result, context.dispatch = inner.result, inner.dispatch
-
-    return call

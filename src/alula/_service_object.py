@@ -22,6 +22,7 @@ __all__ = [
     "check_multi",
     "check_object",
     "custom_events_of",
+    "forwarding_call",
     "method_call",
     "read_names",
     "unset_result",
@@ -49,7 +50,7 @@ _ARGUMENTS_OF_CUSTOM: Final = ("data", "params")
 # Attributes of handles, which custom methods would hide.
 _RESERVED: Final = frozenset(
     {"all", "app", "events", "hook_table", "methods", "path", "record_schema"}
-    | {"secret_ids", "service", "setup", "teardown"}
+    | {"publishers", "secret_ids", "service", "setup", "teardown"}
 )
 
 
@@ -128,6 +129,22 @@ def check_multi(context: HookContext) -> None:
     service = context.service.service
     if isinstance(service, MultiService):
         service.check_multi(context.method, context.params)
+
+
+class Mountable(Protocol):
+    """A handle of another application, as its calls need it.
+
+    Attributes:
+        app: The other application.
+        path: The path of the service there.
+    """
+
+    app: Any
+    path: str
+
+    def run(self, context: HookContext) -> Coroutine[Any, Any, None]:
+        """Run a call whose context is made."""
+        ...
 
 
 def check_object(
@@ -250,6 +267,26 @@ def method_call(service: object, name: str) -> Call:
     return describe_frames(
         call, lambda names: f"`{names['context'].method}` of {names['context'].service!r}"
     )
+
+
+def forwarding_call(handle: Mountable, name: str) -> Call:
+    """Return the function that calls the same method of another application's handle.
+
+    It takes over ``dispatch`` and ``http`` as well: a hook there may hide a password by them.
+    """
+
+    async def call(context: HookContext) -> None:
+        if context.result is not UNSET:
+            return
+        # A copy: hooks of the inner application must not change the params of the outer one.
+        params = context.params.copy()
+        inner = HookContext(handle.app, handle, name, params, context.id, context.data)
+        inner.http, inner.event, inner.caller = context.http, context.event, context.service
+        await handle.run(inner)
+        context.http, context.event = inner.http, inner.event
+        context.result, context.dispatch = inner.result, inner.dispatch
+
+    return call
 
 
 def unset_result(context: HookContext) -> RuntimeError:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
-from alula._app import Registry
 from alula._context import HookContext, Params
+from alula._registry import Registry
 from alula._routes import strip_slashes
 from alula._service import ServiceHandle
 from alula.client._client_service import ClientService, TypedService

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self, overload
 from starlette.applications import Starlette
 
 from alula._app import App
+from alula._channels import Channel, Channels, Connection, Publishing
 from alula._routes import Match
 from alula._service import ServiceHandle
 from alula.express._chain import Step
@@ -33,7 +34,7 @@ class ServiceMiddleware(NamedTuple):
     after: Sequence[Step]
 
 
-class ExpressApplication(WebApplication):
+class ExpressApplication(WebApplication, Publishing):
     """An ASGI application with the interface of the `App` below it.
 
     Args:
@@ -53,6 +54,7 @@ class ExpressApplication(WebApplication):
         app.present_as(self)
         self.transports: list[str] = []
         self.settings = app.settings
+        self._own_publishers = app.channel_registry.publishers
         self.service_middleware: dict[ServiceHandle, ServiceMiddleware] = {}
 
     def __repr__(self) -> str:
@@ -156,6 +158,34 @@ class ExpressApplication(WebApplication):
     def error(self, *methods: str) -> Callable[[Any], Any]:
         """Register an error hook for all services."""
         return self.app.error(*methods)
+
+    # -- real time -----------------------------------------------------------------------------
+
+    @property
+    def channel_registry(self) -> Channels:
+        """The channels and connections, for transports."""
+        return self.app.channel_registry
+
+    def channel(self, *names: str | Iterable[str]) -> Channel:
+        """Return the channel of one or several names (see `App.channel`)."""
+        return self.app.channel(*names)
+
+    @property
+    def channels(self) -> list[str]:
+        """The names of all channels that somebody is in."""
+        return self.app.channels
+
+    def resolve_publishers(self) -> None:
+        """Look up the publishers of all services again, after `publish` has added one."""
+        self.app.resolve_publishers()
+
+    def add_connection(self, connection: Connection) -> None:
+        """Emit ``connection`` (see `App.add_connection`)."""
+        self.app.add_connection(connection)
+
+    def remove_connection(self, connection: Connection) -> None:
+        """Emit ``disconnect`` once, and leave all channels (see `App.remove_connection`)."""
+        self.app.remove_connection(connection)
 
     @property
     def hook_table(self) -> HookTable:

@@ -9,7 +9,7 @@ from typing import Any, Self, overload
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from alula._app import call_plugin
+from alula._registry import call_plugin
 from alula.express._chain import NextFunction, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._existing_application import ExistingApplication

@@ -1,0 +1,154 @@
+"""A channel: a view of the connections of some names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Self, TypeAlias
+
+from alula._connection import Connection, EventMessage
+
+__all__ = ["Channel", "Delivery", "Members"]
+
+Predicate: TypeAlias = Callable[[Connection], object]
+Members: TypeAlias = dict[str, dict[Connection, None]]
+"""The connections of all channels by name, in the order in which they joined."""
+
+
+class Channel:
+    """The connections of one or several names: ``app.channel("rooms/a", "rooms/b")``.
+
+    A channel is a view. A name that nobody is in takes no memory.
+
+    Args:
+        members: The connections by name, of all channels.
+        names: The names.
+        predicates: Connections for which one of these returns a false value are left out.
+        data: What to send in place of the record, None for the record.
+
+    Attributes:
+        names: As given.
+        data: As given.
+
+    Examples:
+        >>> from alula import App
+        >>> app = App()
+        >>> room = app.channel("rooms/a")
+        >>> len(room), room.connections, app.channels
+        (0, [], [])
+    """
+
+    __slots__ = ("_members", "_predicates", "data", "names")
+
+    def __init__(
+        self,
+        members: Members,
+        names: tuple[str, ...],
+        predicates: tuple[Predicate, ...] = (),
+        data: object = None,
+    ) -> None:
+        self._members = members
+        self.names = names
+        self._predicates = predicates
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"app.channel({', '.join(map(repr, self.names))})"
+
+    def join(self, *connections: Connection | None) -> Self:
+        """Add connections; None and closed ones are skipped.
+
+        ``params.connection`` is None for a REST call.
+
+        Raises:
+            TypeError: Something is not a connection.
+        """
+        for connection in connections:
+            if connection is None:
+                continue
+            if not isinstance(connection, Connection):
+                raise TypeError(
+                    f"join({connection!r}): only connections join a channel; the connection of a"
+                    " call is context.params.connection"
+                )
+            if connection.is_open:  # else nothing would ever remove it
+                for name in self.names:
+                    self._members.setdefault(name, {})[connection] = None
+                    connection._names[name] = None  # noqa: SLF001  # kept here alone
+        return self
+
+    def leave(self, *connections: Connection | Predicate | None) -> Self:
+        """Remove connections, or all for which a function returns a true value.
+
+        Raises:
+            TypeError: Something is neither a connection nor a function.
+        """
+        for given in connections:
+            if isinstance(given, Connection):
+                leaving = [given]
+            elif callable(given):
+                leaving = [connection for connection in self.connections if given(connection)]
+            elif given is None:
+                continue
+            else:
+                raise TypeError(f"leave({given!r}) takes connections, or a function of one")
+            for connection in leaving:
+                for name in self.names:
+                    connection._names.pop(name, None)  # noqa: SLF001  # kept here alone
+                    if name in self._members:
+                        self._members[name].pop(connection, None)
+                        if not self._members[name]:
+                            del self._members[name]
+        return self
+
+    def filter(self, predicate: Predicate) -> Channel:
+        """Return this channel with only those connections for which a function returns true.
+
+        Raises:
+            TypeError: It is not a function.
+        """
+        if not callable(predicate):
+            raise TypeError(f"filter({predicate!r}) takes a function of one connection")
+        return Channel(self._members, self.names, (*self._predicates, predicate), self.data)
+
+    def send(self, data: object) -> Channel:
+        """Return this channel with data to send in place of the record; None sends the record."""
+        return Channel(self._members, self.names, self._predicates, data)
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The connections, each once."""
+        if len(self.names) == 1:  # most channels
+            found: Iterable[Connection] = self._members.get(self.names[0], ())
+        else:
+            found = dict.fromkeys(c for name in self.names for c in self._members.get(name, ()))
+        if not self._predicates:
+            return list(found)
+        return [c for c in found if all(keeps(c) for keeps in self._predicates)]
+
+    def __contains__(self, connection: object) -> bool:
+        return (
+            isinstance(connection, Connection)
+            and any(name in connection._names for name in self.names)  # noqa: SLF001
+            and all(keeps(connection) for keeps in self._predicates)
+        )
+
+    def __len__(self) -> int:
+        return len(self.connections)
+
+
+class Delivery(NamedTuple):
+    """An event with the channels that a publisher returned for it.
+
+    Attributes:
+        targets: Channels, with the message for each.
+        origin: The process where the event was published.
+        sequence: Its number there.
+    """
+
+    targets: tuple[tuple[Channel, EventMessage], ...]
+    origin: str
+    sequence: int
+
+    def message_for(self, connection: Connection) -> EventMessage | None:
+        """Return what a connection gets: the message of the first channel that it is in."""
+        return next((message for channel, message in self.targets if connection in channel), None)

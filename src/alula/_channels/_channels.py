@@ -1,0 +1,386 @@
+"""The channels of one application: from an event to the messages of its connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from alula._channels._channel import Channel, Delivery, Members
+from alula._channels._publishers import Publication, Publisher, PublisherTable
+from alula._connection import Connection, EventMessage
+from alula._context import HookContext, Params, RequestParams
+from alula._user_code import describe_frames, name_of
+from alula.outgoing import public_part
+from alula.types import UNSET
+
+__all__ = ["Channels", "Follower", "PublishingService", "call_params", "event_records"]
+
+Follower: TypeAlias = Callable[[str, Any, HookContext], object]
+"""``(event, data, context)``, plain: gets the events of a service in all processes."""
+
+_log: Final = logging.getLogger("alula.events")
+
+PUBLISHER_SECONDS: Final = 5.0
+"""How long an asynchronous publisher may take. Later events wait for it, to keep their order."""
+
+
+class PublishingService(Protocol):
+    """A service as channels know it.
+
+    Attributes:
+        app: The application.
+        path: The path.
+        publishers: The publisher of each event that has one, those of the application included.
+    """
+
+    app: Any
+    path: str
+    publishers: Mapping[str, Publisher]
+
+    def resolve_publishers(self) -> None:
+        """Set ``publishers`` again, after publishers or followers were added."""
+        ...
+
+
+class _Event(NamedTuple):
+    """An event on its way to its channels.
+
+    Attributes:
+        path: The path of the service.
+        event: The name of the event.
+        data: The record as the application sees it.
+        public: What clients may see of it.
+        origin: The process where it was published.
+        sequence: Its number there.
+    """
+
+    path: str
+    event: str
+    data: Any
+    public: Any
+    origin: str
+    sequence: int
+
+
+class Channels:
+    """The channels, connections and publications of one application.
+
+    Args:
+        services: The services by path.
+        start: Starts a task with a name; the application waits for it when it stops.
+
+    Attributes:
+        publishers: Those of the application, for services without one of their own.
+        origin: A random name of this process.
+        forward: Gives a publication to other processes; set by a bus. It never waits and never
+            raises. None without a bus.
+        record: Called with each delivery before its messages are sent; set by an event log, which
+            gives the messages their ids. None without a log.
+        connections: The open connections that were added, by id.
+    """
+
+    def __init__(
+        self,
+        services: Mapping[str, PublishingService],
+        start: Callable[[Coroutine[Any, Any, None], str], object],
+    ) -> None:
+        self._services = services
+        self._start = start
+        self.publishers = PublisherTable("the application")
+        self.origin = secrets.token_urlsafe(6)
+        self.forward: Callable[[Publication], None] | None = None
+        self.record: Callable[[Delivery], None] | None = None
+        self.connections: dict[str, Connection] = {}
+        self._members: Members = {}
+        self._followers: dict[str, list[Follower]] = {}
+        self._sequence = 0
+        # By origin: events that wait for an asynchronous publisher, their own or an earlier one.
+        self._waiting: dict[str, deque[tuple[_Event, Publisher, Any]]] = {}
+
+    # -- connections ---------------------------------------------------------------------------
+
+    def channel(self, *names: str | Iterable[str]) -> Channel:
+        """Return the channel of these names.
+
+        Raises:
+            TypeError: There are none, or one of them is not a string.
+        """
+        if not names:
+            raise TypeError("app.channel() needs at least one name: app.channel('everyone')")
+        listed = [n for given in names for n in ([given] if isinstance(given, str) else given)]
+        if not all(isinstance(name, str) for name in listed):
+            raise TypeError(f"names of channels are strings, not {listed!r}")
+        return Channel(self._members, tuple(dict.fromkeys(listed)))
+
+    @property
+    def names(self) -> list[str]:
+        """The names that somebody is in."""
+        return list(self._members)
+
+    def leave_all(self, connection: Connection) -> None:
+        """Remove a connection from all its channels."""
+        if names := connection.channels:
+            self.channel(names).leave(connection)
+
+    # -- publishers ----------------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anything may get events: a connection, a follower, a log, another process."""
+        return bool(self.connections or self.forward or self.record or self._followers)
+
+    def resolve(
+        self, path: str, events: Iterable[str], own: PublisherTable
+    ) -> dict[str, Publisher]:
+        """Return the publisher of each event that somebody may get.
+
+        Args:
+            path: The path of a service.
+            events: The names of its events.
+            own: Its publishers; they come before those of the application.
+        """
+        nobody = _publish_to_nobody if path in self._followers else None
+        found = {event: own.find(event) or self.publishers.find(event) for event in events}
+        return {
+            event: publisher
+            for event, own_publisher in found.items()
+            if (publisher := own_publisher or nobody) is not None
+        }
+
+    def follow(self, path: str, listener: Follower) -> None:
+        """Call ``listener(event, data, context)`` for events of a service in all processes.
+
+        The service needs no publisher. For an event of another process, ``context.params`` has
+        only the query, the provider and the user's id.
+        """
+        self._followers.setdefault(path, []).append(listener)
+        self.resolve_publishers()
+
+    def resolve_publishers(self) -> None:
+        """Have all services resolve their publishers again."""
+        for service in self._services.values():
+            service.resolve_publishers()
+
+    # -- events --------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        service: PublishingService,
+        event: str,
+        data: object,
+        public: object,
+        context: HookContext,
+    ) -> None:
+        """Publish an event of this process.
+
+        Args:
+            service: The service; its ``publishers`` have one for the event.
+            event: The name of the event.
+            data: The record as the application sees it.
+            public: The record for clients, whose redacted parts are removed here.
+            context: The context of the call.
+        """
+        public = public_part(public)
+        self._sequence += 1
+        path, origin = service.path, self.origin
+        if self.forward is not None:
+            params = context.params
+            query, user = dict(params.query), _record_of_id(params.get("user"))
+            self.forward(
+                Publication(
+                    *(path, event, data, public, context.method, context.id, query),
+                    *(params.provider, user, origin, self._sequence),
+                )
+            )
+        self._publish(service, _Event(path, event, data, public, origin, self._sequence), context)
+
+    def publish_custom(
+        self, service: PublishingService, event: str, values: Sequence[object]
+    ) -> None:
+        """Publish an event that a service emitted itself with these values."""
+        data = values[0] if values else None
+        if len(values) > 1 and isinstance(values[1], HookContext):
+            context = values[1]
+        else:
+            context = HookContext(service.app, service, "", Params())
+            context.event, context.result = event, data
+        self.publish(service, event, data, data, context)
+
+    def receive(self, publication: Publication) -> None:
+        """Publish an event of another process to the connections here; a bus calls this."""
+        service = self._services.get(publication.path)
+        if publication.origin == self.origin or service is None:
+            return
+        sent = publication
+        params = Params(query=sent.query, provider=sent.provider, user=sent.user)
+        context = HookContext(service.app, service, sent.method, params, sent.id)
+        context.event, context.result = sent.event, sent.data
+        if sent.event in service.publishers:
+            event = _Event(
+                *(sent.path, sent.event, sent.data, sent.public, sent.origin, sent.sequence)
+            )
+            self._publish(service, event, context)
+
+    def _publish(self, service: PublishingService, event: _Event, context: HookContext) -> None:
+        for follower in self._followers.get(event.path, ()):
+            try:
+                follower(event.event, event.data, context)
+            except Exception:  # noqa: BLE001  # must not fail the call that it follows
+                _log.exception("%s failed for an event of %r", name_of(follower), event.path)
+        publisher = service.publishers[event.event]
+        returned = _call(publisher, event.data, context)
+        waiting = self._waiting.get(event.origin)
+        if hasattr(returned, "__await__"):
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                if asyncio.iscoroutine(returned):
+                    returned.close()  # else Python warns that it was never awaited
+                _log.error(  # the stack says nothing more
+                    "the publisher %s is asynchronous; emit %r where an event loop is running",
+                    *(name_of(publisher), event.event),
+                )
+                return
+            # At once, and not when it is its turn: slow publishers run at the same time.
+            returned = loop.create_task(_limited(returned))
+            if waiting is None:
+                waiting = self._waiting[event.origin] = deque()
+                self._start(self._publish_waiting(event.origin), "events that wait for publishers")
+        if waiting is None:
+            self._deliver(event, publisher, returned)
+        else:
+            waiting.append((event, publisher, returned))
+
+    async def _publish_waiting(self, origin: str) -> None:
+        """Deliver the events of one process in order, each when its publisher has returned."""
+        waiting = self._waiting[origin]
+        try:
+            while waiting:
+                event, publisher, returned = waiting[0]
+                if isinstance(returned, asyncio.Future):
+                    try:
+                        returned = await returned
+                    except Exception:  # noqa: BLE001  # the call stands, as with a listener
+                        _log_failure(publisher)
+                        returned = None
+                waiting.popleft()
+                self._deliver(event, publisher, returned)
+        finally:
+            del self._waiting[origin]
+
+    def _deliver(self, event: _Event, publisher: Publisher, returned: object) -> None:
+        """Send an event to the connections of the channels that its publisher returned."""
+        try:
+            channels = _channels_in(returned)
+        except TypeError as error:
+            _log.error("the publisher %s %s", name_of(publisher), error)  # no stack of ours
+            return
+        if not channels:
+            return
+        plain = EventMessage(event.path, event.event, event.public, event.data)
+        targets = tuple(
+            (
+                channel,
+                plain
+                if channel.data is None
+                else EventMessage(event.path, event.event, channel.data, event.data),
+            )
+            for channel in channels
+        )
+        try:
+            # Filters are functions of the application: they run before anybody gets anything.
+            reached = [(channel.connections, message) for channel, message in targets]
+        except Exception:  # noqa: BLE001  # as above
+            _log_failure(publisher)
+            return
+        if self.record is not None:
+            self.record(Delivery(targets, event.origin, event.sequence))
+        if len(reached) == 1:  # most events
+            for connection in reached[0][0]:
+                connection.deliver(plain if channels[0].data is None else targets[0][1])
+            return
+        seen: set[Connection] = set()
+        for connections, message in reached:
+            for connection in connections:
+                if connection not in seen:  # the first channel decides what it gets
+                    seen.add(connection)
+                    connection.deliver(message)
+
+
+def _call(publisher: Publisher, data: object, context: HookContext) -> object:
+    try:
+        returned: object = publisher(data, context)
+    except Exception:  # noqa: BLE001  # the call stands, as with a listener
+        _log_failure(publisher)
+        return None
+    return returned
+
+
+async def _limited(returned: Awaitable[object]) -> object:
+    async with asyncio.timeout(PUBLISHER_SECONDS):
+        return await returned
+
+
+def _log_failure(publisher: Publisher) -> None:
+    _log.exception("the publisher %s failed; nobody gets the event", name_of(publisher))
+
+
+describe_frames(_call, lambda names: f"publisher {name_of(names['publisher'])}")
+
+
+def _publish_to_nobody(data: object, context: HookContext) -> None:
+    """The publisher of events that have only followers."""
+
+
+def _channels_in(returned: object) -> list[Channel]:
+    """Return the channels in lists of any depth, without None and False.
+
+    Raises:
+        TypeError: There is something else.
+    """
+    if isinstance(returned, Channel):
+        return [returned]
+    if returned is None or returned is False:
+        return []
+    if isinstance(returned, list | tuple | set | frozenset):
+        return [channel for item in returned for channel in _channels_in(item)]
+    raise TypeError(f"returned {returned!r}; return app.channel(...), a list of channels, or None")
+
+
+def _record_of_id(user: object) -> Mapping[str, Any] | None:
+    """Return a record with nothing but the id of a user."""
+    if isinstance(user, Mapping):
+        return next(({name: user[name]} for name in ("id", "_id") if name in user), None)
+    identity = getattr(user, "id", None)
+    return None if identity is None else {"id": identity}
+
+
+def event_records(context: HookContext) -> Sequence[tuple[Any, Any]]:
+    """Return the records of the events of a call, each with what clients get in its place.
+
+    A list of results is one event for each record. Its ``context.dispatch`` may be a list as well:
+    then each record has its own.
+    """
+    result, dispatch = context.result, context.dispatch
+    if not isinstance(result, list):
+        return [(result, result if dispatch is UNSET else dispatch)]
+    if dispatch is UNSET:
+        return [(record, record) for record in result]
+    if isinstance(dispatch, list) and len(dispatch) == len(result):
+        return list(zip(result, dispatch, strict=True))
+    return [(record, dispatch) for record in result]
+
+
+def call_params(connection: Connection, query: dict[str, Any], route: Mapping[str, str]) -> Params:
+    """Return the params of a call over a connection, with the attributes of the connection."""
+    params = RequestParams.__new__(RequestParams)  # its __init__ sets attributes one by one
+    attributes = params.__dict__
+    attributes.update(connection.__dict__)
+    attributes["query"] = query
+    attributes["route"] = route
+    attributes["connection"] = connection
+    return params

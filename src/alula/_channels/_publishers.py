@@ -1,0 +1,137 @@
+"""Publishers, the functions that return the channels for an event, and what a bus carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, overload
+
+from alula._user_code import name_of, unfit_signature
+
+__all__ = ["Publication", "Publisher", "PublisherTable", "Publishing"]
+
+Publisher: TypeAlias = Callable[..., Any]
+"""``(data, context)``, plain or asynchronous: returns a `Channel`, lists of channels, or None."""
+AnyPublisher = TypeVar("AnyPublisher", bound=Publisher)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What other processes get to know of an event: never headers or tokens.
+
+    Attributes:
+        path: The path of the service.
+        event: The name of the event.
+        data: The record as the application sees it.
+        public: What clients may see of it; ``data`` itself if that is all.
+        method: The method that was called, "" for an event that the service emitted itself.
+        id: The id that was given to the method.
+        query: The query of the call.
+        provider: The transport that the call came by, None for an internal call.
+        user: The id of the user as a record, such as ``{"id": 7}``; None for nobody.
+        origin: A random name of the process that publishes; it drops its own publications.
+        sequence: The number of the publication, counted from 1 for each origin, without gaps.
+    """
+
+    path: str
+    event: str
+    data: Any
+    public: Any
+    method: str
+    id: Any
+    query: Mapping[str, Any]
+    provider: str | None
+    user: Mapping[str, Any] | None
+    origin: str
+    sequence: int
+
+
+class PublisherTable:
+    """Publishers by event; None for all events without one of their own.
+
+    Args:
+        owner: Of what they are, for messages.
+        check_event: Refuses the name of an event that does not exist.
+    """
+
+    def __init__(self, owner: object, check_event: Callable[[str], None] | None = None) -> None:
+        self._owner = owner
+        self._check_event = check_event
+        self._by_event: dict[str | None, Publisher] = {}
+
+    def add(self, event: str | None, publisher: Publisher) -> None:
+        """Register a publisher in place of the one that the event had.
+
+        Raises:
+            TypeError: It is not a function of ``(data, context)``.
+            ValueError: There is no such event.
+        """
+        if event is not None and self._check_event is not None:
+            self._check_event(event)
+        if not callable(publisher):
+            raise TypeError(
+                f"publish({event!r}, {publisher!r}): a publisher is a function of (data, context)"
+            )
+        if (signature := unfit_signature(publisher, "data", "context")) is not None:
+            raise TypeError(
+                f"the publisher {name_of(publisher)} of {self._owner!r} takes {signature};"
+                " publishers are called with (data, context)"
+            )
+        self._by_event[event] = publisher
+
+    def find(self, event: str) -> Publisher | None:
+        """Return the publisher of an event, or the one of all events."""
+        return self._by_event.get(event) or self._by_event.get(None)
+
+
+class Publishing:
+    """The method ``publish`` of services and the application.
+
+    Attributes:
+        _own_publishers: Set by the class that inherits from this one.
+    """
+
+    _own_publishers: PublisherTable
+
+    def resolve_publishers(self) -> None:
+        """Look up the publishers of all events again, after one was added."""
+        raise NotImplementedError
+
+    @overload
+    def publish(self, event: str, publisher: AnyPublisher) -> AnyPublisher: ...
+    @overload
+    def publish(self, event: str) -> Callable[[AnyPublisher], AnyPublisher]: ...
+    @overload
+    def publish(self, event: AnyPublisher) -> AnyPublisher: ...
+    def publish(self, event: str | Publisher, publisher: Publisher | None = None) -> Publisher:
+        """Register the function that returns the channels for an event, or for all events.
+
+        Without a publisher, of the service or the application, no event leaves the server. What a
+        publisher raises is logged; the call stands.
+
+        Args:
+            event: The name of the event, or the publisher of all events without one of their own.
+            publisher: ``(data, context)``, plain or asynchronous. It returns a `Channel`, lists of
+                channels in any depth, or None for nobody.
+
+        Raises:
+            TypeError: The publisher is not such a function.
+            ValueError: The service emits no such event.
+
+        Examples:
+            >>> from alula import App
+            >>> from alula.adapters.memory import MemoryService
+            >>> app = App().use("messages", MemoryService())
+            >>> @app.service("messages").publish("created")
+            ... def to_room(data, context):
+            ...     return app.channel(f"rooms/{data['room']}")
+        """
+        if not isinstance(event, str):  # @service.publish
+            self._own_publishers.add(None, event)
+            self.resolve_publishers()
+            return event
+        if publisher is None:  # @service.publish("created")
+            return lambda function: self.publish(event, function)
+        self._own_publishers.add(event, publisher)
+        self.resolve_publishers()
+        return publisher

@@ -1,0 +1,179 @@
+"""A real-time connection of a client, and the events that it gets.
+
+Transports make connections (`alula.realtime`); channels and services use them.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+__all__ = ["Connection", "EventMessage", "Link"]
+
+T = TypeVar("T")
+
+
+class EventMessage:
+    """One event with the data that connections get, encoded once per transport.
+
+    Attributes:
+        path: The path of the service.
+        event: The name of the event.
+        data: What clients get; it holds no redacted record.
+        record: The record as the application sees it, to match a query against.
+        id: The position of the event in the event log, None without a log.
+    """
+
+    __slots__ = ("_encoded", "data", "event", "id", "path", "record")
+
+    def __init__(
+        self, path: str, event: str, data: object, record: object = None, id: str | None = None
+    ) -> None:
+        self.path = path
+        self.event = event
+        self.data = data
+        self.record = record
+        self.id = id
+        self._encoded: dict[object, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"<EventMessage {self.path} {self.event}>"
+
+    def encoded(self, encode: Callable[[EventMessage], T]) -> T:
+        """Return ``encode(message)``; it is called once, however many connections get the event."""
+        cache = self._encoded
+        if encode not in cache:
+            cache[encode] = encode(self)
+        encoded: T = cache[encode]
+        return encoded
+
+
+class Link(Protocol):
+    """What a transport gives its connection."""
+
+    def deliver(self, message: EventMessage) -> None:
+        """Send an event, or queue it. Returns at once and never raises."""
+        ...
+
+    async def close(self, reason: str = "") -> None:
+        """Close the connection of the transport."""
+        ...
+
+
+class Connection:
+    """A real-time connection of a client; the same object for its whole life.
+
+    Hooks and middleware add any attributes: ``connection.tenant = "acme"``. All but ``id`` and
+    ``channels`` arrive in the params of the calls that the client makes over the connection, where
+    ``params.connection`` is the connection itself. Items work like attributes.
+
+    Args:
+        link: How to reach the client.
+        provider: The name of the transport, such as ``"socketio"``.
+        headers: The headers of the request that opened the connection, names in lower case.
+        ip: The address of the client, None if unknown.
+        attributes: Further attributes.
+
+    Attributes:
+        id: A random name, unique among all processes.
+        provider: As given.
+        headers: As given.
+        ip: As given.
+        user: The record of the signed-in user, None for nobody.
+        is_open: Whether it gets events; False from the moment that it is closed.
+        authentication: The credentials of the user: ``{"strategy", ...}``.
+
+    Examples:
+        >>> from alula import App
+        >>> app = App()
+        >>> @app.on("connection")
+        ... def join(connection):
+        ...     app.channel("everyone").join(connection)
+    """
+
+    # As in `Params`: attributes of users are in __dict__, those of this class are not.
+    __slots__ = ("__dict__", "__weakref__", "_link", "_names", "id", "is_open")
+
+    id: str
+    is_open: bool
+    provider: str
+    headers: Mapping[str, str]
+    ip: str | None
+    user: Any = None
+    authentication: Mapping[str, Any] | None = None
+
+    def __init__(
+        self,
+        link: Link,
+        *,
+        provider: str,
+        headers: Mapping[str, str],
+        ip: str | None,
+        **attributes: Any,
+    ) -> None:
+        self.id = secrets.token_urlsafe(15)
+        self.provider = provider
+        self.headers = headers
+        self.ip = ip
+        self.__dict__.update(attributes)
+        self._link = link
+        self._names: dict[str, None] = {}  # of its channels, in the order in which it joined them
+        self.is_open = True
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.id} {self.provider}>"  # not its headers, which hold tokens
+
+    @property
+    def channels(self) -> list[str]:
+        """The names of the channels that it is in."""
+        return list(self._names)
+
+    def deliver(self, message: EventMessage) -> None:
+        """Send an event to the client, unless the connection is closed."""
+        if self.is_open:
+            self._link.deliver(message)
+
+    async def close(self, reason: str = "") -> None:
+        """Close the connection; it gets no further event.
+
+        Args:
+            reason: For the log of the transport.
+        """
+        self.is_open = False
+        await self._link.close(reason)
+
+    # -- attributes as items, as in `Params` ---------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"the connection has no {name!r}; it has {', '.join(sorted(self.__dict__))}."
+            f" Where it may be absent, use connection.get({name!r})"
+        )
+
+    if TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None: ...
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def __setitem__(self, name: str, value: object) -> None:
+        setattr(self, name, value)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.__dict__ or name in _ALWAYS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*_ALWAYS, *(name for name in self.__dict__ if name not in _ALWAYS)))
+
+    def get(self, name: str, default: object = None) -> Any:
+        """Return an attribute, or ``default`` if it is None or not set."""
+        value = getattr(self, name, None)
+        return default if value is None else value
+
+
+_ALWAYS: Final = ("id", "provider", "headers", "ip", "user", "authentication")

@@ -1,0 +1,86 @@
+"""`Registry`: services by path with settings, plugins and hooks; the base of `App` and clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Any, Generic, Self, TypeVar
+
+from alula._events import EventEmitter
+from alula._user_code import name_of, unfit_signature
+from alula.hooks import Hookable
+from alula.types import STANDARD_METHODS
+
+__all__ = ["Registry", "call_plugin"]
+
+T = TypeVar("T")
+Handle = TypeVar("Handle", bound=Hookable)
+
+
+def call_plugin(plugin: Callable[[T], object], target: T) -> None:
+    """Call a plugin, a plain function of one argument, with an application or a client.
+
+    Raises:
+        TypeError: It is not such a function, or it is asynchronous.
+    """
+    if not callable(plugin):
+        raise TypeError(
+            f"configure({plugin!r}): a plugin is a function; pass the function itself, configure"
+            " calls it"
+        )
+    if unfit_signature(plugin, "app") is not None:
+        raise TypeError(
+            f"configure({name_of(plugin)}): a plugin is a function of one argument, the"
+            " application; middleware is registered by app.use(middleware)"
+        )
+    result = plugin(target)
+    if hasattr(result, "__await__"):
+        if asyncio.iscoroutine(result):
+            result.close()  # else Python warns that it was never awaited
+        raise TypeError(
+            f"configure({name_of(plugin)}): plugins are plain functions; do asynchronous work in a"
+            " `setup` hook"
+        )
+
+
+class Registry(EventEmitter, Hookable, Generic[Handle]):
+    """Services by path, with settings, plugins and hooks around all of them.
+
+    Attributes:
+        settings: Settings by name.
+        services: Handles by path.
+    """
+
+    def __init__(self) -> None:
+        EventEmitter.__init__(self)
+        Hookable.__init__(self)
+        self.settings: dict[str, Any] = {}
+        self.services: dict[str, Handle] = {}
+
+    def set(self, name: str, value: object) -> Self:
+        """Set a setting."""
+        self.settings[name] = value
+        return self
+
+    def get(self, name: str) -> Any:
+        """Return a setting, None if it is not set."""
+        return self.settings.get(name)
+
+    def configure(self, plugin: Callable[[Self], object]) -> Self:
+        """Call a plugin, a plain function that takes this object.
+
+        Raises:
+            TypeError: It is not such a function, or it is asynchronous.
+        """
+        call_plugin(plugin, self)
+        return self
+
+    def hook_methods(self) -> Collection[str]:
+        """Return the standard methods, and the custom methods of all services so far."""
+        custom = (name for handle in self.services.values() for name in handle.hook_methods())
+        return tuple(dict.fromkeys((*STANDARD_METHODS, *custom)))
+
+    def compose_hooks(self) -> None:
+        """Compose the hooks of all services again."""
+        for handle in self.services.values():
+            handle.compose_hooks()
