@@ -282,26 +282,19 @@ class Channels:
         if not channels:
             return
         plain = EventMessage(event.path, event.event, event.public, event.data)
-        targets = tuple(
-            (
-                channel,
-                plain
-                if channel.data is None
-                else EventMessage(event.path, event.event, channel.data, event.data),
-            )
-            for channel in channels
-        )
+        targets = tuple((channel, _message_of(channel, plain)) for channel in channels)
         try:
             # Filters are functions of the application: they run before anybody gets anything.
             reached = [(channel.connections, message) for channel, message in targets]
-        except Exception:  # noqa: BLE001  # as above
+        except Exception:  # noqa: BLE001  # the call stands, as with a listener
             _log_failure(publisher)
             return
         if self.record is not None:
             self.record(Delivery(targets, event.origin, event.sequence))
         if len(reached) == 1:  # most events
-            for connection in reached[0][0]:
-                connection.deliver(plain if channels[0].data is None else targets[0][1])
+            connections, message = reached[0]
+            for connection in connections:
+                connection.deliver(message)
             return
         seen: set[Connection] = set()
         for connections, message in reached:
@@ -309,6 +302,13 @@ class Channels:
                 if connection not in seen:  # the first channel decides what it gets
                     seen.add(connection)
                     connection.deliver(message)
+
+
+def _message_of(channel: Channel, plain: EventMessage) -> EventMessage:
+    """Return the message for a channel: the plain one, unless it has data of its own."""
+    if channel.data is None:
+        return plain
+    return EventMessage(plain.path, plain.event, public_part(channel.data), plain.record)
 
 
 def _call(publisher: Publisher, data: object, context: HookContext) -> object:
