@@ -405,7 +405,7 @@ def read_params(params: ParamsLike, values: Mapping[str, Any] | None = None) -> 
 
 
 def _with_range(query: Query, limit: int | None, skip: int) -> Query:
-    # dataclasses.replace() takes four times as long, in every find with pages.
+    # _replace() takes three times as long, in every find with pages.
     return Query(query.criteria, limit, skip, query.sort, query.select, query.filters, query.budget)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from alula.errors import BadRequest
 from alula.types import SCALAR_TYPES
@@ -99,9 +99,10 @@ class Or:
 Criterion = Where | And | Or
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A valid query.
+# A tuple: it is made for every `find` (bench rest: -5 % instructions of one from memory, compared
+# to a frozen dataclass).
+class Query(NamedTuple):
+    """A valid query, which does not change.
 
     Attributes:
         criteria: What a record must meet.
@@ -118,8 +119,8 @@ class Query:
     skip: int = 0
     sort: tuple[tuple[str, int], ...] = ()
     select: tuple[str, ...] | None = None
-    filters: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
-    budget: Budget | None = field(default=None, compare=False, repr=False)
+    filters: Mapping[str, Any] = EMPTY
+    budget: Budget | None = None
 
 
 EMPTY_QUERY: Final = Query()

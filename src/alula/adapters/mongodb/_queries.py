@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from re import DOTALL, IGNORECASE, MULTILINE, VERBOSE, Pattern
 from typing import Any, Final, TypeAlias
@@ -182,8 +181,7 @@ def with_docdb_range(query: Query, params: Params) -> Query:
     if not ("limit" in given or "skip" in given or "sort" in given):
         return query
     limits = (query.limit, abs(given.get("limit") or 0) or None)
-    return replace(
-        query,
+    return query._replace(
         limit=min((limit for limit in limits if limit is not None), default=None),
         skip=query.skip or given.get("skip") or 0,
         sort=query.sort or pairs_of(given.get("sort") or ()),

@@ -254,7 +254,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         options = self.options_for(params)
         query = options.grammar.read(params.query)
         if options.pagination is not None:
-            query = replace(query, limit=options.pagination.limit(query.limit))
+            query = query._replace(limit=options.pagination.limit(query.limit))
         return params, options, self._translator_for(options), with_docdb_range(query, params)
 
     # -- the six methods of the store ----------------------------------------------------------
