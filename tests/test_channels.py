@@ -18,6 +18,8 @@ from alula.outgoing import RedactedRecord
 class Client:
     """What a transport would send to its client."""
 
+    queued = 0
+
     def __init__(self):
         self.messages = []
         self.reasons = []

@@ -50,7 +50,16 @@ class EventMessage:
 
 
 class Link(Protocol):
-    """What a transport gives its connection."""
+    """What a transport gives its connection.
+
+    Attributes:
+        queued: How many messages wait until the client reads.
+    """
+
+    @property
+    def queued(self) -> int:
+        """See above."""
+        ...
 
     def deliver(self, message: EventMessage) -> None:
         """Send an event, or queue it. Returns at once and never raises."""
@@ -128,6 +137,11 @@ class Connection:
     def channels(self) -> list[str]:
         """The names of the channels that it is in."""
         return list(self._names)
+
+    @property
+    def queued(self) -> int:
+        """How many messages wait until the client reads."""
+        return self._link.queued
 
     def deliver(self, message: EventMessage) -> None:
         """Send an event to the client, unless the connection is closed."""

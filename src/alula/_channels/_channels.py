@@ -81,6 +81,8 @@ class Channels:
         record: Called with each delivery before its messages are sent; set by an event log, which
             gives the messages their ids. None without a log.
         connections: The open connections that were added, by id.
+        published: How many events were published to channels here, for metrics.
+        sent: How many messages connections got; an event is one for each connection.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Channels:
         self.forward: Callable[[Publication], None] | None = None
         self.record: Callable[[Delivery], None] | None = None
         self.connections: dict[str, Connection] = {}
+        self.published = self.sent = 0
         self._members: Members = {}
         self._followers: dict[str, list[Follower]] = {}
         self._sequence = 0
@@ -291,8 +294,10 @@ class Channels:
             return
         if self.record is not None:
             self.record(Delivery(targets, event.origin, event.sequence))
+        self.published += 1
         if len(reached) == 1:  # most events
             connections, message = reached[0]
+            self.sent += len(connections)
             for connection in connections:
                 connection.deliver(message)
             return
@@ -302,6 +307,7 @@ class Channels:
                 if connection not in seen:  # the first channel decides what it gets
                     seen.add(connection)
                     connection.deliver(message)
+        self.sent += len(seen)
 
 
 def _message_of(channel: Channel, plain: EventMessage) -> EventMessage:

@@ -14,6 +14,7 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.metrics import Meter, MeterProvider
 from opentelemetry.trace import SpanKind, Tracer, TracerProvider
 
+from alula._channels import Channels
 from alula._context import HookContext, Params
 from alula.hooks import Next
 from alula.logs import add_log_fields
@@ -27,6 +28,7 @@ from alula.telemetry._conventions import (
     status_of,
     trace_fields,
 )
+from alula.telemetry._realtime import measure_connections
 
 __all__ = ["forward_trace", "telemetry"]
 
@@ -41,6 +43,11 @@ class Application(Protocol):
 
     settings: dict[str, Any]
 
+    @property
+    def channel_registry(self) -> Channels:
+        """The channels and connections."""
+        ...
+
     def hooks(self, *, around: list[AroundHook]) -> object:
         """Register hooks."""
 
@@ -54,7 +61,9 @@ def telemetry(
     an internal span such as ``messages find``; calls made by that call are its children. Its own
     parent is the open span, or the ``traceparent`` of the request. Its duration is recorded in
     ``rpc.server.call.duration``, and ``alula.service.active_calls`` counts the calls that are
-    running. Log records get ``trace_id`` and ``span_id`` if they have the fields of `alula.logs`.
+    running. The connections, channels, events and messages of real time are counted as
+    ``alula.realtime.*``. Log records get ``trace_id`` and ``span_id`` if they have the fields of
+    `alula.logs`.
 
     Args:
         tracer_provider: A provider of OpenTelemetry's SDK; None for the global one.
@@ -82,6 +91,7 @@ def telemetry(
         tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
         app.hooks(around=[_call_observer(tracer, meter)])
+        measure_connections(app.channel_registry, meter)
         add_log_fields(trace_fields)
 
     return configure

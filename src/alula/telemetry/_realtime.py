@@ -1,0 +1,64 @@
+"""Measurements of real-time connections: how many there are, and what they get."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+from alula._channels import Channels
+
+__all__ = ["measure_connections"]
+
+
+def measure_connections(channels: Channels, meter: Meter) -> None:
+    """Measure the connections and channels of an application whenever the SDK collects.
+
+    Nothing is counted per connection or channel: their names would be attributes without number,
+    and often hold ids.
+
+    Args:
+        channels: Those of the application.
+        meter: Where the instruments are made.
+    """
+
+    def connections(_: CallbackOptions) -> Iterator[Observation]:
+        providers = Counter(c.provider for c in channels.connections.values())
+        for provider, number in providers.items():
+            yield Observation(number, {"alula.provider": provider})
+
+    def queued(_: CallbackOptions) -> Iterator[Observation]:
+        waiting: Counter[str] = Counter()
+        for connection in channels.connections.values():
+            waiting[connection.provider] += connection.queued
+        for provider, number in waiting.items():
+            yield Observation(number, {"alula.provider": provider})
+
+    meter.create_observable_up_down_counter(
+        "alula.realtime.connections", [connections], "{connection}", "Open connections."
+    )
+    meter.create_observable_up_down_counter(
+        "alula.realtime.queued_messages",
+        [queued],
+        "{message}",
+        "Messages that wait until their clients read.",
+    )
+    meter.create_observable_up_down_counter(
+        "alula.realtime.channels",
+        [lambda _: [Observation(len(channels.names))]],
+        "{channel}",
+        "Channels that a connection is in.",
+    )
+    meter.create_observable_counter(
+        "alula.realtime.events",
+        [lambda _: [Observation(channels.published)]],
+        "{event}",
+        "Events that were published to channels of this process.",
+    )
+    meter.create_observable_counter(
+        "alula.realtime.messages",
+        [lambda _: [Observation(channels.sent)]],
+        "{message}",
+        "Messages that connections got: one for each event and connection.",
+    )
