@@ -36,7 +36,7 @@ THIRD_PARTY = {
     "adapters": {"bson", "pymongo", "typing_extensions"},  # the last for type checkers alone
     "authentication": {"argon2", "bcrypt", "jwt"},
     "cli": {"jinja2", "typer"},
-    "client": {"aiohttp", "httpx2", "js", "pyodide", "yarl"},
+    "client": {"aiohttp", "httpx2", "js", "pyodide", "websockets", "yarl"},
     "configuration": {"pydantic"},
     "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop"},
     "json_encoding": {"orjson"},  # for those who send: the core imports it nowhere

@@ -5,7 +5,8 @@ Transports make connections (`alula.realtime`); channels and services use them.
 
 from __future__ import annotations
 
-import secrets
+import os
+from base64 import urlsafe_b64encode  # `secrets` is slow to import, and clients import this, too
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -121,7 +122,7 @@ class Connection:
         ip: str | None,
         **attributes: Any,
     ) -> None:
-        self.id = secrets.token_urlsafe(15)
+        self.id = urlsafe_b64encode(os.urandom(15)).decode()
         self.provider = provider
         self.headers = headers
         self.ip = ip

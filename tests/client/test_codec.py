@@ -14,11 +14,11 @@ from alula import Params, errors
 from alula.client._codec import (
     Request,
     Response,
-    body_of,
+    fill_route,
     read_response,
     request_for,
-    with_route,
 )
+from alula.client._json import body_of
 from alula.outgoing import JSON_ENCODERS, register_json_encoder
 
 BASE = "http://here/messages"
@@ -127,12 +127,12 @@ class TestRequests:
 class TestRoutes:
     def test_values_take_their_places(self):
         route = {"a": "x/y", "ab": 5, "more": "unused"}
-        assert with_route("http://h:80/:a/s/:ab/t", route) == "http://h:80/x%2Fy/s/5/t"
+        assert fill_route("http://h:80/:a/s/:ab/t", route) == "http://h:80/x%2Fy/s/5/t"
 
     @pytest.mark.parametrize("route", [{}, {"a": None}, {"a": ""}])
     def test_a_value_that_is_missing(self, route):
         with pytest.raises(errors.BadRequest, match=r"placeholder :a; give route=\{'a': ...\}"):
-            with_route("http://h/:a/s", route)
+            fill_route("http://h/:a/s", route)
 
 
 class Money:

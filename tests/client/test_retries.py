@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
+from tests.client.faking import faked
 
 from alula import errors
 from alula.client._codec import Response
@@ -22,54 +23,57 @@ def answered(status=503, **headers):
 
 class TestWhichCalls:
     @pytest.mark.parametrize(
-        ("verb", "again"),
-        [("GET", True), ("PUT", True), ("DELETE", True), ("POST", False), ("PATCH", False)],
+        ("method", "times"),
+        [("find", 2), ("get", 2), ("update", 2), ("remove", 2), ("create", 1), ("patch", 1)],
     )
-    def test_those_that_may_be_repeated(self, verb, again):
-        assert (THREE.delay(verb, *LOST, 0, 0) is not None) is again
+    async def test_those_that_may_be_repeated(self, method, times):
+        client, fetch = faked((503, None, {"retry-after": "0"}), retries=1)
+        with pytest.raises(errors.Unavailable):
+            await client.service("s").call(method, 1, {})
+        assert len(fetch.calls) == times
 
     @pytest.mark.parametrize("kind", [errors.Timeout, errors.GeneralError, errors.BadGateway])
     def test_not_where_something_else_failed_on_this_side(self, kind):
-        assert THREE.delay("GET", kind("no"), None, 0, 0) is None
+        assert THREE.delay(kind("no"), None, 0, 0) is None
 
     @pytest.mark.parametrize("status", [200, 301, 404, 408, 500, 501, 504])
     def test_not_after_other_answers(self, status):
-        assert THREE.delay("GET", *answered(status), 0, 0) is None
+        assert THREE.delay(*answered(status), 0, 0) is None
 
     @pytest.mark.parametrize("status", [429, 502, 503])
     def test_after_answers_that_pass(self, status):
-        assert THREE.delay("GET", *answered(status), 2, 0) is not None
+        assert THREE.delay(*answered(status), 2, 0) is not None
 
     def test_not_more_often_than_said(self):
-        assert THREE.delay("GET", *LOST, 3, 0) is None
-        assert NO_RETRIES.delay("GET", *LOST, 0, 0) is None
+        assert THREE.delay(*LOST, 3, 0) is None
+        assert NO_RETRIES.delay(*LOST, 0, 0) is None
 
 
 class TestHowLong:
     def test_the_pauses_grow_up_to_a_limit(self):
         many = Retries(50)
         for attempt, longest in ((0, 0.1), (1, 0.2), (2, 0.4), (10, 5.0), (49, 5.0)):
-            assert longest / 2 <= many.delay("GET", *LOST, attempt, 0) <= longest
+            assert longest / 2 <= many.delay(*LOST, attempt, 0) <= longest
 
     def test_the_server_may_say(self):
-        assert THREE.delay("GET", *answered(retry_after=" 7 "), 0, 0) == 7.0
-        assert THREE.delay("GET", *answered(retry_after="0"), 0, 0) == 0.0
+        assert THREE.delay(*answered(retry_after=" 7 "), 0, 0) == 7.0
+        assert THREE.delay(*answered(retry_after="0"), 0, 0) == 0.0
 
     def test_it_may_name_a_moment(self):
         later = datetime.now(UTC) + timedelta(seconds=20)
-        wait = THREE.delay("GET", *answered(retry_after=format_datetime(later, usegmt=True)), 0, 0)
+        wait = THREE.delay(*answered(retry_after=format_datetime(later, usegmt=True)), 0, 0)
         assert 15 < wait <= 20
         past = "Wed, 21 Oct 2015 07:28:00 GMT"
-        assert THREE.delay("GET", *answered(retry_after=past), 0, 0) == 0.0
-        assert THREE.delay("GET", *answered(retry_after=past.replace("GMT", "-0000")), 0, 0) == 0.0
+        assert THREE.delay(*answered(retry_after=past), 0, 0) == 0.0
+        assert THREE.delay(*answered(retry_after=past.replace("GMT", "-0000")), 0, 0) == 0.0
 
     def test_what_is_neither_counts_for_nothing(self):
-        assert THREE.delay("GET", *answered(retry_after="soon"), 0, 0) <= 0.1
+        assert THREE.delay(*answered(retry_after="soon"), 0, 0) <= 0.1
 
     def test_nothing_goes_past_the_deadline(self):
         hasty = Retries(3, deadline=10)
-        assert hasty.delay("GET", *answered(retry_after="5"), 0, 5.0) == 5.0
-        assert hasty.delay("GET", *answered(retry_after="5"), 0, 5.1) is None
+        assert hasty.delay(*answered(retry_after="5"), 0, 5.0) == 5.0
+        assert hasty.delay(*answered(retry_after="5"), 0, 5.1) is None
 
 
 class TestTheOption:

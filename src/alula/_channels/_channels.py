@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import os
+from base64 import urlsafe_b64encode  # `secrets` is slow to import, and clients import this, too
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -93,7 +94,7 @@ class Channels:
         self._services = services
         self._start = start
         self.publishers = PublisherTable("the application")
-        self.origin = secrets.token_urlsafe(6)
+        self.origin = urlsafe_b64encode(os.urandom(6)).decode()
         self.forward: Callable[[Publication], None] | None = None
         self.record: Callable[[Delivery], None] | None = None
         self.connections: dict[str, Connection] = {}

@@ -7,8 +7,19 @@ from alula.client._abort import AbortController, Aborted, AbortSignal
 from alula.client._client import Client, create_client, forward_request_id
 from alula.client._client_service import ClientService, PageOf, TypedService
 from alula.client._codec import RequestError
-from alula.client._connection import Connection, Options, Rest, RestService, rest
+from alula.client._connection import Connection, Options
+from alula.client._rest import Rest, RestService, rest
 from alula.client._sign_in import AuthenticationClient, authentication
+from alula.client._socketio import (
+    EventsLost,
+    EventStream,
+    NotConnected,
+    ServiceEvent,
+    ServiceEvents,
+    SocketConnection,
+    SyncEventStream,
+    socketio,
+)
 from alula.client._sync_client import SyncClient, create_sync_client
 from alula.client._sync_service import SyncService, TypedSyncService
 
@@ -20,12 +31,19 @@ __all__ = [
     "Client",
     "ClientService",
     "Connection",
+    "EventStream",
+    "EventsLost",
+    "NotConnected",
     "Options",
     "PageOf",
     "RequestError",
     "Rest",
     "RestService",
+    "ServiceEvent",
+    "ServiceEvents",
+    "SocketConnection",
     "SyncClient",
+    "SyncEventStream",
     "SyncService",
     "TypedService",
     "TypedSyncService",
@@ -34,4 +52,5 @@ __all__ = [
     "create_sync_client",
     "forward_request_id",
     "rest",
+    "socketio",
 ]

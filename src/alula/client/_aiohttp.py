@@ -24,7 +24,7 @@ _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
 _MAX_BYTES_AT_ONCE: Final = 2**20  # the library's own bound
 
 
-class AiohttpTransport(AsyncTransport):
+class AiohttpTransport(AsyncTransport[Request, Response]):
     """Sends with an ``aiohttp.ClientSession``.
 
     Args:

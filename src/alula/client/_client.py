@@ -12,7 +12,8 @@ from alula._registry import Registry
 from alula._routes import strip_slashes
 from alula._service import ServiceHandle
 from alula.client._client_service import ClientService, TypedService
-from alula.client._connection import Connection, RestService
+from alula.client._connection import Connection, RemoteService
+from alula.client._rest import RestConnection
 from alula.client._sign_in import AuthenticationClient
 from alula.logs._request_ids import REQUEST_ID_HEADER, current_request_id
 from alula.types import STANDARD_METHODS
@@ -32,19 +33,26 @@ class Client(Registry[TypedService[Any]]):
         synchronous: Whether its transport blocks, as in `create_sync_client`.
 
     Attributes:
-        rest: The connection to its server, None before `configure`.
+        connection: The connection to its server, None before `configure`; also ``rest`` if that is
+            one by `rest`.
         settings: Settings by name.
         services: Services by path, from the first `service(path)` or `use`.
     """
 
     def __init__(self, *, synchronous: bool = False) -> None:
         super().__init__()
-        self.rest: Connection | None = None
+        self.connection: Connection | None = None
         self.synchronous = synchronous
         self._authentication: AuthenticationClient | None = None
 
     def __repr__(self) -> str:
-        return f"the client of {self.rest.base}" if self.rest else "a client without a server"
+        connection = self.connection
+        return f"the client of {connection.base}" if connection else "a client without a server"
+
+    @property
+    def rest(self) -> Connection | None:
+        """The connection to its server if that is one by `rest`, otherwise None."""
+        return self.connection if isinstance(self.connection, RestConnection) else None
 
     # -- what it is made of --------------------------------------------------------------------
 
@@ -55,13 +63,14 @@ class Client(Registry[TypedService[Any]]):
             RuntimeError: The client has a connection.
             TypeError: The connection serves a synchronous client, or its library only such.
         """
-        if self.rest is not None:
+        if self.connection is not None:
             raise RuntimeError(
-                f"this client has {self.rest!r} as its transport, and a client has one; register"
-                " services of another server: client.use(path, other.service(path))"
+                f"this client has {self.connection!r} as its transport, and a client has one;"
+                " register services of another server: client.use(path, other.service(path))"
             )
         connection.bind(synchronous=self.synchronous)
-        self.rest = connection
+        connection.belong_to(self.emit, lambda: self._authentication)
+        self.connection = connection
 
     # -- services ------------------------------------------------------------------------------
 
@@ -94,12 +103,12 @@ class Client(Registry[TypedService[Any]]):
             )
         path = strip_slashes(path)
         if path not in self.services:
-            if self.rest is None:
+            if self.connection is None:
                 raise RuntimeError(
                     "the client has no transport; configure one first:"
                     " client.configure(rest(base_url).fetch())"
                 )
-            self.use(path, self.rest.service(path))
+            self.use(path, self.connection.service(path))
         handle = self.services[path]
         handle.declare(methods)
         return handle
@@ -128,13 +137,13 @@ class Client(Registry[TypedService[Any]]):
         if path in self.services:
             raise ValueError(f"there is a service at {path!r} already")
         names: Iterable[str] | None = methods
-        if isinstance(service, RestService):
+        if isinstance(service, RemoteService):
             service.connection.bind(synchronous=self.synchronous)
             names = (*STANDARD_METHODS, *service.custom_methods)
         self.services[path] = TypedService(
             self, path, service, methods=names, events=events, app_hooks=self.hook_table
         )
-        if isinstance(service, RestService):
+        if isinstance(service, RemoteService):
             self.services[path].declare(methods or ())
         elif isinstance(service, ServiceHandle):
             service.attach(self.services[path])
@@ -177,7 +186,20 @@ class Client(Registry[TypedService[Any]]):
         """Sign out (see `AuthenticationClient.logout`)."""
         return await self.authentication.logout()
 
-    # -- the end -------------------------------------------------------------------------------
+    # -- start and end -------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Open the connection now and wait for it; by `rest`, there is nothing to open.
+
+        Otherwise the first call opens it.
+
+        Raises:
+            FrameworkError: The server cannot be reached, or refuses the connection.
+            RuntimeError: The client has no connection yet.
+        """
+        if self.connection is None:
+            raise RuntimeError("the client has no transport; configure one first")
+        await self.connection.open()
 
     async def close(self) -> None:
         """Wait for listeners, then close all connections, also those of services of `use`.
@@ -188,9 +210,10 @@ class Client(Registry[TypedService[Any]]):
             for handle in self.services.values():
                 await handle.wait_for_listeners()
             await self.wait_for_listeners()
-        connections: dict[Connection, None] = {} if self.rest is None else {self.rest: None}
+        own = self.connection
+        connections: dict[Connection, None] = {} if own is None else {own: None}
         for handle in self.services.values():
-            if isinstance(handle.service, RestService):
+            if isinstance(handle.service, RemoteService):
                 connections[handle.service.connection] = None
         for connection in connections:
             await connection.close()

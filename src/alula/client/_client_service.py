@@ -16,9 +16,13 @@ from typing import (
 )
 
 from alula._context import GivenParams, Params
+from alula._events import Listener
 from alula._service import Given, RawQuery, ServiceHandle
-from alula.client._connection import RestService
+from alula._user_code import unfit_signature
+from alula.client._connection import RemoteService
+from alula.client._socketio import EventStream, ServiceEvents, SocketService
 from alula.errors import BadGateway, BadRequest
+from alula.hooks import HookTable
 from alula.types import Id
 
 __all__ = ["ClientService", "Given", "PageOf", "Progress", "RawQuery", "ScalarId", "TypedService"]
@@ -47,10 +51,46 @@ class ClientService(ServiceHandle):
     ``connection`` has options for sending it: ``timeout``, ``signal``, further ``headers``.
     """
 
+    events: ServiceEvents[EventStream[Any]]
+
     _elsewhere: ClassVar[Mapping[str, str]] = {
         "timeout": "connection={'timeout': ...}",
         "signal": "connection={'signal': ...}",
     }
+
+    def __init__(
+        self,
+        app: Any,
+        path: str,
+        service: Any,
+        *,
+        methods: Iterable[str] | None = None,
+        events: Iterable[str] | None = None,
+        app_hooks: HookTable | None = None,
+    ) -> None:
+        super().__init__(app, path, service, methods=methods, events=events, app_hooks=app_hooks)
+        self.events = ServiceEvents.of(self.events, self._stream)
+        if isinstance(service, SocketService):
+            service.connection.attach(service.name, self)
+
+    def _stream(self, names: tuple[str, ...]) -> object:
+        if not isinstance(self.service, SocketService):
+            raise RuntimeError(
+                f"the events of {self!r} do not arrive here: a server sends them over socket.io,"
+                " client.configure(socketio(url)); on(event, listener) hears of the calls of this"
+                " client"
+            )
+        for name in names:
+            self._check_event(name)
+        return self.service.connection.stream(self.service.name, names)
+
+    def _listen(self, how: str, event: str, listener: Listener | None) -> Listener:
+        if listener is None or not isinstance(self.service, SocketService):
+            return super()._listen(how, event, listener)
+        is_alone = callable(listener) and _takes_data_alone(listener)
+        super()._listen(how, event, _DataListener(listener) if is_alone else listener)
+        self.service.connection.start()
+        return listener
 
     def _check_event(self, event: str) -> None:
         # A client does not know which events a server emits, so only likely typos are refused.
@@ -69,7 +109,7 @@ class ClientService(ServiceHandle):
         if isinstance(methods, str):
             raise TypeError(f"methods of {self!r} are a string; give a list: [{methods!r}]")
         new = tuple(name for name in dict.fromkeys(methods) if name not in self._callable)
-        if isinstance(self.service, RestService):
+        if isinstance(self.service, RemoteService):
             self.service.declare(name for name in new if not name.startswith("_"))
         self._check_methods(new)
         self.methods += new
@@ -140,6 +180,7 @@ class TypedService(ClientService, Generic[T]):
     """A `ClientService` whose records have a type, for type checkers only."""
 
     if TYPE_CHECKING:
+        events: ServiceEvents[EventStream[T]]
 
         async def find(
             self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
@@ -256,6 +297,35 @@ class TypedService(ClientService, Generic[T]):
             page_size: int | None = None,
             progress: Progress | None = None,
         ) -> AsyncIterator[T]: ...
+
+
+def _takes_data_alone(listener: Listener) -> bool:
+    return (
+        unfit_signature(listener, "data", "context") is not None
+        and unfit_signature(listener, "data") is None
+    )
+
+
+class _DataListener:
+    """Calls a listener with the data of an event alone; equals that listener, for ``off``.
+
+    Over socket.io no call was made here that the context could tell of. So the clients of
+    FeathersJS pass the data alone, and listeners that are written for them take no more.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self.__qualname__ = getattr(listener, "__qualname__", type(listener).__qualname__)
+        self.__module__ = getattr(listener, "__module__", __name__)
+
+    def __call__(self, data: object, *_: object) -> object:
+        result: object = self._listener(data)
+        return result
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other == self._listener
+
+    __hash__ = None  # type: ignore[assignment]  # it equals another function
 
 
 def _whole_number(name: str, value: object) -> int | None:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 from alula._context import Params
+from alula.client._json import body_of
 from alula.errors import BadGateway, BadRequest, FrameworkError, error_for_status, from_dict
-from alula.outgoing import javascript_date, json_encoder_of
 from alula.query import stringify
 
 __all__ = [
@@ -23,6 +22,9 @@ __all__ = [
     "Request",
     "RequestError",
     "Response",
+    "Sendable",
+    "error_of_json",
+    "fill_route",
     "merge_headers",
     "read_response",
     "request_for",
@@ -47,6 +49,20 @@ _KEPT_BYTES: Final = 65_536  # of a body, in a `RequestError`
 _FORWARDED_HEADERS: Final = ("retry-after", "allow", "www-authenticate")
 # What encodeURIComponent leaves as it is, and so the clients of FeathersJS, too.
 _SAFE_IN_SEGMENTS: Final = "!~*'()"
+
+
+class Sendable(Protocol):
+    """What a transport sends: the request of a call. Errors name it by these two."""
+
+    @property
+    def method(self) -> str:
+        """The method."""
+        ...
+
+    @property
+    def url(self) -> str:
+        """Where it is sent to."""
+        ...
 
 
 # A tuple, since one is made for every call, in a fifth of the time of a dataclass.
@@ -94,9 +110,9 @@ class RequestError(Exception):
         response: The response, None if there was none.
 
     Attributes:
-        method: The HTTP method.
-        url: The whole URL.
-        status: The status of the response, None if there was none.
+        method: The HTTP method; over socket.io, that of the service.
+        url: The whole URL; over socket.io, that of the service.
+        status: The status of the response or of its error, None if there was none.
         headers: The headers of the response, with names in lower case.
         body: Its body, at most the first 64 KiB.
 
@@ -115,7 +131,7 @@ class RequestError(Exception):
         ```
     """
 
-    def __init__(self, request: Request, what: str, response: Response | None = None) -> None:
+    def __init__(self, request: Sendable, what: str, response: Response | None = None) -> None:
         self.method = request.method
         self.url = request.url
         self.status = None if response is None else response.status
@@ -208,7 +224,7 @@ def request_for(
         TypeError: Data or query hold a value that cannot be encoded.
         ValueError: A header cannot be sent, or data contain themselves.
     """
-    url = with_route(base, params.get("route", {})) if "/:" in base else base
+    url = fill_route(base, params.get("route", {})) if "/:" in base else base
     if method in _WITH_ID:
         if id == "" or (id is None and method == "get"):
             raise BadRequest(f"id for .{method} is required")
@@ -239,23 +255,6 @@ def _empty_parts(value: object, name: str) -> Iterator[str]:
         yield from _empty_parts(part, f"{name}[{key}]" if name else str(key))
 
 
-def with_route(base: str, route: Mapping[str, Any]) -> str:
-    """Replace the placeholders of a URL by values of ``params.route``.
-
-    Raises:
-        BadRequest: A placeholder has no value.
-    """
-
-    def segment(placeholder: re.Match[str]) -> str:
-        name = placeholder[1]
-        value = route.get(name)
-        if value is None or value == "":
-            raise BadRequest(f"the path has the placeholder :{name}; give route={{{name!r}: ...}}")
-        return _segment(name, value)
-
-    return re.sub(r"(?<=/):([^/]+)", segment, base)
-
-
 def _segment(name: str, value: object) -> str:
     # Most ids are such, and there is nothing to escape in them.
     if type(value) is int or (type(value) is str and value.isascii() and value.isalnum()):
@@ -271,38 +270,28 @@ def _segment(name: str, value: object) -> str:
     raise BadRequest(f"{name} is {text!r}, which no address can carry")
 
 
-def body_of(data: object) -> bytes:
-    """Return data as JSON.
+def fill_route(
+    path: str, route: Mapping[str, Any], segment: Callable[[str, object], str] = _segment
+) -> str:
+    """Replace the placeholders of a path or URL by values of ``params.route``.
+
+    Args:
+        path: The path.
+        route: Values by name.
+        segment: Called with a name and its value; returns the segment, by default percent-encoded.
 
     Raises:
-        TypeError: A value has no JSON form.
-        ValueError: A number is not finite, or data contain themselves.
+        BadRequest: A placeholder has no value.
     """
-    try:
-        return _to_json(data, ensure_ascii=False).encode()
-    # A lone surrogate, half of a character in UTF-16: UTF-8 has no form for it, JSON an escape.
-    except UnicodeEncodeError:
-        return _to_json(data, ensure_ascii=True).encode()
 
+    def fill(placeholder: re.Match[str]) -> str:
+        name = placeholder[1]
+        value = route.get(name)
+        if value is None or value == "":
+            raise BadRequest(f"the path has the placeholder :{name}; give route={{{name!r}: ...}}")
+        return segment(name, value)
 
-def _to_json(data: object, *, ensure_ascii: bool) -> str:
-    def encode(value: object) -> object:
-        if isinstance(value, datetime):
-            return javascript_date(value)
-        if (encoder := json_encoder_of(type(value))) is not None:
-            return encoder(value)
-        raise TypeError(
-            f"{value!r} is of type {type(value).__name__}, which has no form in JSON; use strings,"
-            " numbers, booleans, None, datetimes, and lists and dicts of these"
-        )
-
-    return json.dumps(
-        data,
-        ensure_ascii=ensure_ascii,
-        separators=(",", ":"),
-        allow_nan=False,
-        default=encode,
-    )
+    return re.sub(r"(?<![^/]):([^/]+)", fill, path)
 
 
 # -- responses ------------------------------------------------------------------------------------
@@ -348,6 +337,18 @@ def _error_of(request: Request, response: Response) -> FrameworkError:
         value = json.loads(response.body.decode())
     except (ValueError, RecursionError):
         return _without_json(request, response, error_for_status(status), code=status)
+    return error_of_json(request, value, response)
+
+
+def error_of_json(request: Sendable, value: object, response: Response) -> FrameworkError:
+    """Return the error that a server has sent as JSON.
+
+    Args:
+        request: The request.
+        value: The JSON value.
+        response: The response that it came in.
+    """
+    status = response.status
     if isinstance(value, Mapping) and ("name" in value or "className" in value or "code" in value):
         code = value.get("code", status)
         # Otherwise the called server could make this server send a 304, or a redirect.
@@ -383,7 +384,7 @@ def _without_json(
 
 def with_request_error(
     error: FrameworkError,
-    request: Request,
+    request: Sendable,
     what: str,
     response: Response | None = None,
     *,

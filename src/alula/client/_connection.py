@@ -1,30 +1,29 @@
-"""A connection to a server: its URL, its transport and options, and its services."""
+"""A connection to a server: its transport and options, and its services."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Any, ClassVar, Final, Protocol
 
 from alula._context import Params
 from alula.client._abort import AbortSignal
-from alula.client._codec import DefaultHeaders, Response, merge_headers, read_response, request_for
-from alula.client._fetch import (
-    BrowserTransport,
-    FetchTransport,
-    SocketTransport,
-    ThreadTransport,
-    in_browser,
-)
+from alula.client._codec import Sendable, merge_headers
 from alula.client._retries import NO_RETRIES, Retries, read_retries
 from alula.client._transport import SendOptions, Transport
 from alula.errors import FrameworkError
 from alula.types import STANDARD_METHODS, Id
 
-__all__ = ["Connection", "Options", "Rest", "RestService", "rest"]
+__all__ = [
+    "Connection",
+    "Options",
+    "RemoteService",
+    "StoredSignIn",
+    "check_timeout",
+    "read_options",
+]
 
 _DEFAULT_TIMEOUT: Final = 60.0  # seconds
 # Sockets and browsers count timeouts as 32-bit milliseconds.
@@ -32,7 +31,7 @@ _MAX_TIMEOUT: Final = 2_000_000  # seconds
 _RESERVED_NAMES: Final = frozenset({"connection", "custom_methods", "declare", "name", "request"})
 _DEFAULT_MAX_RESPONSE_SIZE: Final = 100 * 1024 * 1024  # bytes
 
-MakeTransport = Callable[[bool], Transport]
+MakeTransport = Callable[[bool], Transport[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,140 +67,74 @@ def read_options(given: Mapping[str, Any] | None) -> Options:
         )
     values["headers"] = merge_headers(values.get("headers"))
     values["retries"] = read_retries(values.get("retries"))
-    _check_timeout(values.get("timeout"))
+    check_timeout(values.get("timeout"))
     size = values.get("max_response_size", _DEFAULT_MAX_RESPONSE_SIZE)
     if type(size) is not int or size <= 0:
         raise ValueError(f"max_response_size is a number of bytes, not {size!r}")
     return Options(**values)
 
 
-class Rest:
-    """A server with a REST API; its methods return connections by different HTTP libraries.
+class StoredSignIn(Protocol):
+    """The sign-in of a client, as far as its connection renews it."""
 
-    ``client.configure(rest(url))`` is short for ``client.configure(rest(url).fetch())``.
+    @property
+    def path(self) -> str:
+        """The path of the authentication service."""
+        ...
 
-    Attributes:
-        base: The base URL of its services.
-    """
+    @property
+    def access_token(self) -> str | None:
+        """The token, None without one."""
+        ...
 
-    def __init__(self, base: str) -> None:
-        self.base = base
+    def credentials(self) -> dict[str, str]:
+        """Return the data of a sign-in with the token."""
+        ...
 
-    def __call__(self, client: object) -> None:
-        """Connect a client by `fetch`; ``client.configure`` calls this."""
-        self.fetch()(client)
+    def renewed(self, result: object) -> None:
+        """Take over the result of the sign-in."""
+        ...
 
-    def __repr__(self) -> str:
-        return f"rest({self.base!r})"
-
-    def fetch(
-        self,
-        fetch_function: Callable[..., Any] | None = None,
-        service_class: type[RestService] | None = None,
-        *,
-        options: Mapping[str, Any] | None = None,
-    ) -> Connection:
-        """Return a connection that sends with a fetch function.
-
-        Args:
-            fetch_function: An async function of the shape of ``pyodide.http.pyfetch``. None takes
-                that function in a browser, and elsewhere the standard library, which also works
-                for a synchronous client.
-            service_class: A subclass of `RestService`, for the services.
-            options: ``headers``, ``timeout``, ``max_response_size``, ``retries`` (see `Options`).
-
-        Raises:
-            TypeError: The connection is used by a synchronous client, which takes no
-                ``fetch_function``.
-            ValueError: An option is not valid.
-        """
-
-        def make(synchronous: bool) -> Transport:
-            if synchronous:
-                if fetch_function is not None or in_browser():
-                    raise TypeError("a fetch function is asynchronous; use create_client()")
-                return SocketTransport()
-            if fetch_function is not None:
-                return FetchTransport(fetch_function)
-            return BrowserTransport() if in_browser() else ThreadTransport()
-
-        return Connection(self.base, make, options, service_class)
-
-    def httpx(
-        self,
-        client: object = None,
-        options: Mapping[str, Any] | None = None,
-        service_class: type[RestService] | None = None,
-    ) -> Connection:
-        """Return a connection that sends with httpx2.
-
-        Args:
-            client: An ``httpx2.AsyncClient``, for a synchronous client an ``httpx2.Client``; it
-                stays open. None creates one.
-            options: As for `fetch`.
-            service_class: A subclass of `RestService`, for the services.
-
-        Raises:
-            ImportError: httpx2 is not installed.
-            ValueError: An option is not valid.
-        """
-        from alula.client._httpx import AsyncHttpxTransport, SyncHttpxTransport  # noqa: PLC0415  # an extra
-
-        def make(synchronous: bool) -> Transport:
-            return SyncHttpxTransport(client) if synchronous else AsyncHttpxTransport(client)
-
-        return Connection(self.base, make, options, service_class)
-
-    def aiohttp(
-        self,
-        session: object = None,
-        options: Mapping[str, Any] | None = None,
-        service_class: type[RestService] | None = None,
-    ) -> Connection:
-        """Return a connection that sends with aiohttp.
-
-        Args:
-            session: An ``aiohttp.ClientSession``, which stays open. None creates one.
-            options: As for `fetch`.
-            service_class: A subclass of `RestService`, for the services.
-
-        Raises:
-            ImportError: aiohttp is not installed.
-            TypeError: The connection is used by a synchronous client.
-            ValueError: An option is not valid.
-        """
-        from alula.client._aiohttp import AiohttpTransport  # noqa: PLC0415  # an extra
-
-        def make(synchronous: bool) -> Transport:
-            if synchronous:
-                raise TypeError("aiohttp is asynchronous only; use fetch() or httpx() here")
-            return AiohttpTransport(session)
-
-        return Connection(self.base, make, options, service_class)
+    def rejected(self, error: FrameworkError) -> bool:
+        """Forget the token if an error says that it is not valid; tell whether it does."""
+        ...
 
 
 class Connection:
-    """The transport and the options of a client, which has it as its ``rest``.
+    """The transport and the options of a client, which has it as its ``connection``.
+
+    `rest` and `socketio` return connections of their kind.
+
+    Args:
+        base: The base URL of the services.
+        make_transport: Returns the transport for a synchronous (True) or asynchronous client.
+        options: See `Options`.
+        service_class: The class of its services.
 
     Attributes:
         base: The base URL of the services.
         options: The options of all requests.
+        keeps_sign_in: Whether the server knows who has signed in on it, so that calls carry no
+            token.
     """
+
+    keeps_sign_in: ClassVar[bool] = False
+    repeatable: ClassVar[Collection[str]] = ()
+    """The methods of requests that may be sent again."""
 
     def __init__(
         self,
         base: str,
         make_transport: MakeTransport,
         options: Mapping[str, Any] | None,
-        service_class: type[RestService] | None,
+        service_class: type[RemoteService],
     ) -> None:
         self.base = base
         self.options = read_options(options)
-        self._headers = DefaultHeaders(self.options.headers)
         self._default_options = SendOptions(self.options.timeout, self.options.max_response_size)
         self._make_transport = make_transport
-        self._service_class = service_class or RestService
-        self._transport: Transport | None = None
+        self._service_class = service_class
+        self._transport: Transport[Any, Any] | None = None
         self._synchronous = False
 
     def __call__(self, client: object) -> None:
@@ -221,7 +154,7 @@ class Connection:
     def __repr__(self) -> str:
         return f"the connection to {self.base}"
 
-    def service(self, name: str, *, methods: Iterable[str] = ()) -> RestService:
+    def service(self, name: str, *, methods: Iterable[str] = ()) -> RemoteService:
         """Return a service of this server, for ``client.use(path, other.service(name))``.
 
         Args:
@@ -247,6 +180,34 @@ class Connection:
                 " synchronous client need a connection each"
             )
 
+    def belong_to(
+        self, emit: Callable[..., object], sign_in: Callable[[], StoredSignIn | None]
+    ) -> None:
+        """Learn of the client that is configured with it.
+
+        Args:
+            emit: Calls listeners of the client.
+            sign_in: Returns the sign-in of the client, if it has one.
+        """
+
+    def request(self, name: str, method: str, id: Id, data: object, params: Params) -> Sendable:
+        """Return the request of a call.
+
+        Raises:
+            FrameworkError: The call is not valid.
+            TypeError: Data or query hold a value that cannot be sent.
+            ValueError: The same.
+        """
+        raise NotImplementedError
+
+    def read(self, request: Any, response: Any) -> object:
+        """Return the result in a response.
+
+        Raises:
+            FrameworkError: The error in the response.
+        """
+        raise NotImplementedError
+
     async def call(
         self, name: str, method: str, id: object, data: object, params: Params
     ) -> object:
@@ -262,18 +223,18 @@ class Connection:
         transport: Any = self._transport
         given = params.get("connection")
         options = self._send_options(given) if given else self._default_options
-        request = request_for(f"{self.base}/{name}", method, id, data, params, self._headers)
+        request = self.request(name, method, id, data, params)
         began, attempt = time.monotonic(), 0
         while True:
-            response: Response | None = None
+            response: Any = None
             try:
-                arrived: Response = await transport.send(request, options)
-                response = arrived
-                return read_response(request, arrived)
+                response = await transport.send(request, options)
+                return self.read(request, response)
             except FrameworkError as error:
                 elapsed = time.monotonic() - began
+                repeatable = request.method in self.repeatable
                 retries = self.options.retries
-                delay = retries.delay(request.method, error, response, attempt, elapsed)
+                delay = retries.delay(error, response, attempt, elapsed) if repeatable else None
                 if delay is None:
                     raise
             await transport.sleep(delay)
@@ -290,8 +251,11 @@ class Connection:
                 f"params.connection has the signal {signal!r}; give that of an AbortController"
             )
         timeout = extra.pop("timeout", self.options.timeout)
-        _check_timeout(timeout)
+        check_timeout(timeout)
         return SendOptions(timeout, self.options.max_response_size, signal, extra)
+
+    async def open(self) -> None:
+        """Open the connection now, if it stays open between calls."""
 
     async def close(self) -> None:
         """Close its connections; the next call opens new ones."""
@@ -299,8 +263,8 @@ class Connection:
             await self._transport.close()
 
 
-class RestService:
-    """A service of another server; subclass it to change how the server is called.
+class RemoteService:
+    """A service of another server.
 
     Args:
         connection: The connection to the server.
@@ -366,47 +330,12 @@ class RestService:
         return self.request(method, None, data, params)
 
 
-def rest(base_url: str | None = None) -> Rest:
-    """Return a server with a REST API.
-
-    Args:
-        base_url: The base URL of its services. With services at ``/api/v1/messages``, the base
-            ``https://host`` gives the service the name ``api/v1/messages``, and
-            ``https://host/api/v1`` gives it the name ``messages``. In a browser a path is one on
-            the server of the page, and None is that server.
+def check_timeout(seconds: object) -> None:
+    """Check that a timeout is None, or a number of seconds.
 
     Raises:
-        ValueError: It is not such a URL.
-
-    Examples:
-        ```python
-        from alula.client import create_client, rest
-
-        client = create_client().configure(rest("https://host/api").fetch(options={"timeout": 5}))
-        messages = client.service("messages")
-        ```
+        ValueError: It is not.
     """
-    given = base_url or ""
-    if in_browser() and not urlsplit(given).scheme:
-        import js  # type: ignore[import-not-found]  # noqa: PLC0415  # only browsers have it
-
-        given = f"{js.location.origin}/{given.lstrip('/')}"
-    parts = urlsplit(given)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(
-            f"rest({base_url!r}): outside a browser a base URL is needed, such as"
-            " http://localhost:3030 or https://host/api"
-        )
-    # Credentials in a URL would get into logs and error texts.
-    if parts.query or parts.fragment or parts.username is not None:
-        raise ValueError(
-            f"rest({parts.scheme}://{parts.hostname}...): a base URL has no query, no fragment and"
-            " no user; give credentials as headers"
-        )
-    return Rest(given.rstrip("/"))
-
-
-def _check_timeout(seconds: object) -> None:
     if seconds is not None and not (
         isinstance(seconds, int | float)
         and not isinstance(seconds, bool)

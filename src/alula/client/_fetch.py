@@ -39,7 +39,7 @@ def in_browser() -> bool:
     return sys.platform == "emscripten"
 
 
-class FetchTransport(AsyncTransport):
+class FetchTransport(AsyncTransport[Request, Response]):
     """Sends with an async function of the shape of ``pyodide.http.pyfetch``.
 
     Args:
@@ -99,7 +99,7 @@ class BrowserTransport(FetchTransport):
             raise
 
 
-class ThreadTransport(AsyncTransport):
+class ThreadTransport(AsyncTransport[Request, Response]):
     """Sends with the standard library, in threads; cancelling a call closes its connection."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class ThreadTransport(AsyncTransport):
             pool.close()
 
 
-class SocketTransport(SyncTransport):
+class SocketTransport(SyncTransport[Request, Response]):
     """Sends with the standard library, blocking."""
 
     def __init__(self) -> None:

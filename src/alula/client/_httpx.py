@@ -38,7 +38,7 @@ _FAILURES = (httpx2.TransportError, httpx2.DecodingError)
 _LOST = (httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.WriteError)
 
 
-class AsyncHttpxTransport(AsyncTransport):
+class AsyncHttpxTransport(AsyncTransport[Request, Response]):
     """Sends with an ``httpx2.AsyncClient``.
 
     Args:
@@ -91,7 +91,7 @@ class AsyncHttpxTransport(AsyncTransport):
             await client.aclose()
 
 
-class SyncHttpxTransport(SyncTransport):
+class SyncHttpxTransport(SyncTransport[Request, Response]):
     """Sends with an ``httpx2.Client``.
 
     httpx2 has a timeout for each read, which a server that sends a byte now and then never exceeds.

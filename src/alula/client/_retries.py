@@ -5,17 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from alula.client._codec import Response
-from alula.client._transport import REPEATABLE
 from alula.errors import FrameworkError, Unavailable
 
-__all__ = ["NO_RETRIES", "Retries", "read_retries"]
+__all__ = ["NO_RETRIES", "Reply", "Retries", "backoff", "read_retries"]
 
 _TRANSIENT_STATUSES: Final = frozenset({429, 502, 503})
 _FIRST_DELAY: Final = 0.1  # seconds
 _LONGEST_DELAY: Final = 5.0  # seconds
+
+
+class Reply(Protocol):
+    """What is read of a response."""
+
+    @property
+    def status(self) -> int:
+        """The status."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers."""
+        ...
+
+
+def backoff(attempt: int) -> float:
+    """Return the seconds to wait after a number of failed attempts, from 0: longer each time."""
+    import random  # noqa: PLC0415  # only failures pay for its import
+
+    # Clients that failed at the same moment must not all come back at the same moment.
+    longest = min(_FIRST_DELAY * 2.0 ** min(attempt, 32), _LONGEST_DELAY)
+    return longest * (0.5 + random.random() / 2)  # noqa: S311  # not a secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +53,23 @@ class Retries:
 
     def delay(
         self,
-        http_method: str,
         error: FrameworkError,
-        response: Response | None,
+        response: Reply | None,
         attempt: int,
         elapsed: float,
     ) -> float | None:
-        """Return the seconds to wait before the next attempt, None to give up.
+        """Return the seconds to wait before the next attempt of an idempotent request.
 
         Args:
-            http_method: The HTTP method; only idempotent requests are sent again.
             error: The error of the attempt.
             response: The response, None if there was none.
             attempt: How many attempts were made before it.
             elapsed: Seconds since the call began.
+
+        Returns:
+            None to give up.
         """
-        if attempt >= self.attempts or http_method not in REPEATABLE:
+        if attempt >= self.attempts:
             return None
         wait: float | None = None
         if response is not None:
@@ -57,11 +79,7 @@ class Retries:
         elif not isinstance(error, Unavailable):
             return None
         if wait is None:
-            import random  # noqa: PLC0415  # only failures pay for its import
-
-            # Clients that failed at the same moment must not all come back at the same moment.
-            longest = min(_FIRST_DELAY * 2.0**attempt, _LONGEST_DELAY)
-            wait = longest * (0.5 + random.random() / 2)  # noqa: S311  # not a secret
+            wait = backoff(attempt)
         return wait if elapsed + wait <= self.deadline else None
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from alula._context import HookContext
 from alula._service import ServiceHandle
 from alula.client._codec import merge_headers
-from alula.client._connection import Connection, RestService
+from alula.client._connection import Connection, RemoteService
 from alula.errors import BadGateway, FrameworkError, NotAuthenticated
 
 __all__ = ["AuthenticationClient", "authentication"]
@@ -23,7 +23,7 @@ _SIGNING_IN: Final[ContextVar[object]] = ContextVar("signing_in", default=None)
 class SigningClient(Protocol):
     """What `AuthenticationClient` needs of a client."""
 
-    rest: Connection | None
+    connection: Connection | None
 
     def service(self, path: str) -> ServiceHandle:
         """Return a service of the server."""
@@ -139,13 +139,31 @@ class AuthenticationClient:
         try:
             result: dict[str, Any] = await self._client.service(self.path).remove(None)
         except FrameworkError as error:
-            if error.code not in _TOKEN_REJECTED:
+            if not self.rejected(error):
                 raise
-            self.forget()
             return None
         self.forget()
         self._client.emit("logout", result)
         return result
+
+    # -- renewed by the connection, where the server knows who has signed in on it ---------------
+
+    def credentials(self) -> dict[str, str]:
+        """Return the data of a sign-in with the token in the storage."""
+        return {"strategy": self._strategy, "accessToken": self.access_token or ""}
+
+    def renewed(self, result: object) -> None:
+        """Take over the result of a sign-in that a new connection made."""
+        if isinstance(result, dict):
+            self.result = result
+            if isinstance(token := result.get("accessToken"), str):
+                self.storage[self._key] = token
+
+    def rejected(self, error: FrameworkError) -> bool:
+        """Forget the token if an error says that it is not valid any more; tell whether it does."""
+        if error.code in _TOKEN_REJECTED:
+            self.forget()
+        return error.code in _TOKEN_REJECTED
 
     def forget(self) -> None:
         """Forget the token and the result of the sign-in, without asking the server."""
@@ -159,7 +177,8 @@ class AuthenticationClient:
         """
         service = context.service.service
         # Another server must never see the token.
-        if not isinstance(service, RestService) or service.connection is not self._client.rest:
+        own = self._client.connection
+        if not isinstance(service, RemoteService) or service.connection is not own:
             return
         if context.path == self.path:
             if context.method == "create":
@@ -168,7 +187,7 @@ class AuthenticationClient:
             async with self._lock:
                 pass
         token = self.access_token
-        if token:
+        if token and not service.connection.keeps_sign_in:
             header = {self._header: f"{self._scheme} {token}"}
             context.params.headers = merge_headers(header, context.params.headers)
 
@@ -194,8 +213,7 @@ class AuthenticationClient:
                 )
         except FrameworkError as error:
             self.result = None
-            if error.code in _TOKEN_REJECTED:
-                self.forget()
+            self.rejected(error)
             raise
         finally:
             _SIGNING_IN.set(before)

@@ -36,8 +36,13 @@ class SyncClient:
 
     @property
     def rest(self) -> Connection | None:
-        """The connection to its server, None before `configure`."""
+        """The connection to its server if that is one by `rest`, otherwise None."""
         return self.client.rest
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection to its server, None before `configure`."""
+        return self.client.connection
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -127,6 +132,10 @@ class SyncClient:
     def logout(self) -> dict[str, Any] | None:
         """Sign out."""
         return run_sync(self.client.logout())
+
+    def open(self) -> None:
+        """Open the connection now and wait for it (see `Client.open`)."""
+        run_sync(self.client.open())
 
     def close(self) -> None:
         """Close all connections; the next call opens new ones."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from alula._context import GivenParams
 from alula.client._client_service import ClientService, Given, PageOf, Progress, RawQuery, ScalarId
+from alula.client._socketio import ServiceEvents, SyncEventStream
 from alula.client._transport import run_sync
 from alula.types import Id
 
@@ -37,6 +38,12 @@ class SyncService:
             return self._custom_method(name)
         # Hooks and events are those of the handle, and so is the message for an unknown name.
         return getattr(self.handle, name)
+
+    @property
+    def events(self) -> ServiceEvents[SyncEventStream[Any]]:
+        """The names of its events; ``service.events("created")`` is a stream of events."""
+        events: ServiceEvents[Any] = self.handle.events
+        return events
 
     def find(
         self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
@@ -140,6 +147,9 @@ class TypedSyncService(SyncService, Generic[T]):
     """A `SyncService` whose records have a type, for type checkers only."""
 
     if TYPE_CHECKING:
+
+        @property
+        def events(self) -> ServiceEvents[SyncEventStream[T]]: ...
 
         def find(
             self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]

@@ -13,10 +13,10 @@ from collections.abc import Coroutine, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from alula.client._abort import Aborted, AbortSignal
-from alula.client._codec import Request, Response, with_request_error
+from alula.client._codec import Sendable, with_request_error
 from alula.errors import BadGateway, FrameworkError, Timeout, Unavailable
 
 __all__ = [
@@ -35,6 +35,10 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+SentT = TypeVar("SentT", bound=Sendable)
+ReceivedT = TypeVar("ReceivedT")
+Sent_contra = TypeVar("Sent_contra", contravariant=True)
+Received_co = TypeVar("Received_co", covariant=True)
 
 REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
 """HTTP methods that are idempotent (RFC 9110, 9.2.2).
@@ -62,10 +66,10 @@ class SendOptions:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Transport(Protocol):
+class Transport(Protocol[Sent_contra, Received_co]):
     """What a connection sends its requests with."""
 
-    def send(self, request: Request, options: SendOptions) -> Coroutine[Any, Any, Response]:
+    def send(self, request: Sent_contra, options: SendOptions) -> Coroutine[Any, Any, Received_co]:
         """Send a request and return the whole response.
 
         Raises:
@@ -84,35 +88,39 @@ class Transport(Protocol):
         ...
 
 
-class AsyncTransport:
+class AsyncTransport(Generic[SentT, ReceivedT]):
     """A transport in an event loop: timeouts and signals are the same for every library."""
 
     def __init__(self) -> None:
         self._limits = TimeLimits()
 
-    async def exchange(self, request: Request, options: SendOptions) -> Response:
+    async def exchange(self, request: SentT, options: SendOptions) -> ReceivedT:
         """Send a request and return the response; cancelling it closes its connection."""
         raise NotImplementedError
 
-    def send(self, request: Request, options: SendOptions) -> Coroutine[Any, Any, Response]:
+    def late(self, request: SentT, seconds: float | None) -> FrameworkError:
+        """Return the error for a late response (see `timed_out`)."""
+        return timed_out(request, seconds)
+
+    def send(self, request: SentT, options: SendOptions) -> Coroutine[Any, Any, ReceivedT]:
         """Send a request and return the whole response (see `Transport`)."""
         if options.signal is not None:
             return self._send_with_signal(request, options, options.signal)
         return self._send_in_time(request, options)
 
-    async def _send_in_time(self, request: Request, options: SendOptions) -> Response:
+    async def _send_in_time(self, request: SentT, options: SendOptions) -> ReceivedT:
         limit = None if options.timeout is None else self._limits.limit(options.timeout)
         try:
             with limit or nullcontext():
                 return await self.exchange(request, options)
         except TimeoutError:  # of this limit, or of a library's own
             expired = limit is not None and limit.expired
-            failure = timed_out(request, options.timeout if expired else None)
+            failure = self.late(request, options.timeout if expired else None)
             raise failure from failure.__cause__
 
     async def _send_with_signal(
-        self, request: Request, options: SendOptions, signal: AbortSignal
-    ) -> Response:
+        self, request: SentT, options: SendOptions, signal: AbortSignal
+    ) -> ReceivedT:
         if signal.aborted:
             raise aborted_error(request)
         loop, cancelled_before = asyncio.get_running_loop(), _cancel_requests()
@@ -150,10 +158,10 @@ def _cancel_requests() -> int:
     return task.cancelling() if task else 0
 
 
-class SyncTransport:
+class SyncTransport(Generic[SentT, ReceivedT]):
     """A transport that blocks; its coroutines never wait in an event loop."""
 
-    async def send(self, request: Request, options: SendOptions) -> Response:
+    async def send(self, request: SentT, options: SendOptions) -> ReceivedT:
         """Send a request and return the whole response (see `Transport`)."""
         raise NotImplementedError
 
@@ -188,21 +196,21 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 # server's clients read it. `RequestError`, their cause, has the details.
 
 
-def timed_out(request: Request, seconds: float | None) -> FrameworkError:
+def timed_out(request: Sendable, seconds: float | None) -> FrameworkError:
     """Return the error for a late response; None means a time limit of the library's own."""
     long = "too long" if seconds is None else f"longer than {seconds} seconds"
     error = Timeout(f"the called server took {long}", {"timeout": seconds})
     return with_request_error(error, request, f"took {long}")
 
 
-def connection_failed(request: Request, reason: BaseException) -> FrameworkError:
+def connection_failed(request: Sendable, reason: BaseException) -> FrameworkError:
     """Return the error for a connection that could not be made, or broke."""
     error = Unavailable("the called server cannot be reached, or the connection broke")
     what = f"failed: {str(reason) or type(reason).__name__}"
     return with_request_error(error, request, what, reason=reason)
 
 
-def too_large(request: Request, limit: int) -> FrameworkError:
+def too_large(request: Sendable, limit: int) -> FrameworkError:
     """Return the error for a response over the limit."""
     error = BadGateway("the response of the called server is too large")
     what = (
@@ -212,7 +220,7 @@ def too_large(request: Request, limit: int) -> FrameworkError:
     return with_request_error(error, request, what)
 
 
-def aborted_error(request: Request) -> FrameworkError:
+def aborted_error(request: Sendable) -> FrameworkError:
     """Return the error for a request that its signal aborted."""
     error = Aborted("the call was aborted by its signal")
     return with_request_error(error, request, "was aborted by its signal")

@@ -1,0 +1,198 @@
+"""REST: a server with services at paths, and the HTTP libraries that call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from alula._context import Params
+from alula.client._codec import DefaultHeaders, Request, Response, read_response, request_for
+from alula.client._connection import Connection, MakeTransport, RemoteService
+from alula.client._fetch import (
+    BrowserTransport,
+    FetchTransport,
+    SocketTransport,
+    ThreadTransport,
+    in_browser,
+)
+from alula.client._transport import REPEATABLE, Transport
+from alula.types import Id
+
+__all__ = ["Rest", "RestConnection", "RestService", "rest"]
+
+
+class Rest:
+    """A server with a REST API; its methods return connections by different HTTP libraries.
+
+    ``client.configure(rest(url))`` is short for ``client.configure(rest(url).fetch())``.
+
+    Attributes:
+        base: The base URL of its services.
+    """
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+
+    def __call__(self, client: object) -> None:
+        """Connect a client by `fetch`; ``client.configure`` calls this."""
+        self.fetch()(client)
+
+    def __repr__(self) -> str:
+        return f"rest({self.base!r})"
+
+    def fetch(
+        self,
+        fetch_function: Callable[..., Any] | None = None,
+        service_class: type[RestService] | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+    ) -> Connection:
+        """Return a connection that sends with a fetch function.
+
+        Args:
+            fetch_function: An async function of the shape of ``pyodide.http.pyfetch``. None takes
+                that function in a browser, and elsewhere the standard library, which also works
+                for a synchronous client.
+            service_class: A subclass of `RestService`, for the services.
+            options: ``headers``, ``timeout``, ``max_response_size``, ``retries`` (see `Options`).
+
+        Raises:
+            TypeError: The connection is used by a synchronous client, which takes no
+                ``fetch_function``.
+            ValueError: An option is not valid.
+        """
+
+        def make(synchronous: bool) -> Transport[Request, Response]:
+            if synchronous:
+                if fetch_function is not None or in_browser():
+                    raise TypeError("a fetch function is asynchronous; use create_client()")
+                return SocketTransport()
+            if fetch_function is not None:
+                return FetchTransport(fetch_function)
+            return BrowserTransport() if in_browser() else ThreadTransport()
+
+        return RestConnection(self.base, make, options, service_class)
+
+    def httpx(
+        self,
+        client: object = None,
+        options: Mapping[str, Any] | None = None,
+        service_class: type[RestService] | None = None,
+    ) -> Connection:
+        """Return a connection that sends with httpx2.
+
+        Args:
+            client: An ``httpx2.AsyncClient``, for a synchronous client an ``httpx2.Client``; it
+                stays open. None creates one.
+            options: As for `fetch`.
+            service_class: A subclass of `RestService`, for the services.
+
+        Raises:
+            ImportError: httpx2 is not installed.
+            ValueError: An option is not valid.
+        """
+        from alula.client._httpx import AsyncHttpxTransport, SyncHttpxTransport  # noqa: PLC0415  # an extra
+
+        def make(synchronous: bool) -> Transport[Request, Response]:
+            return SyncHttpxTransport(client) if synchronous else AsyncHttpxTransport(client)
+
+        return RestConnection(self.base, make, options, service_class)
+
+    def aiohttp(
+        self,
+        session: object = None,
+        options: Mapping[str, Any] | None = None,
+        service_class: type[RestService] | None = None,
+    ) -> Connection:
+        """Return a connection that sends with aiohttp.
+
+        Args:
+            session: An ``aiohttp.ClientSession``, which stays open. None creates one.
+            options: As for `fetch`.
+            service_class: A subclass of `RestService`, for the services.
+
+        Raises:
+            ImportError: aiohttp is not installed.
+            TypeError: The connection is used by a synchronous client.
+            ValueError: An option is not valid.
+        """
+        from alula.client._aiohttp import AiohttpTransport  # noqa: PLC0415  # an extra
+
+        def make(synchronous: bool) -> Transport[Request, Response]:
+            if synchronous:
+                raise TypeError("aiohttp is asynchronous only; use fetch() or httpx() here")
+            return AiohttpTransport(session)
+
+        return RestConnection(self.base, make, options, service_class)
+
+
+class RestService(RemoteService):
+    """A service of a server with a REST API; subclass it to change how the server is called.
+
+    All methods call `request`.
+    """
+
+
+class RestConnection(Connection):
+    """A connection that sends each call as an HTTP request."""
+
+    repeatable = REPEATABLE
+
+    def __init__(
+        self,
+        base: str,
+        make_transport: MakeTransport,
+        options: Mapping[str, Any] | None,
+        service_class: type[RestService] | None,
+    ) -> None:
+        super().__init__(base, make_transport, options, service_class or RestService)
+        self._headers = DefaultHeaders(self.options.headers)
+
+    def request(self, name: str, method: str, id: Id, data: object, params: Params) -> Request:
+        """Return the HTTP request of a call (see `request_for`)."""
+        return request_for(f"{self.base}/{name}", method, id, data, params, self._headers)
+
+    def read(self, request: Request, response: Response) -> object:
+        """Return the result in a response (see `read_response`)."""
+        return read_response(request, response)
+
+
+def rest(base_url: str | None = None) -> Rest:
+    """Return a server with a REST API.
+
+    Args:
+        base_url: The base URL of its services. With services at ``/api/v1/messages``, the base
+            ``https://host`` gives the service the name ``api/v1/messages``, and
+            ``https://host/api/v1`` gives it the name ``messages``. In a browser a path is one on
+            the server of the page, and None is that server.
+
+    Raises:
+        ValueError: It is not such a URL.
+
+    Examples:
+        ```python
+        from alula.client import create_client, rest
+
+        client = create_client().configure(rest("https://host/api").fetch(options={"timeout": 5}))
+        messages = client.service("messages")
+        ```
+    """
+    given = base_url or ""
+    if in_browser() and not urlsplit(given).scheme:
+        import js  # type: ignore[import-not-found]  # noqa: PLC0415  # only browsers have it
+
+        given = f"{js.location.origin}/{given.lstrip('/')}"
+    parts = urlsplit(given)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(
+            f"rest({base_url!r}): outside a browser a base URL is needed, such as"
+            " http://localhost:3030 or https://host/api"
+        )
+    # Credentials in a URL would get into logs and error texts.
+    if parts.query or parts.fragment or parts.username is not None:
+        raise ValueError(
+            f"rest({parts.scheme}://{parts.hostname}...): a base URL has no query, no fragment and"
+            " no user; give credentials as headers"
+        )
+    return Rest(given.rstrip("/"))

@@ -1,0 +1,325 @@
+"""What a client is configured with: `socketio`, the connection, and its services and events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+from weakref import WeakSet
+
+from alula._context import HookContext, Params
+from alula._events import loop_is_running
+from alula._service import ServiceHandle
+from alula._wire import VERSION
+from alula.client._codec import fill_route
+from alula.client._connection import (
+    Connection,
+    RemoteService,
+    StoredSignIn,
+    check_timeout,
+    read_options,
+)
+from alula.client._fetch import in_browser
+from alula.client._socketio._errors import EventsLost
+from alula.client._socketio._session import Answer, SocketRequest
+from alula.client._socketio._settings import SocketSettings
+from alula.client._socketio._streams import EventStream, ServiceEvent, SyncEventStream
+from alula.client._socketio._thread import BlockingSocketioTransport, ListenerThread
+from alula.client._socketio._transport import SocketioTransport
+from alula.client._transport import run_sync
+from alula.errors import BadRequest, FrameworkError
+from alula.types import EVENT_OF_METHOD, ID_METHODS, METHODS_WITHOUT_DATA, Id
+
+__all__ = ["SocketConnection", "SocketService", "socketio"]
+
+_CONNECT_TIMEOUT: Final = 20.0  # seconds
+_METHOD_OF_EVENT: Final = {event: method for method, event in EVENT_OF_METHOD.items()}
+_SCHEMES: Final = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+_OURS: Final = frozenset({"additional_headers", "max_size", "uri"})
+"""Options of websockets that have a name of their own here."""
+
+
+class SocketService(RemoteService):
+    """A service that is called over socket.io; its events come from the server.
+
+    Attributes:
+        events: The standard events: the server sends them, so calls of this client do not emit
+            them once more.
+    """
+
+    events = tuple(EVENT_OF_METHOD.values())
+    connection: SocketConnection
+
+    def __init__(self, connection: SocketConnection, name: str) -> None:
+        super().__init__(connection, name)
+        self.connection = connection
+
+
+class SocketConnection(Connection):
+    """One connection over socket.io, which stays open and is opened again when it breaks.
+
+    Its client emits ``"connect"`` with whether no event was missed (``recovered``), and
+    ``"disconnect"`` with a reason.
+
+    Attributes:
+        is_connected: Whether calls can be sent at once.
+    """
+
+    keeps_sign_in = True
+    repeatable = frozenset({"find", "get"})
+
+    def __init__(
+        self, base: str, settings: SocketSettings, options: Mapping[str, Any] | None
+    ) -> None:
+        super().__init__(base, self._make, options, SocketService)
+        self._settings = settings
+        self._listeners = ListenerThread()
+        self._socket: SocketioTransport | BlockingSocketioTransport | None = None
+        self._emit: Callable[..., object] | None = None
+        self._sign_in: Callable[[], StoredSignIn | None] = lambda: None
+        self._handles: dict[str, list[ServiceHandle]] = {}
+        # Weak: a stream that nobody reads any more must not collect events.
+        self._streams: dict[str, WeakSet[EventStream[Any] | SyncEventStream[Any]]] = {}
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether calls can be sent at once."""
+        socket = self._socket
+        inner = socket.transport if isinstance(socket, BlockingSocketioTransport) else socket
+        return inner is not None and inner.is_ready
+
+    def _make(self, synchronous: bool) -> SocketioTransport | BlockingSocketioTransport:
+        if in_browser():
+            raise TypeError("socketio() needs the sockets of an operating system; use rest() here")
+        # Now, not with the first call: it tells whether the library is installed.
+        import alula.client._socketio._websocket  # noqa: F401, PLC0415  # an extra
+
+        transport = SocketioTransport(self._settings, self)
+        self._socket = (
+            BlockingSocketioTransport(transport, self._listeners) if synchronous else transport
+        )
+        return self._socket
+
+    def belong_to(
+        self, emit: Callable[..., object], sign_in: Callable[[], StoredSignIn | None]
+    ) -> None:
+        """Learn of the client that is configured with it.
+
+        Raises:
+            RuntimeError: It has a client: the server knows one user on it.
+        """
+        if self._emit is not None:
+            raise RuntimeError(f"{self!r} has a client already; create another one for this client")
+        self._emit, self._sign_in = emit, sign_in
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def request(
+        self, name: str, method: str, id: Id, data: object, params: Params
+    ) -> SocketRequest:
+        """Return the packet of a call.
+
+        Raises:
+            BadRequest: An id is missing, or a placeholder has no value.
+            TypeError: The call has headers, which only a whole connection has.
+        """
+        connection = params.get("connection") or {}
+        if params.get("headers") or (isinstance(connection, Mapping) and "headers" in connection):
+            # Not ignored: with the `Authorization` of somebody else it would be another call.
+            raise TypeError(
+                "a call over socket.io has no headers of its own; give them to the connection:"
+                " socketio(url, options={'headers': ...})"
+            )
+        path = fill_route(name, params.get("route", {}), _plain_segment)
+        arguments: list[object] = [method, path]
+        if method in ID_METHODS:
+            if id is None and method == "get":
+                raise BadRequest("id for .get is required")
+            arguments.append(id)
+        if method not in METHODS_WITHOUT_DATA:
+            arguments.append(data)
+        arguments.append(params.query)
+        url = f"{self.base}/{path}"
+        return SocketRequest(method, url, arguments, repeatable=method in self.repeatable)
+
+    def read(self, request: SocketRequest, response: Answer) -> object:
+        """Return the result in an answer."""
+        return response.read(request)
+
+    async def open(self) -> None:
+        """Open the connection now and wait until it is ready.
+
+        Raises:
+            NotConnected: It took too long.
+            FrameworkError: The server refused the connection.
+        """
+        await self._bound().open(
+            SocketRequest("connect", self._settings.shown_url, (), repeatable=True)
+        )
+
+    async def close(self) -> None:
+        """Close the connection and end the streams; the next call opens a new one."""
+        await super().close()
+        for stream in self._all_streams():
+            stream.end()
+
+    def _bound(self) -> SocketioTransport | BlockingSocketioTransport:
+        if self._socket is None:
+            self.bind(synchronous=False)
+        assert self._socket is not None  # noqa: S101  # `bind` has set it
+        return self._socket
+
+    # -- listeners and streams -----------------------------------------------------------------
+
+    def attach(self, name: str, handle: ServiceHandle) -> None:
+        """Emit the events of the service ``name`` of the server at a handle."""
+        self._handles.setdefault(name, []).append(handle)
+
+    def start(self) -> None:
+        """Connect in the background, where an event loop is running or the client is synchronous.
+
+        Otherwise the first call or the first read from a stream connects.
+        """
+        if self._synchronous or loop_is_running():
+            self._bound().start()
+
+    def stream(self, name: str, names: tuple[str, ...]) -> EventStream[Any] | SyncEventStream[Any]:
+        """Return a stream of the events of the service ``name`` of the server."""
+        stream: EventStream[Any] | SyncEventStream[Any]
+        if self._synchronous:
+            stream = SyncEventStream(names, lambda: run_sync(self.open()))
+        else:
+            stream = EventStream(names, self.open)
+        self._streams.setdefault(name, WeakSet()).add(stream)
+        self.start()
+        return stream
+
+    def _all_streams(self) -> list[EventStream[Any] | SyncEventStream[Any]]:
+        return [stream for streams in list(self._streams.values()) for stream in list(streams)]
+
+    def _run(self, listener: Callable[[], object]) -> None:
+        if self._synchronous:
+            self._listeners.call(listener)
+        else:
+            listener()
+
+    # -- what the transport tells --------------------------------------------------------------
+
+    def event(self, path: str, name: str, data: object) -> None:
+        """Take an event of the service at a path."""
+        for stream in list(self._streams.get(path, ())):
+            stream.put(ServiceEvent(path, name, data))
+        for handle in self._handles.get(path, ()):
+            values: tuple[object, ...] = (data,)
+            if name in _METHOD_OF_EVENT:
+                method = _METHOD_OF_EVENT[name]
+                context = HookContext(handle.app, handle, method, Params())
+                context.result = data
+                values = (data, context)
+            self._run(partial(handle.emit, name, *values))
+
+    def stored_sign_in(self) -> StoredSignIn | None:
+        """Return the sign-in to renew, None without a token."""
+        sign_in = self._sign_in()
+        return sign_in if sign_in is not None and sign_in.access_token else None
+
+    def connected(self, *, recovered: bool, again: bool) -> None:
+        """Hear that the connection is ready."""
+        if again and not recovered:
+            for stream in self._all_streams():
+                stream.fail(EventsLost("the connection broke; events may be missing here"))
+        if self._emit is not None:
+            self._run(partial(self._emit, "connect", recovered))
+
+    def disconnected(self, reason: str) -> None:
+        """Hear that the connection broke."""
+        if self._emit is not None:
+            self._run(partial(self._emit, "disconnect", reason))
+
+    def refused(self, error: FrameworkError) -> None:
+        """Hear that the server refuses the connection."""
+        for stream in self._all_streams():
+            stream.fail(error)
+
+
+def _plain_segment(name: str, value: object) -> str:
+    text = str(value)
+    if "/" in text:
+        raise BadRequest(f"{name} is {text!r}; over socket.io a path cannot hold a slash in it")
+    return text
+
+
+def socketio(
+    url: str,
+    *,
+    path: str = "/socket.io/",
+    query: Mapping[str, str] | None = None,
+    auth: Mapping[str, Any] | None = None,
+    connect_timeout: float = _CONNECT_TIMEOUT,
+    options: Mapping[str, Any] | None = None,
+    websocket: Mapping[str, Any] | None = None,
+) -> SocketConnection:
+    """Return a connection over socket.io, for calls and for events as they happen.
+
+    The client is signed in again, with its stored token, after each reconnect and before the calls
+    that wait. A call that was sent and got no response before the connection broke raises
+    `Unavailable`, unless it is a ``find`` or ``get``: these are sent once more.
+
+    Args:
+        url: The address of the server, such as ``https://host``.
+        path: The path of its socket.io transport.
+        query: Parameters of the handshake.
+        auth: Data of the handshake, for middleware of the server.
+        connect_timeout: Seconds that calls wait for a connection, and that one may take.
+        options: ``headers`` of the handshake, ``timeout``, ``max_response_size`` and ``retries``,
+            as for `rest` (see `Options`).
+        websocket: Options of ``websockets.connect``, such as ``ssl`` and ``proxy``.
+
+    Raises:
+        ValueError: The URL or an option is not valid.
+
+    Examples:
+        ```python
+        from alula.client import create_client, socketio
+
+
+        async def watch():
+            async with create_client().configure(socketio("http://localhost:3030")) as client:
+                async for event in client.service("messages").events("created"):
+                    print(event.data["text"])
+        ```
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise ValueError(
+            f"socketio({url!r}): the address of a server is needed, such as http://localhost:3030"
+        )
+    # Credentials in a URL would get into logs and error texts.
+    if parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None:
+        raise ValueError(
+            f"socketio({parts.scheme}://{parts.hostname}...): give the address of the server alone;"
+            " the path of its transport is path=..., parameters are query={...}, and credentials"
+            " are headers"
+        )
+    given = dict(websocket or {})
+    if taken := sorted(given.keys() & _OURS):
+        raise ValueError(
+            f"the websocket options {', '.join(taken)} are set by options: headers and"
+            " max_response_size"
+        )
+    check_timeout(connect_timeout)
+    base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+    address = f"{_SCHEMES[parts.scheme]}://{parts.netloc}/{quote(path.strip('/'))}/"
+    text = urlencode({**(query or {}), "EIO": VERSION, "transport": "websocket"})
+    read = read_options(options)
+    settings = SocketSettings(
+        url=f"{address}?{text}",
+        shown_url=address,
+        headers=read.headers,
+        auth=dict(auth or {}),
+        connect_timeout=connect_timeout,
+        max_size=read.max_response_size,
+        options=given,
+    )
+    return SocketConnection(base, settings, options)
