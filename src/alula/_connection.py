@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 from base64 import urlsafe_b64encode  # `secrets` is slow to import, and clients import this, too
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 __all__ = ["Connection", "EventMessage", "Link"]
 
 T = TypeVar("T")
+
+NO_ROUTE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class EventMessage:
@@ -23,19 +26,35 @@ class EventMessage:
         event: The name of the event.
         data: What clients get; it holds no redacted record.
         record: The record as the application sees it, to match a query against.
+        route: The values of the placeholders in the path, where the event is of a call.
         id: The position of the event in the event log, None without a log.
+        origin: The process where the event was published.
+        sequence: The number of the event there.
     """
 
-    __slots__ = ("_encoded", "data", "event", "id", "path", "record")
+    __slots__ = (
+        *("_encoded", "data", "event", "id", "origin", "path", "record", "route", "sequence"),
+    )
 
     def __init__(
-        self, path: str, event: str, data: object, record: object = None, id: str | None = None
+        self,
+        path: str,
+        event: str,
+        data: object,
+        record: object = None,
+        route: Mapping[str, str] = NO_ROUTE,
+        *,
+        origin: str = "",
+        sequence: int = 0,
     ) -> None:
         self.path = path
         self.event = event
         self.data = data
         self.record = record
-        self.id = id
+        self.route = route
+        self.origin = origin
+        self.sequence = sequence
+        self.id: str | None = None
         self._encoded: dict[object, Any] = {}
 
     def __repr__(self) -> str:

@@ -8,17 +8,24 @@ import os
 from base64 import urlsafe_b64encode  # `secrets` is slow to import, and clients import this, too
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from alula._channels._channel import Channel, Delivery, Members
 from alula._channels._publishers import Publication, Publisher, PublisherTable
-from alula._connection import Connection, EventMessage
+from alula._connection import NO_ROUTE, Connection, EventMessage
 from alula._context import HookContext, Params, RequestParams
 from alula._user_code import describe_frames, name_of
 from alula.outgoing import public_part
 from alula.types import UNSET
 
-__all__ = ["Channels", "Follower", "PublishingService", "call_params", "event_records"]
+__all__ = [
+    "Channels",
+    "EventRecorder",
+    "Follower",
+    "PublishingService",
+    "call_params",
+    "event_records",
+]
 
 Follower: TypeAlias = Callable[[str, Any, HookContext], object]
 """``(event, data, context)``, plain: gets the events of a service in all processes."""
@@ -47,24 +54,16 @@ class PublishingService(Protocol):
         ...
 
 
-class _Event(NamedTuple):
-    """An event on its way to its channels.
+class EventRecorder(Protocol):
+    """An event log as channels know it."""
 
-    Attributes:
-        path: The path of the service.
-        event: The name of the event.
-        data: The record as the application sees it.
-        public: What clients may see of it.
-        origin: The process where it was published.
-        sequence: Its number there.
-    """
+    def advance(self, origin: str, sequence: int) -> None:
+        """Note the number of an event of a process, whoever gets it; called in their order."""
+        ...
 
-    path: str
-    event: str
-    data: Any
-    public: Any
-    origin: str
-    sequence: int
+    def record(self, delivery: Delivery) -> None:
+        """Keep an event, and give its messages their id, before they are sent."""
+        ...
 
 
 class Channels:
@@ -79,8 +78,7 @@ class Channels:
         origin: A random name of this process.
         forward: Gives a publication to other processes; set by a bus. It never waits and never
             raises. None without a bus.
-        record: Called with each delivery before its messages are sent; set by an event log, which
-            gives the messages their ids. None without a log.
+        log: Keeps deliveries for clients that come back; None without one.
         connections: The open connections that were added, by id.
         published: How many events were published to channels here, for metrics.
         sent: How many messages connections got; an event is one for each connection.
@@ -96,14 +94,14 @@ class Channels:
         self.publishers = PublisherTable("the application")
         self.origin = urlsafe_b64encode(os.urandom(6)).decode()
         self.forward: Callable[[Publication], None] | None = None
-        self.record: Callable[[Delivery], None] | None = None
+        self.log: EventRecorder | None = None
         self.connections: dict[str, Connection] = {}
         self.published = self.sent = 0
         self._members: Members = {}
         self._followers: dict[str, list[Follower]] = {}
         self._sequence = 0
         # By origin: events that wait for an asynchronous publisher, their own or an earlier one.
-        self._waiting: dict[str, deque[tuple[_Event, Publisher, Any]]] = {}
+        self._waiting: dict[str, deque[tuple[Publication, Publisher, Any]]] = {}
 
     # -- connections ---------------------------------------------------------------------------
 
@@ -135,7 +133,7 @@ class Channels:
     @property
     def is_active(self) -> bool:
         """Whether anything may get events: a connection, a follower, a log, another process."""
-        return bool(self.connections or self.forward or self.record or self._followers)
+        return bool(self.connections or self.forward or self.log or self._followers)
 
     def resolve(
         self, path: str, events: Iterable[str], own: PublisherTable
@@ -190,17 +188,19 @@ class Channels:
         """
         public = public_part(public)
         self._sequence += 1
-        path, origin = service.path, self.origin
-        if self.forward is not None:
-            params = context.params
-            query, user = dict(params.query), _record_of_id(params.get("user"))
-            self.forward(
-                Publication(
-                    *(path, event, data, public, context.method, context.id, query),
-                    *(params.provider, user, origin, self._sequence),
-                )
-            )
-        self._publish(service, _Event(path, event, data, public, origin, self._sequence), context)
+        params, forward = context.params, self.forward
+        publication = Publication(
+            *(service.path, event, data, public, context.method, context.id),
+            query=params.query if forward is None else dict(params.query),
+            provider=params.provider,
+            user=None if forward is None else _record_of_id(params.get("user")),
+            origin=self.origin,
+            sequence=self._sequence,
+            route=params.get("route", NO_ROUTE),
+        )
+        if forward is not None:
+            forward(publication)
+        self._publish(publication, service.publishers[event], context)
 
     def publish_custom(
         self, service: PublishingService, event: str, values: Sequence[object]
@@ -216,27 +216,29 @@ class Channels:
 
     def receive(self, publication: Publication) -> None:
         """Publish an event of another process to the connections here; a bus calls this."""
-        service = self._services.get(publication.path)
-        if publication.origin == self.origin or service is None:
-            return
         sent = publication
-        params = Params(query=sent.query, provider=sent.provider, user=sent.user)
+        if sent.origin == self.origin:
+            return
+        service = self._services.get(sent.path)
+        if service is None or sent.event not in service.publishers:
+            self._take_turn(sent, _publish_to_nobody, None)
+            return
+        route = dict(sent.route)
+        params = Params(query=sent.query, provider=sent.provider, user=sent.user, route=route)
         context = HookContext(service.app, service, sent.method, params, sent.id)
         context.event, context.result = sent.event, sent.data
-        if sent.event in service.publishers:
-            event = _Event(
-                *(sent.path, sent.event, sent.data, sent.public, sent.origin, sent.sequence)
-            )
-            self._publish(service, event, context)
+        self._publish(sent, service.publishers[sent.event], context)
 
-    def _publish(self, service: PublishingService, event: _Event, context: HookContext) -> None:
+    def _publish(self, event: Publication, publisher: Publisher, context: HookContext) -> None:
         for follower in self._followers.get(event.path, ()):
             try:
                 follower(event.event, event.data, context)
             except Exception:  # noqa: BLE001  # must not fail the call that it follows
                 _log.exception("%s failed for an event of %r", name_of(follower), event.path)
-        publisher = service.publishers[event.event]
-        returned = _call(publisher, event.data, context)
+        self._take_turn(event, publisher, _call(publisher, event.data, context))
+
+    def _take_turn(self, event: Publication, publisher: Publisher, returned: object) -> None:
+        """Deliver an event, behind those whose asynchronous publishers have not returned yet."""
         waiting = self._waiting.get(event.origin)
         if hasattr(returned, "__await__"):
             try:
@@ -276,8 +278,10 @@ class Channels:
         finally:
             del self._waiting[origin]
 
-    def _deliver(self, event: _Event, publisher: Publisher, returned: object) -> None:
+    def _deliver(self, event: Publication, publisher: Publisher, returned: object) -> None:
         """Send an event to the connections of the channels that its publisher returned."""
+        if self.log is not None:
+            self.log.advance(event.origin, event.sequence)
         try:
             channels = _channels_in(returned)
         except TypeError as error:
@@ -285,7 +289,11 @@ class Channels:
             return
         if not channels:
             return
-        plain = EventMessage(event.path, event.event, event.public, event.data)
+        plain = EventMessage(
+            *(event.path, event.event, event.public, event.data, event.route),
+            origin=event.origin,
+            sequence=event.sequence,
+        )
         targets = tuple((channel, _message_of(channel, plain)) for channel in channels)
         try:
             # Filters are functions of the application: they run before anybody gets anything.
@@ -293,8 +301,8 @@ class Channels:
         except Exception:  # noqa: BLE001  # the call stands, as with a listener
             _log_failure(publisher)
             return
-        if self.record is not None:
-            self.record(Delivery(targets, event.origin, event.sequence))
+        if self.log is not None:
+            self.log.record(Delivery(targets, event.origin, event.sequence))
         self.published += 1
         if len(reached) == 1:  # most events
             connections, message = reached[0]
@@ -315,7 +323,11 @@ def _message_of(channel: Channel, plain: EventMessage) -> EventMessage:
     """Return the message for a channel: the plain one, unless it has data of its own."""
     if channel.data is None:
         return plain
-    return EventMessage(plain.path, plain.event, public_part(channel.data), plain.record)
+    return EventMessage(
+        *(plain.path, plain.event, public_part(channel.data), plain.record, plain.route),
+        origin=plain.origin,
+        sequence=plain.sequence,
+    )
 
 
 def _call(publisher: Publisher, data: object, context: HookContext) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar, overload
 
 from alula._user_code import name_of, unfit_signature
@@ -15,7 +15,7 @@ Publisher: TypeAlias = Callable[..., Any]
 AnyPublisher = TypeVar("AnyPublisher", bound=Publisher)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which takes twice as long to make
 class Publication:
     """What other processes get to know of an event: never headers or tokens.
 
@@ -31,6 +31,7 @@ class Publication:
         user: The id of the user as a record, such as ``{"id": 7}``; None for nobody.
         origin: A random name of the process that publishes; it drops its own publications.
         sequence: The number of the publication, counted from 1 for each origin, without gaps.
+        route: The values of the placeholders in the path.
     """
 
     path: str
@@ -44,6 +45,7 @@ class Publication:
     user: Mapping[str, Any] | None
     origin: str
     sequence: int
+    route: Mapping[str, str] = field(default_factory=dict)
 
 
 class PublisherTable:
