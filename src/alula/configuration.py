@@ -135,10 +135,10 @@ class _Loading:
         of_environment = config / f"{self._environment}.toml"
         if self._environment != _DEVELOPMENT and not of_environment.is_file():
             names = sorted(path.stem for path in config.glob("*.toml"))
-            known = ", ".join(dict.fromkeys([_DEVELOPMENT, *names])).replace("default, ", "")
+            choices = ", ".join(dict.fromkeys([_DEVELOPMENT, *names])).replace("default, ", "")
             raise ConfigurationError(
                 f"{ENVIRONMENT} is {self._environment!r}, but there is no {of_environment};"
-                f" make the file, or set it to one of: {known}"
+                f" make the file, or set it to one of: {choices}"
             )
         for file in (config / "default.toml", of_environment):
             if not file.is_file():
@@ -227,8 +227,8 @@ class _Loading:
 
         Items of a list have the source of the list, a table that of its settings.
         """
-        for known, origin in self._origins.items():
-            if path[: len(known)] == known[: len(path)]:
+        for other, origin in self._origins.items():
+            if path[: len(other)] == other[: len(path)]:
                 return f"{origin}: "
         return ""
 

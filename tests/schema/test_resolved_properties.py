@@ -159,8 +159,10 @@ def test_says_what_is_not_a_resolver(model, place):
         employees(model, **{place: {3: resolve({})}})
     with pytest.raises(ValueError, match=f"{place}: there is no method 'creat'; did you mean"):
         employees(model, **{place: {"creat": resolve({})}})
-    with pytest.raises(ValueError, match=f"{place} has a resolver for the method 'publish', which"):
-        employees(model, **{place: {"publish": resolve({})}})
+    with pytest.raises(
+        ValueError, match=f"{place} has a resolver for the method 'announce', which"
+    ):
+        employees(model, **{place: {"announce": resolve({})}})
     with pytest.raises(ValueError, match=r"'nmae'.*did you mean 'name'"):
         employees(model, **{place: {"create": resolve({"nmae": lambda: 1})}})
 
@@ -168,7 +170,7 @@ def test_says_what_is_not_a_resolver(model, place):
 @models
 async def test_resolvers_by_method(model):
     class Store(MemoryService):
-        async def publish(self, data, params):
+        async def announce(self, data, params):
             return {"name": data["name"], "query": params.query}
 
     def named(name):
@@ -178,12 +180,16 @@ async def test_resolvers_by_method(model):
     bundle = with_schema(
         Store(start_id=1),
         model,
-        query={"remove": named("patched"), "publish": resolve({"x": virtual(lambda: 5)})},
-        data={"create": named("created"), "patch": named("patched"), "publish": named("published")},
+        query={"remove": named("patched"), "announce": resolve({"x": virtual(lambda: 5)})},
+        data={
+            "create": named("created"),
+            "patch": named("patched"),
+            "announce": named("published"),
+        },
         result={"get": resolve({"size": virtual(lambda record: len(record["name"]))})},
-        external={"get": named("shown"), "publish": named("hidden")},
+        external={"get": named("shown"), "announce": named("hidden")},
     )
-    app.use("employees", bundle, methods=["get", "create", "update", "patch", "remove", "publish"])
+    app.use("employees", bundle, methods=["get", "create", "update", "patch", "remove", "announce"])
     service = app.service("employees")
     assert (await service.create({}))["name"] == "created"
     got = await service.get(1)
@@ -192,7 +198,7 @@ async def test_resolvers_by_method(model):
     with pytest.raises(BadRequest, match="validation failed"):
         await service.update(1, {})
     assert (await service.patch(1, {"salary": 1}))["name"] == "patched"
-    published = await service.publish({"name": "sent"})
+    published = await service.announce({"name": "sent"})
     assert published == {"name": "published", "query": {"x": 5}}
     assert public_part(published)["name"] == "hidden"
     assert (await service.remove(1))["name"] == "patched"

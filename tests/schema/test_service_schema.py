@@ -182,13 +182,13 @@ class TestWithEither:
 
     async def test_custom_methods_have_queries_and_data_of_their_own(self, model):
         class Store(MemoryService):
-            async def publish(self, data, params):
+            async def announce(self, data, params):
                 return {"data": data, "query": params.query, "text": "secret"}
 
         app = App()
         hide = resolve({"text": lambda: UNSET})
-        app.use("messages", with_schema(Store(), model, external=hide), methods=["publish"])
-        answer = await app.service("messages").publish({"x": 1}, query={"y": 2})
+        app.use("messages", with_schema(Store(), model, external=hide), methods=["announce"])
+        answer = await app.service("messages").announce({"x": 1}, query={"y": 2})
         assert (answer["data"], answer["query"]) == ({"x": 1}, {"y": 2})
         assert "secret" not in repr(answer)
 

@@ -204,7 +204,7 @@ class MemoryService(AdapterService):
         new = [merged(record, changes) for record in records]  # all or none
         if self._owners:
             self._refuse_taken({str(record[self.id]): record for record in new})
-        return [self._replace(*each) for each in zip(records, new, strict=True)]
+        return [self._replace(*pair) for pair in zip(records, new, strict=True)]
 
     async def _remove(
         self, id: Id | None, query: Query, params: Params, options: Options

@@ -325,7 +325,7 @@ class _Deadlines:
                 self._wakes_at = min(deadline.at for deadline in self._pending)
                 self._changed.wait(max(0.0, self._wakes_at - time.monotonic()))
                 now = time.monotonic()
-                for deadline in [each for each in self._pending if each.at <= now]:
+                for deadline in [due for due in self._pending if due.at <= now]:
                     self._pending.remove(deadline)
                     deadline.expired = True
                     # Under the lock: so it never meets the next request of the client.

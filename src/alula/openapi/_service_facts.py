@@ -92,8 +92,8 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
 def _metadata(handle: ServiceHandle, method: str) -> Iterator[HookMetadata]:
     """Yield what the hooks around a method say, also those of an application behind it."""
     for table in (handle.app.hook_table, handle.hook_table):
-        for kind in ("around", "before"):
-            yield from filter(None, map(hook_metadata, table.of(kind, method)))
+        for hook_type in ("around", "before"):
+            yield from filter(None, map(hook_metadata, table.of(hook_type, method)))
     if isinstance(handle.service, ServiceHandle):
         yield from _metadata(handle.service, method)
 

@@ -121,8 +121,8 @@ def field_visibility(
         for name in names:
             if declared is not None and name not in declared:
                 near = get_close_matches(name, declared, 1)
-                known = ", ".join(sorted(declared))
-                hint = f"did you mean {near[0]!r}?" if near else f"it has {known}"
+                properties = ", ".join(sorted(declared))
+                hint = f"did you mean {near[0]!r}?" if near else f"it has {properties}"
                 raise ValueError(f"{place} names {name!r}, which the schema does not have; {hint}")
     everywhere = {name for name, field in schema["properties"].items() if _is_write_only(field)}
     everywhere.update(hidden)

@@ -152,10 +152,10 @@ def _check_resolvers(place: str, given: Resolvers, service: object, records: Rec
                 f"with_schema: {place} has a resolver for the method {method!r}, which"
                 f" {type(service).__name__} does not have"
             )
-    known = field_names(records.schema)
-    if known is not None:
+    properties = field_names(records.schema)
+    if properties is not None:
         for resolver in _resolvers_in(given):
-            resolver.check(known)
+            resolver.check(properties)
 
 
 def _resolvers_in(given: Resolvers | None) -> Iterable[Resolver]:

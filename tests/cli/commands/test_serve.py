@@ -38,7 +38,7 @@ def asked(monkeypatch, tmp_path):
 def test_serve_as_it_is(asked):
     (settings,), where, result = asked("serve")
     assert result.exit_code == 5
-    assert settings == WorkerSettings("app:app", linger=1, worker_timeout=30)
+    assert settings == WorkerSettings("app:app", late_request_seconds=1, worker_timeout=30)
     assert settings.workers == 1
     assert where == {"host": "127.0.0.1", "port": 3030, "path": None}
     assert (settings.development, settings.announce) == (False, False)
@@ -56,7 +56,7 @@ def test_serve_with_options(asked, tmp_path):
     )
     assert settings == WorkerSettings(
         "shop:app",
-        linger=1,
+        late_request_seconds=1,
         workers=4,
         graceful_timeout=7.5,
         drain=3,
@@ -85,7 +85,7 @@ def test_dev(asked, tmp_path):
     (settings, host, port, watched), _, result = asked("dev", "--watch", "more", "-p", "0")
     assert result.exit_code == 6
     assert (settings.development, settings.announce, settings.access_log) == (True, True, True)
-    assert settings.linger == 0  # nobody waits for a restart
+    assert settings.late_request_seconds == 0  # nobody waits for a restart
     assert settings.watch_loop == 0.2
     assert (host, port, watched) == ("127.0.0.1", 0, [Path("more")])
 

@@ -189,9 +189,9 @@ app.use("inner", inner)
 @pytest.mark.parametrize(
     ("changes", "is_told"),
     [
-        ({"workers": 2, "early": True}, True),
+        ({"workers": 2, "accept_during_setup": True}, True),
         ({"workers": 2}, False),  # the first worker has said it
-        ({"workers": 1, "early": True}, False),
+        ({"workers": 1, "accept_during_setup": True}, False),
     ],
 )
 def test_several_workers_warn_of_records_in_memory(caplog, changes, is_told):
@@ -206,9 +206,12 @@ def test_several_workers_warn_of_records_in_memory(caplog, changes, is_told):
 
 
 def test_other_services_need_no_warning(caplog):
-    run(lambda parent: parent.ask(), workers=2, early=True)
+    run(lambda parent: parent.ask(), workers=2, accept_during_setup=True)
     Path("plain.py").write_text("from alula.express import express\nweb = express()")
-    run(lambda parent: parent.ask("/"), WorkerSettings("plain:web", workers=2, early=True))
+    run(
+        lambda parent: parent.ask("/"),
+        WorkerSettings("plain:web", workers=2, accept_during_setup=True),
+    )
     assert [each for each in caplog.records if each.name == "alula.serve"] == []
 
 
@@ -269,7 +272,7 @@ def test_it_does_not_drain_if_other_workers_go_on():
 
 def test_health_probes_work_during_the_setup(tmp_path):
     (tmp_path / "shop.py").write_text(CODE.replace("PAUSE = 0", "PAUSE = 0.7"))
-    parent = Parent(WorkerSettings("shop:app", early=True))
+    parent = Parent(WorkerSettings("shop:app", accept_during_setup=True))
 
     def use():
         early = parent.ask("/health/ready")[0], parent.ask("/health/live")[0]
@@ -287,7 +290,7 @@ def test_health_probes_work_during_the_setup(tmp_path):
 @pytest.mark.parametrize("early", [True, False])
 def test_it_ends_while_the_application_is_set_up(tmp_path, early):
     (tmp_path / "shop.py").write_text(CODE.replace("PAUSE = 0", "PAUSE = 60"))
-    parent = Parent(WorkerSettings("shop:app", early=early))
+    parent = Parent(WorkerSettings("shop:app", accept_during_setup=early))
     with contextlib.closing(parent):
         timer = threading.Timer(0.5, parent.here.close)
         timer.start()

@@ -156,7 +156,7 @@ def serve(
         proxy_headers=proxy_headers,
         forwarded_allow_ips=forwarded_allow_ips,
         # A client may reuse a connection just before it is closed: it gets a response, not a reset.
-        linger=1,
+        late_request_seconds=1,
         ssl_certfile=str(ssl_certfile) if ssl_certfile else None,
         ssl_keyfile=str(ssl_keyfile) if ssl_keyfile else None,
     )

@@ -239,10 +239,10 @@ def _register(
     """
     path, function = place
     # A folder that only this plan creates is not among the modules of the project yet.
-    own = project.own_modules() | {path.partition("/")[0], source.partition(".")[0]}
+    modules = project.own_modules() | {path.partition("/")[0], source.partition(".")[0]}
     plan.change(
         path,
-        lambda code: add_import(add_statement(code, function, statement), source, name, own),
+        lambda code: add_import(add_statement(code, function, statement), source, name, modules),
         where=f"at the end of {function}",
         code=f"from {source} import {name}\n\n{statement}",
     )

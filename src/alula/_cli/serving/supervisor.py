@@ -51,7 +51,9 @@ def serve_with_workers(settings: WorkerSettings, *, host: str, port: int, path: 
     url = url_of("https" if settings.ssl_certfile else "http", sock.getsockname())
 
     def start(is_only_worker: bool) -> Awaitable[WorkerProcess]:
-        return WorkerProcess.start(dataclasses.replace(settings, early=is_only_worker), sock)
+        return WorkerProcess.start(
+            dataclasses.replace(settings, accept_during_setup=is_only_worker), sock
+        )
 
     def close_socket() -> None:
         remove_path(sock)
@@ -61,7 +63,10 @@ def serve_with_workers(settings: WorkerSettings, *, host: str, port: int, path: 
         supervisor = Supervisor(
             start,
             settings.workers,
-            settings.drain + settings.linger + settings.graceful_timeout + _CLEANUP_SECONDS,
+            settings.drain
+            + settings.late_request_seconds
+            + settings.graceful_timeout
+            + _CLEANUP_SECONDS,
             close_socket,
         )
         supervisor.listen_to_signals()

@@ -98,7 +98,11 @@ def load_web_application(settings: WorkerSettings) -> WebApplication:
         # Outermost, so that requests which other middleware refuses are logged, too.
         app.prepend_middleware(request_id(), access_log())
     # Only the first of several workers, which starts early, prints the warning.
-    if settings.workers > 1 and settings.early and isinstance(app, ExpressApplication):
+    if (
+        settings.workers > 1
+        and settings.accept_during_setup
+        and isinstance(app, ExpressApplication)
+    ):
         names = process_local_services(app.services)
         if names:
             _log.warning(
@@ -227,8 +231,8 @@ class _Worker:
         # Again, although the parent has checked it: SIGHUP may bring a new certificate.
         check_certificate(settings.ssl_certfile, settings.ssl_keyfile)
         options: dict[str, Any] = {
-            "accept_during_setup": settings.early,
-            "late_request_seconds": settings.linger,
+            "accept_during_setup": settings.accept_during_setup,
+            "late_request_seconds": settings.late_request_seconds,
             "timeout_graceful_shutdown": settings.graceful_timeout,
             "timeout_keep_alive": settings.keep_alive,
             "read_timeout": settings.read_timeout,

@@ -49,10 +49,10 @@ class WorkerSettings:
         target: The application, as ``module:name``.
         socket: The descriptor of the socket to serve on.
         control: The descriptor of the connection to the parent process.
-        early: Whether to accept requests before the application is set up; they wait until then.
+        accept_during_setup: As in `WebApplication.serve`.
         drain: Seconds during which readiness is denied, and requests are still served, before the
             worker stops.
-        linger: Seconds during which open connections are still read once the worker stops.
+        late_request_seconds: As in `WebApplication.serve`.
         graceful_timeout: Seconds that running requests may take once the worker stops.
         keep_alive: Seconds to keep idle connections open.
         read_timeout: As in `WebApplication.listen`.
@@ -73,9 +73,9 @@ class WorkerSettings:
     target: str
     socket: int = -1
     control: int = -1
-    early: bool = False
+    accept_during_setup: bool = False
     drain: float = 0
-    linger: float = 0
+    late_request_seconds: float = 0
     graceful_timeout: float = 30
     keep_alive: int = 75
     read_timeout: float = 20

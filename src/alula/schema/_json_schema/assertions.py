@@ -158,8 +158,8 @@ def formatted(location: SchemaLocation, schema: Schema) -> Check | None:
     test = formats.get(name)
     if test is None:
         # Ajv refuses unknown formats, too: a misspelled one would accept every value.
-        known = ", ".join(sorted(formats))
-        raise location.error(f"unknown format {name!r}; known are {known}", "format")
+        names = ", ".join(sorted(formats))
+        raise location.error(f"unknown format {name!r}; known are {names}", "format")
     where, params = location.path_to("format"), {"format": name}
     message = f'must match format "{name}"'
 

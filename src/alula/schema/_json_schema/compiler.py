@@ -130,25 +130,25 @@ class WorkLimit(threading.local):
     one counter per thread is enough.
 
     Attributes:
-        left: The steps that are left; None outside a validation.
+        steps_left: How many steps the validation has left; None outside a validation.
     """
 
-    left: int | None = None
+    steps_left: int | None = None
 
     def __init__(self) -> None:
         self._seen: set[tuple[int, int]] = set()
 
     def begin(self) -> int | None:
         """Begin a validation; a nested one shares the steps. Returns the argument of `end`."""
-        before = self.left
+        before = self.steps_left
         if before is None:
-            self.left = MAX_STEPS
+            self.steps_left = MAX_STEPS
         return before
 
     def end(self, before: int | None) -> None:
         """End it."""
         if before is None:
-            self.left = None
+            self.steps_left = None
             # Later values may have the ids of these, which may be gone then.
             self._seen.clear()
 
@@ -161,7 +161,7 @@ class WorkLimit(threading.local):
             BadRequest: The limit is reached.
         """
         # A scalar is checked in one step. Only containers multiply the work of what is in them.
-        if self.left is not None and (type(value) is dict or type(value) is list):
+        if self.steps_left is not None and (type(value) is dict or type(value) is list):
             visit = id(value), reference
             if visit in self._seen:
                 self.spend(_STEPS_OF_A_VISIT)
@@ -173,9 +173,9 @@ class WorkLimit(threading.local):
         Raises:
             BadRequest: The limit is reached.
         """
-        if self.left is not None:
-            self.left -= steps
-            if self.left < 0:
+        if self.steps_left is not None:
+            self.steps_left -= steps
+            if self.steps_left < 0:
                 raise BadRequest("The data takes too long to check; send less at a time")
 
 
@@ -357,10 +357,10 @@ def _check_keywords(schema: Schema, location: SchemaLocation) -> None:
             raise location.error(f"{name!r} is not supported; {_REPLACEMENTS[name]}")
     if not location.settings.strict:
         return
-    known = KEYWORDS | _OPENAPI_ANNOTATIONS | keywords.keys()
+    allowed = KEYWORDS | _OPENAPI_ANNOTATIONS | keywords.keys()
     for name in schema:
-        if name not in known and name[:2] != "x-":
-            close = get_close_matches(name, known, 1)
+        if name not in allowed and name[:2] != "x-":
+            close = get_close_matches(name, allowed, 1)
             hint = f"did you mean {close[0]!r}?" if close else "names of your own begin with 'x-'"
             raise location.error(f"unknown keyword {name!r}; {hint}")
     # No reference need lead to these, so that nothing else compiles them.

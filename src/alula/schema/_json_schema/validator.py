@@ -137,9 +137,9 @@ class Validator:
         for name in own_keywords:
             if name in KEYWORDS or not name:
                 raise SchemaError(f"keywords: {name!r} has a meaning in every JSON Schema")
-        known = {**FORMATS, **formats} if isinstance(formats, Mapping) else FORMATS
+        known_formats = {**FORMATS, **formats} if isinstance(formats, Mapping) else FORMATS
         settings = Settings(
-            coerce, defaults, strict, known if formats is not False else None, own_keywords
+            coerce, defaults, strict, known_formats if formats is not False else None, own_keywords
         )
         self._check = _compiled(self.schema, plain(schemas or {}), settings)
         self.operators, self.filters = names_opened(self.schema)
