@@ -25,6 +25,7 @@ NO_SCHEMATHESIS = "no schemathesis: the requests that it makes up are left out"
 NO_WRK = "no wrk on the PATH: the measurements under load are left out"
 NO_NGINX = "no nginx on the PATH (Debian has it in /usr/sbin): the tests behind it are left out"
 
+NO_REDIS = "no redis-server on the PATH: the tests on a real Redis are left out"
 NO_MONGODB = "no MongoDB that runs here: the tests on a real database are left out"
 
 
@@ -71,6 +72,11 @@ def require_nginx() -> str:
     return shutil.which("nginx") or absent(NO_NGINX)
 
 
+def require_redis() -> str:
+    """Return the path of redis-server."""
+    return shutil.which("redis-server") or absent(NO_REDIS)
+
+
 def require_mongod() -> Path:
     """Return the path of a mongod that runs here."""
     return find_mongod() or absent(NO_MONGODB)
@@ -111,6 +117,7 @@ def missing() -> list[str]:
         NO_CHROMIUM: find_chromium(),
         NO_WRK: shutil.which("wrk"),
         NO_NGINX: shutil.which("nginx"),
+        NO_REDIS: os.environ.get("ALULA_REDIS_URL") or shutil.which("redis-server"),
         NO_MONGODB: os.environ.get("ALULA_MONGODB_URL") or find_mongod(),
         f"no {node_modules()}: the tests with JavaScript clients are left out": (
             node_modules().is_dir()

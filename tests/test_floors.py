@@ -20,13 +20,13 @@ SRC = Path(__file__).parents[1] / "src"
 FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "user_code", "routes", "sockets", "wire"], 1),
     **dict.fromkeys(["configuration", "connection"], 1),
-    **dict.fromkeys(["outgoing", "context", "logs", "watchdog", "public_error"], 2),
+    **dict.fromkeys(["outgoing", "context", "logs", "watchdog", "public_error", "hub"], 2),
     **dict.fromkeys(["channels", "http", "hooks", "events", "query"], 3),
     **dict.fromkeys(["service_object", "json_encoding"], 3),
     **dict.fromkeys(["registry", "service"], 4),
     **dict.fromkeys(["app", "identity"], 5),
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),
-    "local_mongodb": 6,
+    **dict.fromkeys(["local_mongodb", "realtime"], 6),
     **dict.fromkeys(["openapi", "testing"], 7),
     **dict.fromkeys(["cli", "__init__"], 8),
 }
@@ -41,6 +41,7 @@ THIRD_PARTY = {
     "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop"},
     "json_encoding": {"orjson"},  # for those who send: the core imports it nowhere
     "local_mongodb": {"pymongo"},
+    "realtime": {"bson", "pymongo", "redis"},
     "schema": {
         *("jsonschema", "jsonschema_specifications", "referencing"),
         *("pydantic", "pydantic_core", "typing_extensions"),

@@ -330,3 +330,18 @@ def test_a_time_limit_is_over_0(timeout):
 def test_only_an_application_of_express_is_configured():
     with pytest.raises(TypeError, match=r"health\(\) configures what express\(\) returns, not the"):
         App().configure(health())
+
+
+async def test_a_bus_that_is_away_degrades_readiness_and_keeps_requests_coming():
+    states = {"realtime bus": "ok"}
+    app = app_with(checks={"database": passes})
+    app.settings["health notes"] = {"realtime bus": lambda: states["realtime bus"]}
+    assert await ready(app) == (
+        200,
+        {"status": "ok", "checks": {"database": "ok", "realtime bus": "ok"}},
+    )
+    states["realtime bus"] = "away"
+    assert await ready(app) == (
+        200,
+        {"status": "degraded", "checks": {"database": "ok", "realtime bus": "away"}},
+    )

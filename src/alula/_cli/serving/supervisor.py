@@ -13,6 +13,7 @@ from typing import Any, Final
 from alula._cli.serving.listen import check_certificate, open_socket
 from alula._cli.serving.worker_process import WorkerProcess, WorkerSettings, describe_exit
 from alula._cli.terminal import EXIT_FAILURE, EXIT_USAGE
+from alula._hub import Hub, WorkerDirectory
 from alula._sockets import remove_path, url_of
 from alula.logs import configure_logging
 
@@ -49,10 +50,13 @@ def serve_with_workers(settings: WorkerSettings, *, host: str, port: int, path: 
     configure_logging()
     sock = open_socket(host, port, path)
     url = url_of("https" if settings.ssl_certfile else "http", sock.getsockname())
+    directory = WorkerDirectory.make() if settings.workers > 1 else None
 
     def start(is_only_worker: bool) -> Awaitable[WorkerProcess]:
         return WorkerProcess.start(
-            dataclasses.replace(settings, accept_during_setup=is_only_worker), sock
+            dataclasses.replace(settings, accept_during_setup=is_only_worker),
+            sock,
+            directory.next_environment() if directory else None,
         )
 
     def close_socket() -> None:
@@ -71,9 +75,11 @@ def serve_with_workers(settings: WorkerSettings, *, host: str, port: int, path: 
         )
         supervisor.listen_to_signals()
         _log.info("listening on %s", url)
-        return await supervisor.run()
+        async with Hub(directory.hub) if directory else contextlib.nullcontext():
+            return await supervisor.run()
 
-    return asyncio.run(run())
+    with contextlib.closing(directory) if directory else contextlib.nullcontext():
+        return asyncio.run(run())
 
 
 class Supervisor:

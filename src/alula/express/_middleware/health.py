@@ -22,6 +22,12 @@ __all__ = ["Check", "Checks", "health"]
 Check: TypeAlias = Callable[[], object]
 """A function, plain or asynchronous, that raises or returns False if something is missing."""
 
+HEALTH_NOTES: Final = "health notes"
+"""The setting with what else readiness reports, functions by name. If one returns anything but
+``"ok"``, the application is degraded: it works, and requests go on being sent to it."""
+
+_UNAVAILABLE: Final = frozenset({"starting", "draining", "failed"})
+
 _log: Final = logging.getLogger("alula.health")
 
 
@@ -36,7 +42,9 @@ def health(
 
     Liveness is always a 200. Readiness is a 200, or a 503 during setup, while draining, and if a
     check fails: ``{"status": "ok", "checks": {"mongodb": "ok"}}``. Only the log says why a check
-    fails. Configure it first: what is registered before it runs for probes too.
+    fails. While the bus of real-time events is away, it is a 200 with the status ``degraded``: all
+    else works, and no other process would do better. Configure it first: what is registered before
+    it runs for probes too.
 
     Examples:
         >>> from alula import App
@@ -80,12 +88,16 @@ def health(
                 await send(res, app.readiness)
                 return
             states = await all_checks.run()
-            is_ok = all(state == "ok" for state in states.values())
-            await send(res, "ok" if is_ok else "failed", states)
+            if any(state != "ok" for state in states.values()):
+                await send(res, "failed", states)
+                return
+            notes = {name: note() for name, note in app.settings.get(HEALTH_NOTES, {}).items()}
+            is_ok = all(state == "ok" for state in notes.values())
+            await send(res, "ok" if is_ok else "degraded", {**states, **notes})
 
         async def send(res: Response, status: str, states: Mapping[str, str] | None = None) -> None:
             res.is_probe = True
-            res.status(200 if status == "ok" else 503).set("Cache-Control", "no-store")
+            res.status(503 if status in _UNAVAILABLE else 200).set("Cache-Control", "no-store")
             res.json({"status": status, **({"checks": states} if states else {})})
 
         app.add(Step(probe, is_endpoint=True, may_read_body=never))

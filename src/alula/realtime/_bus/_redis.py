@@ -1,0 +1,213 @@
+"""`RedisBus`: several machines share their events by a stream of Redis or Valkey."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, Self, cast
+from urllib.parse import urlsplit
+
+from alula.realtime._bus._bus import Bus, BusEvent
+
+__all__ = ["RedisBus"]
+
+_FIELD: Final = b"event"
+_EVENTS_AT_ONCE: Final = 256
+_RECENT_EVENTS: Final = 1_000
+
+_REWIND_MS: Final = 10_000
+"""After a failover, the clock that numbers events may be behind; so a reader goes back a little."""
+
+
+class RedisBus(Bus):
+    """Carries events by a stream, so that a process that was away catches up.
+
+    Nothing needs to be configured in Redis. If it loses data when it restarts, each process
+    publishes its latest events again, so a Redis without persistence serves as well.
+
+    Args:
+        url: ``redis://host:port/database``, ``rediss://`` with TLS, or ``unix://``; with a user
+            and a password if it needs them.
+        stream: The key of the stream. Applications that share a Redis need keys of their own.
+        keep: How many events the stream keeps, approximately.
+        timeout: Seconds that Redis may take to respond.
+
+    Raises:
+        ImportError: The extra ``redis`` is not installed.
+        ValueError: It is not a URL of Redis.
+
+    Examples:
+        >>> bus = RedisBus("redis://localhost:6379", stream="shop:events")
+    """
+
+    def __init__(
+        self, url: str, *, stream: str = "alula:events", keep: int = 10_000, timeout: float = 5.0
+    ) -> None:
+        self._url = url
+        self._stream = stream
+        self._keep = keep
+        self._timeout = timeout
+        self._connect(timeout)  # connects to nothing yet: a wrong URL is an error here and now
+        self._publisher: _Client | None = None
+        self._lock = asyncio.Lock()
+        self._first_position = ""
+        # What this process has published last, by position, and in which run of the server.
+        self._recent: deque[tuple[bytes, bytes]] = deque(maxlen=_RECENT_EVENTS)
+        self._run_id: object = None
+        self._may_have_restarted = True
+        self._may_connect = True
+
+    def __repr__(self) -> str:
+        parts = urlsplit(self._url)  # without a password: this is written to the log
+        where = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+        return f"RedisBus({where!r})"
+
+    async def publish(self, event: bytes) -> None:
+        """Add an event to the stream."""
+        await self.publish_many([event])
+
+    async def publish_many(self, events: Sequence[bytes]) -> None:
+        """Add events to the stream, in one round trip."""
+        async with self._lock:
+            if self._publisher is None:
+                self._publisher = self._connect(self._timeout, self._check_reconnect)
+            try:
+                self._may_connect = True
+                await self._restore_lost_events(self._publisher)
+                self._may_connect = False
+                positions = await self._add(self._publisher, events)
+            except BaseException:
+                self._may_have_restarted = True
+                raise
+            self._recent.extend(zip(positions, events, strict=True))
+
+    async def events(self, after: str | None = None) -> AsyncGenerator[BusEvent, None]:
+        """Yield the events that are added to the stream after a position."""
+        async with self._connect(None) as client:
+            async with asyncio.timeout(self._timeout):
+                if after is None:
+                    newest = await client.xrevrange(self._stream, count=1)
+                    after = self._first_position = newest[0][0].decode() if newest else "0-0"
+                else:
+                    # What arrived before is dropped by its number.
+                    rewound = f"{max(0, _numbers_of(after)[0] - _REWIND_MS)}-0"
+                    after = max(rewound, self._first_position, key=_numbers_of)
+                    async with self._lock:
+                        self._may_have_restarted = True
+                        await self._restore_lost_events(client)
+            yield BusEvent(after, b"")
+            while True:
+                # Not for ever: a network that drops packets would never be noticed.
+                async with asyncio.timeout(2 * self._timeout):
+                    streams = await client.xread(
+                        {self._stream: after},
+                        count=_EVENTS_AT_ONCE,
+                        block=int(self._timeout * 1000),
+                    )
+                for position, fields in streams[0][1] if streams else ():
+                    after = position.decode()
+                    yield BusEvent(after, fields.get(_FIELD, b""))
+
+    async def close(self) -> None:
+        """Close the connection for publishing."""
+        publisher, self._publisher = self._publisher, None
+        if publisher is not None:
+            await publisher.aclose()
+
+    async def _check_reconnect(self, connection: _Connection) -> None:
+        """Let the client not replace a connection silently: lost events are published before."""
+        if not self._may_connect:
+            raise ConnectionError("the connection has ended")
+        await connection.on_connect()
+
+    def _connect(
+        self,
+        socket_timeout: float | None,
+        on_connect: Callable[[_Connection], Awaitable[None]] | None = None,
+    ) -> _Client:
+        try:
+            from redis.asyncio import Redis  # noqa: PLC0415  # an extra
+        except ImportError as error:
+            raise ImportError(
+                "RedisBus needs redis, which is not installed; install it with:"
+                " pip install 'alula[redis]'"
+            ) from error
+        options: dict[str, Any] = {
+            "protocol": 2,  # responses of protocol 3 have other forms
+            "retry": None,  # the relay tries again
+            "socket_timeout": socket_timeout,
+            "socket_connect_timeout": self._timeout,
+            "redis_connect_func": on_connect,
+        }
+        return cast("_Client", Redis.from_url(self._url, **options))
+
+    async def _add(self, client: _Client, events: Sequence[bytes]) -> list[bytes]:
+        pipeline = client.pipeline(transaction=False)
+        for event in events:
+            pipeline.xadd(self._stream, {_FIELD: event}, maxlen=self._keep, approximate=True)
+        return await pipeline.execute()
+
+    async def _restore_lost_events(self, client: _Client) -> None:
+        """Publish again what a server that has restarted, or its successor, has lost.
+
+        Called under the lock, before newer events are added: the order stays.
+        """
+        if not self._may_have_restarted:
+            return
+        run_id = (await client.info("server")).get("run_id")
+        if self._recent and run_id != self._run_id:
+            kept = {at for at, _ in await client.xrange(self._stream, min=self._recent[0][0])}
+            renewed = [(at, event) for at, event in self._recent if at in kept]
+            lost = [event for at, event in self._recent if at not in kept]
+            for start in range(0, len(lost), _EVENTS_AT_ONCE):
+                events = lost[start : start + _EVENTS_AT_ONCE]
+                renewed += zip(await self._add(client, events), events, strict=True)
+            self._recent = deque(renewed, maxlen=_RECENT_EVENTS)
+        self._run_id, self._may_have_restarted = run_id, False
+
+
+_Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
+
+class _Pipeline(Protocol):
+    """Commands that are sent at once."""
+
+    def xadd(
+        self, name: str, fields: Mapping[bytes, bytes], *, maxlen: int, approximate: bool
+    ) -> object: ...
+
+    async def execute(self) -> list[bytes]: ...
+
+
+class _Connection(Protocol):
+    """A connection of the client."""
+
+    async def on_connect(self) -> None: ...
+
+
+class _Client(Protocol):
+    """What is used of ``redis.asyncio.Redis``, whose types differ between its versions."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *error: object) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+    def pipeline(self, *, transaction: bool) -> _Pipeline: ...
+
+    async def info(self, section: str) -> dict[str, object]: ...
+
+    async def xrange(self, name: str, *, min: bytes) -> _Entries: ...
+
+    async def xrevrange(self, name: str, *, count: int) -> _Entries: ...
+
+    async def xread(
+        self, streams: Mapping[str, str], *, count: int, block: int
+    ) -> list[tuple[bytes, _Entries]]: ...
+
+
+def _numbers_of(position: str) -> tuple[int, int]:
+    milliseconds, _, number = position.partition("-")
+    return int(milliseconds or 0), int(number or 0)

@@ -1,0 +1,259 @@
+"""The relay between the channels of one process and a bus.
+
+Local connections get their events without it. It queues what goes out, drops what comes back or
+arrives twice, and carries on with the next event once a bus that was away is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from alula._channels import Channels, Publication
+from alula.realtime._bus._bus import Bus
+from alula.realtime._bus._codec import decode_publication, encode_publication, read_header
+
+__all__ = ["Relay", "RelaySettings"]
+
+_EVENTS_AT_ONCE: Final = 256
+_EVENTS_PER_TURN: Final = 64
+"""After so many received events, calls and connections have their turn on the event loop."""
+
+_MAX_ORIGINS: Final = 10_000
+"""Of how many processes the latest sequence number is remembered; restarts make new ones."""
+
+_log: Final = logging.getLogger("alula.realtime.bus")
+
+
+@dataclass(frozen=True)
+class RelaySettings:
+    """Limits and pauses of a relay.
+
+    Attributes:
+        max_pending: How many events wait for a bus that is away; then the oldest are dropped.
+        max_pending_bytes: The size of these events.
+        first_pause: Seconds before the first new try.
+        longest_pause: Seconds before a try after many failed ones.
+        publish_timeout: Seconds that a bus may take for a number of events.
+        flush_timeout: Seconds to publish what waits when the application stops.
+    """
+
+    max_pending: int = 10_000
+    max_pending_bytes: int = 64 * 1024 * 1024
+    first_pause: float = 0.1
+    longest_pause: float = 5.0
+    publish_timeout: float = 10.0
+    flush_timeout: float = 2.0
+
+
+class Relay:
+    """Carries the events of one process to a bus, and those of other processes to its channels.
+
+    Args:
+        channels: The channels of the application.
+        bus: The bus.
+        settings: Limits and pauses.
+
+    Attributes:
+        dropped: How many events were not published: too many waited, or they had no JSON form.
+        missed: How many events of other processes did not arrive here.
+    """
+
+    def __init__(self, channels: Channels, bus: Bus, settings: RelaySettings | None = None) -> None:
+        self.dropped = 0
+        self.missed = 0
+        self._channels = channels
+        self._bus = bus
+        self._settings = settings or RelaySettings()
+        self._pending: deque[bytes] = deque()
+        self._pending_bytes = 0
+        self._in_flight: list[bytes] = []
+        self._added = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._position: str | None = None
+        self._is_listening = False
+        self._sequences: OrderedDict[str, int] = OrderedDict()
+        # By direction: since when the bus fails, by the clock of this process.
+        self._failing_since: dict[str, float] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def pending(self) -> int:
+        """How many events wait for the bus."""
+        return len(self._pending) + len(self._in_flight)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether events of other processes arrive."""
+        return self._is_listening
+
+    def state(self) -> str:
+        """Return ``"ok"``, or ``"away"`` while the bus cannot be reached."""
+        return "away" if self._failing_since else "ok"
+
+    def start(self) -> None:
+        """Begin to publish and to receive; nothing waits for the bus."""
+        # Of its own: a server that forks its workers after the import gives all of them the same.
+        self._channels.origin = secrets.token_urlsafe(9)
+        self._channels.forward = self.forward
+        self._tasks = [
+            asyncio.create_task(self._keep_trying("publish", self._publish), name="bus: publish"),
+            asyncio.create_task(
+                self._keep_trying("receive", self._receive_all), name="bus: events"
+            ),
+        ]
+
+    async def stop(self) -> None:
+        """Publish what waits, for a few seconds at most, and close the bus."""
+        self._channels.forward = None
+        publishing, receiving = self._tasks
+        receiving.cancel()
+        if self.pending and not self._failing_since:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.flush_timeout):
+                    await self._idle.wait()
+        publishing.cancel()
+        await asyncio.wait(self._tasks)
+        if self.pending:
+            _log.warning("%d events were not published: %r was away", self.pending, self._bus)
+        try:
+            async with asyncio.timeout(self._settings.flush_timeout):
+                await self._bus.close()
+        except Exception as error:  # noqa: BLE001  # of any engine; everything was said before
+            _log.debug("closing %r failed: %r", self._bus, error)
+
+    # -- to the bus ----------------------------------------------------------------------------
+
+    def forward(self, publication: Publication) -> None:
+        """Queue an event of this process; never waits and never raises."""
+        try:
+            # Now, not when it is sent: the application may change the record meanwhile.
+            event = encode_publication(publication)
+        except Exception:  # noqa: BLE001  # of the user's types
+            _log.exception(
+                "the event %r of %r is not published to other processes: it cannot be encoded",
+                publication.event,
+                publication.path,
+            )
+            self.dropped += 1
+            return
+        if len(event) > self._bus.max_event_bytes:
+            _log.error(
+                "the event %r of %r is not published to other processes: its %d bytes are over"
+                " the limit of %d",
+                *(publication.event, publication.path, len(event), self._bus.max_event_bytes),
+            )
+            self.dropped += 1
+            return
+        self._pending.append(event)
+        self._pending_bytes += len(event)
+        settings = self._settings
+        while (
+            len(self._pending) > settings.max_pending
+            or self._pending_bytes > settings.max_pending_bytes
+        ):
+            self._pending_bytes -= len(self._pending.popleft())
+            self.dropped += 1
+        self._idle.clear()
+        self._added.set()
+
+    async def _publish(self) -> None:
+        while True:
+            if not self._in_flight:
+                self._added.clear()
+                self._in_flight = list(islice(self._pending, _EVENTS_AT_ONCE))
+                for event in self._in_flight:
+                    self._pending.popleft()
+                    self._pending_bytes -= len(event)
+            if not self._in_flight:
+                self._idle.set()
+                await self._added.wait()
+                continue
+            async with asyncio.timeout(self._settings.publish_timeout):
+                # If it fails, all are published again: receivers drop what they have.
+                await self._bus.publish_many(self._in_flight)
+            self._in_flight = []
+            self._succeeded("publish")
+
+    # -- from the bus --------------------------------------------------------------------------
+
+    async def _receive_all(self) -> None:
+        count = 0
+        self._is_listening = False
+        async with contextlib.aclosing(self._bus.events(self._position)) as events:
+            async for position, event in events:
+                self._succeeded("receive")
+                self._is_listening = True
+                self._position = position
+                if not event:
+                    continue
+                try:
+                    header = read_header(event)
+                    if header.origin != self._channels.origin and self._is_next(
+                        header.origin, header.sequence
+                    ):
+                        self._channels.receive(decode_publication(header))
+                except Exception:  # noqa: BLE001
+                    # One that cannot be read must not keep those behind it away.
+                    _log.exception("an event of %r is left out: it cannot be read", self._bus)
+                count += 1
+                if count % _EVENTS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        raise ConnectionError("it yields no more events")
+
+    def _is_next(self, origin: str, sequence: int) -> bool:
+        """Tell whether an event is a new one of its process, and count those that are missing."""
+        last = self._sequences.get(origin)
+        if last is not None:
+            if sequence <= last:
+                return False
+            if missing := sequence - last - 1:
+                self.missed += missing
+                _log.warning(
+                    "%d events of another process did not arrive by %r", missing, self._bus
+                )
+        self._sequences[origin] = sequence
+        self._sequences.move_to_end(origin)
+        if len(self._sequences) > _MAX_ORIGINS:
+            self._sequences.popitem(last=False)
+        return True
+
+    # -- a bus that is away --------------------------------------------------------------------
+
+    async def _keep_trying(self, direction: str, run: Callable[[], Awaitable[None]]) -> None:
+        pause = self._settings.first_pause
+        while True:
+            try:
+                await run()
+            except Exception as error:  # noqa: BLE001  # of any engine, at any time
+                if direction not in self._failing_since:
+                    pause = self._settings.first_pause
+                    if not self._failing_since:
+                        _log.warning(
+                            "%r is away (%s); connections of other processes get no events until"
+                            " it is back, and it is tried again",
+                            self._bus,
+                            str(error) or type(error).__name__,
+                        )
+                    self._failing_since[direction] = time.monotonic()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, self._settings.longest_pause)
+
+    def _succeeded(self, direction: str) -> None:
+        since = self._failing_since.pop(direction, None)
+        if since is not None and not self._failing_since:
+            _log.info(
+                "%r is back after %.1f seconds; %d events wait, %d were dropped so far",
+                self._bus,
+                time.monotonic() - since,
+                self.pending,
+                self.dropped,
+            )

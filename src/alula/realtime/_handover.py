@@ -1,0 +1,224 @@
+"""Hands requests of a session over to the worker that has it.
+
+Workers share a socket, so the requests of one session arrive at any of them. A session id begins
+with the name of its worker. A worker that gets a request for another's session passes the ASGI
+messages of both directions over a Unix socket of that worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from alula._hub import FrameReader, UnixServer, WorkerPlace, current_worker, frame
+
+__all__ = ["Handover"]
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+ASGIApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+
+_ACCEPT_SECONDS: Final = 3.0
+"""How long a worker may take to accept a request; one that hangs has lost its sessions."""
+
+_SESSION: Final = re.compile(rb"(?:^|&)sid=(w[0-9]{1,9}(?:-[0-9]{1,3})?)\.")
+_SCOPE_KEYS: Final = (
+    *("type", "asgi", "http_version", "method", "scheme", "path", "raw_path", "root_path"),
+    *("query_string", "headers", "client", "server", "subprotocols"),
+)
+_DENIAL: Final = "websocket.http.response"
+_PAYLOADS: Final = ("body", "bytes", "text")
+_END: Final = b""
+_ACCEPTED: Final = b""
+
+_numbers: Final = itertools.count()
+
+
+class Handover:
+    """An ASGI application in front of a transport, for the workers of `alula serve`.
+
+    Args:
+        app: The transport. It gets the requests of its own sessions, of new ones, and of sessions
+            whose worker has ended; these are unknown to it.
+        place: The place of this worker; None if there is only one process.
+
+    Attributes:
+        worker_id: What session ids of this transport begin with, followed by a dot; None if there
+            is only one process.
+    """
+
+    def __init__(self, app: ASGIApp, place: WorkerPlace | None = None) -> None:
+        place = place or current_worker()
+        self.worker_id: str | None = None
+        self._app = app
+        self._server: _SessionServer | None = None
+        if place is not None:
+            number = next(_numbers)  # several transports of one worker have a socket each
+            self.worker_id = f"{place.worker_id}-{number}" if number else place.worker_id
+            self._directory = place.directory
+            self._server = _SessionServer(self._socket_of(self.worker_id), app)
+
+    def _socket_of(self, worker_id: str) -> Path:
+        return self._directory / f"{worker_id}.sock"
+
+    async def start(self) -> None:
+        """Take requests from other workers."""
+        if self._server is not None:
+            await self._server.start()
+
+    async def stop(self) -> None:
+        """Take none any more, and end those that are open."""
+        if self._server is not None:
+            await self._server.stop()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve a request here, or hand it over."""
+        if self._server is not None:
+            match = _SESSION.search(scope["query_string"])
+            if match is not None and (owner := match[1].decode()) != self.worker_id:
+                await self._hand_over(owner, scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    async def _hand_over(self, owner: str, scope: Message, receive: Receive, send: Send) -> None:
+        try:
+            reader, writer = await _connect(self._socket_of(owner), scope)
+        except (OSError, TimeoutError):
+            await self._app(scope, receive, send)  # its worker has ended: an unknown session
+            return
+        has_begun = has_ended = False
+        passing = asyncio.create_task(_pass_on(receive, writer), name="requests handed over")
+        try:
+            while True:
+                data = await reader.read()
+                if data == _END:
+                    return
+                has_begun = True
+                message = _decode(data)
+                has_ended = message["type"] == "websocket.close"
+                await send(message)
+        except ConnectionResetError:
+            passing.cancel()
+            await asyncio.wait({passing})
+            if not has_begun:
+                # What it began with has been passed on: it begins again.
+                first: Message = {"type": "http.request", "body": b"", "more_body": False}
+                if scope["type"] == "websocket":
+                    first = {"type": "websocket.connect"}
+                messages = [first]
+
+                async def receive_again() -> Message:
+                    return messages.pop() if messages else await receive()
+
+                await self._app(scope, receive_again, send)
+            elif scope["type"] == "websocket" and not has_ended:
+                with contextlib.suppress(OSError, RuntimeError):  # the client may have left, too
+                    await send({"type": "websocket.close", "code": 1012})  # service restart
+        finally:
+            passing.cancel()
+            await asyncio.wait({passing})
+            writer.close()
+
+
+class _SessionServer(UnixServer):
+    """Serves what other workers hand over.
+
+    Args:
+        path: The path of the socket.
+        app: The transport that has the sessions.
+    """
+
+    def __init__(self, path: Path, app: ASGIApp) -> None:
+        super().__init__(path)
+        self._app = app
+
+    async def serve(self, reader: FrameReader, writer: asyncio.StreamWriter) -> None:
+        """Run the transport for one request."""
+        scope = _decode(await reader.read())
+        writer.write(frame(_ACCEPTED))
+
+        async def receive() -> Message:
+            try:
+                return _decode(await reader.read())
+            except ConnectionError:
+                return {"type": f"{scope['type']}.disconnect", "code": 1006}
+
+        async def send(message: Message) -> None:
+            if writer.is_closing():
+                raise ConnectionResetError("the worker that handed the request over is gone")
+            writer.write(frame(_encode(message)))
+            await writer.drain()
+
+        await self._app(scope, receive, send)
+        writer.write(frame(_END))
+
+
+async def _connect(path: Path, scope: Message) -> tuple[FrameReader, asyncio.StreamWriter]:
+    """Return a connection to another worker, which has accepted the request.
+
+    Raises:
+        OSError: It has ended.
+        TimeoutError: It does not respond.
+    """
+    # Not all of it: what servers and middleware add may have no JSON form.
+    values = {key: scope[key] for key in _SCOPE_KEYS if key in scope}
+    if _DENIAL in scope.get("extensions", ()):
+        values["extensions"] = {_DENIAL: {}}
+    async with asyncio.timeout(_ACCEPT_SECONDS):
+        stream, writer = await asyncio.open_unix_connection(path)
+        reader = FrameReader(stream)
+        try:
+            writer.write(frame(_encode(values)))
+            await reader.read()
+        except BaseException:
+            writer.close()
+            raise
+    return reader, writer
+
+
+async def _pass_on(receive: Receive, writer: asyncio.StreamWriter) -> None:
+    """Send what the client sends to the other worker, until the client leaves."""
+    with contextlib.suppress(ConnectionError):
+        while True:
+            message = await receive()
+            writer.write(frame(_encode(message)))
+            await writer.drain()
+            if message["type"].endswith(".disconnect"):
+                return
+
+
+def _encode(message: Message) -> bytes:
+    """Return an ASGI scope or message as a line of JSON, and its payload as it is."""
+    name = next((name for name in _PAYLOADS if message.get(name) is not None), "")
+    payload: str | bytes = message[name] if name else b""
+    values = {key: value for key, value in message.items() if key not in _PAYLOADS}
+    line = json.dumps([name, values], default=lambda raw: bytes(raw).decode("latin-1"))
+    return line.encode() + b"\n" + (payload.encode() if isinstance(payload, str) else payload)
+
+
+def _decode(data: bytes) -> Message:
+    """Return the scope or message that `_encode` has encoded."""
+    line, _, payload = data.partition(b"\n")
+    name: str
+    message: Message
+    name, message = json.loads(line)
+    if name:
+        message[name] = payload.decode() if name == "text" else payload
+    if "headers" in message:
+        message["headers"] = [
+            (n.encode("latin-1"), v.encode("latin-1")) for n, v in message["headers"]
+        ]
+    for key in ("query_string", "raw_path"):
+        if message.get(key) is not None:
+            message[key] = message[key].encode("latin-1")
+    for key in ("client", "server"):
+        if message.get(key) is not None:
+            message[key] = tuple(message[key])
+    return message

@@ -1,0 +1,179 @@
+"""`RedisBus` on a real Redis: order, catching up, and what happens when Redis goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+
+import pytest
+from redis.asyncio import Redis as Client
+from tests.realtime.processes import QUICK, Process, eventually, processes
+
+from alula.realtime._bus import RedisBus
+
+
+def bus_of(redis, **options):
+    return RedisBus(redis.url, stream=redis.stream, timeout=0.3, **options)
+
+
+async def test_events_reach_all_other_processes_in_order(redis_url):
+    stream = f"test:{secrets.token_hex(4)}"
+    buses = [RedisBus(redis_url, stream=stream) for _ in range(3)]
+    async with processes(*buses) as (first, second, third):
+        first.publish(*range(1_000))
+        second.publish("a", "b")
+        await eventually(lambda: len(third.received) == 1_002)
+        assert [n for n in third.received if isinstance(n, int)] == list(range(1_000))
+        await eventually(lambda: first.received == ["a", "b"])
+        await eventually(lambda: second.received == list(range(1_000)))
+    async with Client.from_url(redis_url) as client:
+        await client.delete(stream)
+
+
+async def test_a_process_gets_nothing_from_before_its_start(running_redis):
+    async with processes(bus_of(running_redis), bus_of(running_redis)) as (first, second):
+        first.publish(1)
+        await eventually(lambda: second.received == [1])
+    async with processes(bus_of(running_redis), bus_of(running_redis)) as (first, second):
+        first.publish(2)
+        await eventually(lambda: second.received == [2])
+
+
+async def test_other_streams_are_not_heard(running_redis):
+    other = RedisBus(running_redis.url, stream=f"{running_redis.stream}:2")
+    async with processes(bus_of(running_redis), bus_of(running_redis), other) as (
+        first,
+        second,
+        third,
+    ):
+        first.publish(1)
+        await eventually(lambda: second.received == [1])
+        assert third.received == []
+
+
+async def test_the_stream_keeps_a_limited_number_of_events(running_redis):
+    bus = bus_of(running_redis, keep=100)
+    await bus.publish_many([b"x"] * 1_000)
+    await bus.close()
+    async with Client.from_url(running_redis.url) as client:
+        assert 100 <= await client.xlen(running_redis.stream) < 300
+
+
+async def test_nothing_is_lost_or_sent_twice_when_redis_is_killed(running_redis, caplog):
+    caplog.set_level(logging.INFO, "alula.realtime.bus")
+    redis = running_redis
+    async with processes(*(bus_of(redis) for _ in range(3))) as (first, second, third):
+        for turn in range(4):
+            numbers = range(turn * 300, turn * 300 + 300)
+            for n in numbers:
+                first.publish(n)
+                if n % 60 == 0:
+                    await asyncio.sleep(0.002)
+                if n % 300 == 150:
+                    redis.kill()
+            second.publish(f"round {turn}")
+            await redis.start()
+            await eventually(lambda: third.received.count(f"round {turn}") == 1)  # noqa: B023
+        for process in (second, third):
+            await eventually(lambda: len(process.received) >= 1_200)  # noqa: B023
+            assert [n for n in process.received if isinstance(n, int)] == list(range(1_200))
+        await eventually(lambda: len(first.received) >= 4)
+        assert first.received == [f"round {turn}" for turn in range(4)]
+        assert [process.relay.missed for process in (first, second, third)] == [0, 0, 0]
+        await eventually(lambda: first.relay.state() == "ok")
+    assert "RedisBus" in caplog.text
+
+
+async def test_what_a_server_without_persistence_has_lost_is_published_again(running_redis):
+    redis = running_redis
+    publishing, reading = bus_of(redis), bus_of(redis)
+    await publishing.publish_many([b"1", b"2"])
+    events = reading.events()
+    position, _ = await anext(events)
+    await events.aclose()
+    await publishing.publish_many([b"3", b"4"])
+    redis.kill()
+    await redis.start()
+    with pytest.raises(OSError):
+        await publishing.publish(b"5")  # the connection has ended, and only now this is seen
+    await publishing.publish_many([b"5"])
+    assert await read(reading, position, 5) == [b"1", b"2", b"3", b"4", b"5"]
+    # A second time: what was published again counts as published.
+    redis.kill()
+    await redis.start()
+    assert await read(publishing, position, 5) == [b"1", b"2", b"3", b"4", b"5"]
+    await publishing.close()
+    await reading.close()
+
+
+async def read(bus, position, count):
+    """Return so many events after a position; readers go back some seconds as well."""
+    events = bus.events(position)
+    try:
+        assert (await anext(events)).event == b""
+        return [(await anext(events)).event for _ in range(count)]
+    finally:
+        await events.aclose()
+
+
+async def test_events_of_a_stalled_redis_arrive_when_it_goes_on(running_redis, caplog):
+    caplog.set_level(logging.INFO, "alula.realtime.bus")
+    redis = running_redis
+    async with processes(bus_of(redis), bus_of(redis)) as (first, second):
+        first.publish(*range(10))
+        await eventually(lambda: len(second.received) == 10)
+        redis.stall()
+        try:
+            first.publish(*range(10, 50))
+            await eventually(lambda: first.relay.state() == "away")
+            assert first.relay.pending == 40
+        finally:
+            redis.go_on()
+        await eventually(lambda: len(second.received) >= 50)
+        await eventually(lambda: first.relay.state() == "ok")
+        assert second.received == list(range(50))
+    assert caplog.text.count("is away") <= 2  # once for each process
+
+
+async def test_a_redis_that_is_not_there_yet_holds_nothing_up(running_redis):
+    redis = running_redis
+    redis.kill()
+    first, second = Process(bus_of(redis)), Process(bus_of(redis))
+    for process in (first, second):
+        process.relay.start()
+    first.publish(1)
+    await eventually(lambda: second.relay.state() == "away")
+    await redis.start()
+    await first.listens()
+    await second.listens()
+    await eventually(lambda: first.relay.pending == 0)
+    first.publish(2)
+    await eventually(lambda: 2 in second.received)
+    for process in (first, second):
+        await process.relay.stop()
+
+
+async def test_stops_quickly_without_redis(running_redis, caplog):
+    async with processes(bus_of(running_redis)) as (first,):
+        running_redis.kill()
+        first.publish(1, 2)
+        await eventually(lambda: first.relay.state() == "away")
+    assert "2 events were not published" in caplog.text
+    assert QUICK.flush_timeout < 1
+
+
+def test_the_log_shows_no_password():
+    bus = RedisBus("redis://user:secret@localhost:6379/1?password=secret")
+    assert repr(bus) == "RedisBus('redis://localhost:6379/1')"
+
+
+def test_a_url_that_is_not_one_of_redis_is_refused():
+    with pytest.raises(ValueError, match="redis://"):
+        RedisBus("http://localhost")
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "redis.asyncio", None)
+    with pytest.raises(ImportError, match=r"pip install 'alula\[redis\]'"):
+        RedisBus("redis://localhost")

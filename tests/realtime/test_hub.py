@@ -1,0 +1,191 @@
+"""The hub of `alula serve` passes the events of each worker to all workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from tests.realtime.processes import QUICK, eventually, processes
+
+from alula._hub import Hub, UnixServer, WorkerDirectory, current_worker, frame
+from alula.realtime._bus._hub_bus import HubBus
+
+
+@pytest.fixture
+def directory():
+    directory = WorkerDirectory()
+    yield directory
+    directory.close()
+
+
+@pytest.fixture
+async def hub(directory):
+    async with Hub(directory.hub) as hub:
+        yield hub
+
+
+async def test_events_reach_all_other_workers_in_order(hub):
+    async with processes(*(HubBus(hub.path) for _ in range(3))) as (first, second, third):
+        first.publish(*range(500))
+        second.publish("a", "b")
+        await eventually(lambda: len(third.received) == 502)
+        assert [n for n in third.received if isinstance(n, int)] == list(range(500))
+        assert first.received == ["a", "b"]
+        assert second.received == list(range(500))
+
+
+async def test_an_event_larger_than_the_buffers_arrives(hub):
+    async with processes(HubBus(hub.path), HubBus(hub.path)) as (first, second):
+        first.publish("x" * 3_000_000, "y")
+        await eventually(lambda: len(second.received) == 2)
+        assert second.received[0] == "x" * 3_000_000
+
+
+async def test_workers_go_on_with_a_hub_that_restarts(directory, caplog):
+    caplog.set_level(logging.INFO, "alula.realtime.bus")
+    hub = Hub(directory.hub)
+    await hub.start()
+    async with processes(HubBus(hub.path), HubBus(hub.path)) as (first, second):
+        first.publish(1)
+        await eventually(lambda: second.received == [1])
+        await hub.stop()
+        first.publish(2, 3)
+        await eventually(lambda: "away" in (first.relay.state(), second.relay.state()))
+        hub = Hub(directory.hub)
+        await hub.start()
+        await eventually(lambda: len(second.received) == 3)
+        assert second.received == [1, 2, 3]
+        await eventually(lambda: (first.relay.state(), second.relay.state()) == ("ok", "ok"))
+    await hub.stop()
+    assert "the hub of alula serve is away" in caplog.text
+    assert "is back after" in caplog.text
+    assert "did not arrive" not in caplog.text
+
+
+async def test_a_worker_that_reconnects_gets_what_it_missed(hub):
+    events = HubBus(hub.path).events()
+    position, _ = await anext(events)
+    await events.aclose()
+    bus = HubBus(hub.path)
+    await bus.publish(b"one")
+    await bus.publish_many([b"two", b"three"])
+    events = HubBus(hub.path).events(position)
+    assert [(await anext(events)).event for _ in range(4)] == [b"", b"one", b"two", b"three"]
+    await events.aclose()
+    await bus.close()
+    await bus.close()
+
+
+async def test_keeps_a_limited_number_of_events(directory):
+    async with Hub(directory.hub, max_events=3, max_bytes=1_000) as hub:
+        events = HubBus(hub.path).events()
+        position, _ = await anext(events)
+        await events.aclose()
+        bus = HubBus(hub.path)
+        await bus.publish_many([b"1", b"2", b"3", b"4"])
+        assert await read(hub, position, 3) == [b"2", b"3", b"4"]
+        await bus.publish(b"5" * 999)
+        assert await read(hub, position, 2) == [b"4", b"5" * 999]
+        await bus.publish(b"6" * 5_000)  # the latest stays, whatever its size
+        assert await read(hub, position, 1) == [b"6" * 5_000]
+        await bus.close()
+
+
+async def read(hub, position, count):
+    events = HubBus(hub.path).events(position)
+    try:
+        return [(await anext(events)).event for _ in range(count + 1)][1:]
+    finally:
+        await events.aclose()
+
+
+async def test_a_worker_that_reads_nothing_holds_nobody_up(hub):
+    stalled, writer = await asyncio.open_unix_connection(hub.path)
+    writer.write(frame(b"events "))
+    await stalled.readexactly(4)
+    async with processes(HubBus(hub.path), HubBus(hub.path)) as (first, second):
+        first.publish(*(f"{n}" * 100_000 for n in range(30)))
+        await eventually(lambda: len(second.received) == 30)
+    writer.transport.abort()
+
+
+@pytest.mark.parametrize("sent", [b"nonsense", frame(b"who?"), b"\xff\xff\xff\xff", b""])
+async def test_a_connection_that_says_nothing_of_use_ends(hub, sent):
+    reader, writer = await asyncio.open_unix_connection(hub.path)
+    writer.write(sent)
+    writer.write_eof()
+    assert await reader.read() == b""
+    writer.close()
+
+
+async def test_a_reader_that_leaves_is_forgotten(hub):
+    events = HubBus(hub.path).events()
+    await anext(events)
+    assert len(hub._wake_readers) == 1
+    await events.aclose()
+    bus = HubBus(hub.path)
+    while hub._wake_readers:
+        await bus.publish(b"one")
+        await asyncio.sleep(0)
+    await bus.close()
+
+
+async def test_stop_ends_the_connections_and_removes_the_socket(directory):
+    hub = Hub(directory.hub)
+    await hub.stop()  # before its start: nothing happens
+    await hub.start()
+    reader, writer = await asyncio.open_unix_connection(hub.path)
+    writer.write(frame(b"events "))
+    await reader.readexactly(4)
+    await hub.stop()
+    await reader.read()
+    writer.close()
+    assert not hub.path.exists()
+
+
+async def test_a_server_says_what_to_define(tmp_path):
+    with pytest.raises(NotImplementedError):
+        await UnixServer(tmp_path / "x").serve(None, None)
+
+
+def test_the_directory_is_private_and_removed():
+    directory = WorkerDirectory()
+    assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
+    (directory.path / "w1.sock").touch()
+    directory.close()
+    assert not directory.path.exists()
+
+
+def test_a_long_temporary_directory_is_not_used(tmp_path, monkeypatch):
+    # Paths of Unix sockets have at most some 100 bytes.
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    directory = WorkerDirectory()
+    assert directory.path.parent == Path("/tmp")
+    directory.close()
+    assert not any(long.iterdir())
+
+
+def test_a_worker_finds_its_place_and_its_children_do_not(directory):
+    first, second = directory.next_environment(), directory.next_environment()
+    # Their parent is the process that made the directory; here, that of this test.
+    assert current_worker(first) is None
+    as_child = {
+        name: value.replace(str(os.getpid()), str(os.getppid()), 1) for name, value in first.items()
+    }
+    place = current_worker(as_child)
+    assert (place.worker_id, place.hub) == ("w1", directory.hub)
+    assert second != first
+    assert current_worker({}) is None
+
+
+async def test_events_that_wait_are_published_when_the_application_stops(hub):
+    async with processes(HubBus(hub.path), settings=QUICK) as (second,):
+        async with processes(HubBus(hub.path)) as (first,):
+            first.publish(*range(1_000))
+        await eventually(lambda: len(second.received) == 1_000)
