@@ -262,6 +262,8 @@ class App(Registry[ServiceHandle], Publishing):
             super().emit("disconnect", connection)
         self.channel_registry.leave_all(connection)
         connection.is_open = False
+        if connection.sign_in is not None:
+            connection.sign_in.forget()
 
     def emit(self, event: str, *values: Any) -> bool:
         """Call the listeners of an event; ``emit("disconnect", connection)`` closes a connection.

@@ -112,6 +112,9 @@ class Connection:
         user: The record of the signed-in user, None for nobody.
         is_open: Whether it gets events; False from the moment that it is closed.
         authentication: The credentials of the user: ``{"strategy", ...}``.
+        sign_in: What the authentication service keeps of the user, None for nobody.
+        is_asleep: Whether its client is away, and may come back to what it has missed; set by
+            the transport.
 
     Examples:
         >>> from alula import App
@@ -122,10 +125,15 @@ class Connection:
     """
 
     # As in `Params`: attributes of users are in __dict__, those of this class are not.
-    __slots__ = ("__dict__", "__weakref__", "_link", "_names", "id", "is_open")
+    __slots__ = (
+        *("__dict__", "__weakref__", "_link", "_names"),
+        *("id", "is_asleep", "is_open", "sign_in"),
+    )
 
     id: str
+    is_asleep: bool
     is_open: bool
+    sign_in: Any
     provider: str
     headers: Mapping[str, str]
     ip: str | None
@@ -149,6 +157,8 @@ class Connection:
         self._link = link
         self._names: dict[str, None] = {}  # of its channels, in the order in which it joined them
         self.is_open = True
+        self.is_asleep = False
+        self.sign_in = None
 
     def __repr__(self) -> str:
         return f"<Connection {self.id} {self.provider}>"  # not its headers, which hold tokens

@@ -10,15 +10,20 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from alula._context import Params
+from alula._channels import Channels, call_params
+from alula._connection import Connection
+from alula._context import HookContext, Params
 from alula._service import ServiceHandle, owning_handle
 from alula.errors import NotAuthenticated
 
 __all__ = [
     "Application",
+    "Handshake",
+    "add_tickets",
     "authentication_at",
     "find_authentication",
     "identify",
+    "identify_connection",
     "strategies_of",
 ]
 
@@ -35,8 +40,17 @@ class Application(Protocol):
         """The handles of the services, by path."""
         ...
 
+    @property
+    def channel_registry(self) -> Channels:
+        """The channels and connections."""
+        ...
+
     def service(self, path: str) -> ServiceHandle:
         """Return the handle of a service."""
+        ...
+
+    def use(self, path: str, service: Any, *, methods: Iterable[str] | None = None) -> object:
+        """Register a service."""
         ...
 
     def emit(self, event: str, *values: Any) -> bool:
@@ -78,8 +92,12 @@ def find_authentication(app: Application, path: str | None = None) -> Any:
             f"{app!r} has no services, so nobody can sign in there; for middleware that needs"
             " them, mount a Router() in its place"
         )
-    handle = services.get(path or app.settings.get("authentication") or "authentication")
+    handle = services.get(path or _default_path(app))
     return None if handle is None else owning_handle(handle).service
+
+
+def _default_path(app: Application) -> str:
+    return app.settings.get("authentication") or "authentication"
 
 
 def authentication_at(app: Application, path: str | None = None) -> Any:
@@ -94,7 +112,7 @@ def authentication_at(app: Application, path: str | None = None) -> Any:
     """
     service = find_authentication(app, path)
     if not callable(getattr(service, "authenticate", None)):
-        place = path or app.settings.get("authentication") or "authentication"
+        place = path or _default_path(app)
         raise LookupError(
             f"there is no authentication service at {place!r}; register one there, or name its"
             " path: app.set('authentication', path)"
@@ -142,6 +160,72 @@ async def identify(
     values.update(result)
     values.pop("accessToken", None)
     values["authenticated"], values["authenticated_by"] = True, service
+
+
+class Handshake:
+    """The request that opened a real-time connection, as strategies parse it.
+
+    Args:
+        connection: The connection.
+
+    Attributes:
+        method: Always ``"GET"``.
+        headers: The headers, names in lower case.
+        ip: The address of the client, None if unknown.
+        query: Empty: credentials in URLs end up in logs.
+        scope: The same as an ASGI scope.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.method = "GET"
+        self.headers = connection.headers
+        self.ip = connection.ip
+        self.query: dict[str, Any] = {}
+        raw = [
+            (name.encode("latin-1"), value.encode("latin-1", "replace"))
+            for name, value in connection.headers.items()
+        ]
+        client = None if self.ip is None else (self.ip, 0)
+        self.scope = {"type": "http", "method": "GET", "headers": raw, "client": client}
+
+
+async def identify_connection(
+    app: Application, connection: Connection, ticket: str | None = None
+) -> None:
+    """Sign a new connection in by the headers of its handshake, as REST does by those of a request.
+
+    Nothing happens without credentials, or where no authentication service is registered.
+
+    Args:
+        app: The application.
+        connection: The connection.
+        ticket: A ticket from the URL, which counts in place of the headers.
+
+    Raises:
+        NotAuthenticated: The credentials are not valid.
+        TooManyRequests: There were too many attempts to sign in.
+        Exception: Any that hooks of the authentication service raise.
+    """
+    service = find_authentication(app)
+    parse = getattr(service, "parse", None)
+    if parse is None:
+        return
+    if ticket is None:
+        credentials = parse(Handshake(connection), None)
+        if hasattr(credentials, "__await__"):
+            credentials = await credentials
+    else:
+        credentials = await service.credentials_of_ticket(ticket)
+    if credentials is None:
+        return
+    handle = app.service(_default_path(app))
+    params = call_params(connection, {}, {})
+    await handle.run(HookContext(handle.app, handle, "create", params, None, credentials))
+
+
+def add_tickets(app: Application) -> None:
+    """Let the authentication service of an application offer tickets, from its setup on."""
+    app.settings["authentication_tickets"] = True
 
 
 def _warn_of_unknown(service: object, strategies: tuple[str, ...]) -> None:

@@ -258,6 +258,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
                 call = method_call(self.service, name)
             # As in FeathersJS: all hooks of the application are outside those of the service.
             composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, call))
+            composed = self.hook_table.surround(name, composed)
             self._runs[name] = self._with_event(composed)
             # Without hooks and listeners, `run` calls the method itself: one coroutine less.
             if composed is call:
@@ -360,7 +361,12 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
     def resolve_publishers(self) -> None:
         """Look up the publishers of all events again, after one was added here or to the app."""
-        self.publishers = self._channels.resolve(self.path, self.events, self._own_publishers)
+        if getattr(self.service, "secret_events", False) is True:
+            self.secret_events = True
+        channels = _NO_CHANNELS if self.secret_events else self._channels
+        self.publishers = channels.resolve(self.path, self.events, self._own_publishers)
+        for outer in self._mounted:
+            outer.resolve_publishers()
 
     def attach(self, outer: ServiceHandle) -> None:
         """Emit the events of this service at a handle of another application, too.

@@ -5,8 +5,14 @@ publisher sends nothing.
 """
 
 from alula._channels._channel import Channel, Delivery
-from alula._channels._channels import Channels, PublishingService, call_params, event_records
-from alula._channels._publishers import Publication, Publisher, PublisherTable, Publishing
+from alula._channels._channels import Channels, PublishingService, call_params
+from alula._channels._publishers import (
+    Publication,
+    Publisher,
+    PublisherTable,
+    Publishing,
+    event_records,
+)
 from alula._connection import Connection, EventMessage, Link
 
 __all__ = [

@@ -16,7 +16,6 @@ from alula._connection import NO_ROUTE, Connection, EventMessage
 from alula._context import HookContext, Params, RequestParams
 from alula._user_code import describe_frames, name_of
 from alula.outgoing import public_part
-from alula.types import UNSET
 
 __all__ = [
     "Channels",
@@ -24,13 +23,14 @@ __all__ = [
     "Follower",
     "PublishingService",
     "call_params",
-    "event_records",
 ]
 
 Follower: TypeAlias = Callable[[str, Any, HookContext], object]
 """``(event, data, context)``, plain: gets the events of a service in all processes."""
 
 _log: Final = logging.getLogger("alula.events")
+
+_SIGNAL_PATH: Final = ""  # of publications that are no event of a service
 
 PUBLISHER_SECONDS: Final = 5.0
 """How long an asynchronous publisher may take. Later events wait for it, to keep their order."""
@@ -99,6 +99,7 @@ class Channels:
         self.published = self.sent = 0
         self._members: Members = {}
         self._followers: dict[str, list[Follower]] = {}
+        self._signal_listeners: dict[str, list[Callable[[Any], object]]] = {}
         self._sequence = 0
         # By origin: events that wait for an asynchronous publisher, their own or an earlier one.
         self._waiting: dict[str, deque[tuple[Publication, Publisher, Any]]] = {}
@@ -219,6 +220,9 @@ class Channels:
         sent = publication
         if sent.origin == self.origin:
             return
+        if sent.path == _SIGNAL_PATH:
+            for listener in self._signal_listeners.get(sent.event, ()):
+                listener(sent.data)
         service = self._services.get(sent.path)
         if service is None or sent.event not in service.publishers:
             self._take_turn(sent, _publish_to_nobody, None)
@@ -228,6 +232,24 @@ class Channels:
         context = HookContext(service.app, service, sent.method, params, sent.id)
         context.event, context.result = sent.event, sent.data
         self._publish(sent, service.publishers[sent.event], context)
+
+    def signal(self, topic: str, data: object) -> None:
+        """Tell all other processes something that no client gets, such as whose sessions ended.
+
+        Args:
+            topic: What it is about; the listeners of other processes name it.
+            data: Small JSON data.
+        """
+        if self.forward is not None:
+            self._sequence += 1
+            names = (_SIGNAL_PATH, topic, data, data, "", None, {}, None, None)
+            publication = Publication(*names, self.origin, self._sequence)
+            self.forward(publication)
+            self._take_turn(publication, _publish_to_nobody, None)  # a log counts without gaps
+
+    def on_signal(self, topic: str, listener: Callable[[Any], object]) -> None:
+        """Call ``listener(data)`` for signals of other processes; it must not raise."""
+        self._signal_listeners.setdefault(topic, []).append(listener)
 
     def _publish(self, event: Publication, publisher: Publisher, context: HookContext) -> None:
         for follower in self._followers.get(event.path, ()):
@@ -378,24 +400,14 @@ def _record_of_id(user: object) -> Mapping[str, Any] | None:
     return None if identity is None else {"id": identity}
 
 
-def event_records(context: HookContext) -> Sequence[tuple[Any, Any]]:
-    """Return the records of the events of a call, each with what clients get in its place.
-
-    A list of results is one event for each record. Its ``context.dispatch`` may be a list as well:
-    then each record has its own.
-    """
-    result, dispatch = context.result, context.dispatch
-    if not isinstance(result, list):
-        return [(result, result if dispatch is UNSET else dispatch)]
-    if dispatch is UNSET:
-        return [(record, record) for record in result]
-    if isinstance(dispatch, list) and len(dispatch) == len(result):
-        return list(zip(result, dispatch, strict=True))
-    return [(record, dispatch) for record in result]
-
-
 def call_params(connection: Connection, query: dict[str, Any], route: Mapping[str, str]) -> Params:
-    """Return the params of a call over a connection, with the attributes of the connection."""
+    """Return the params of a call over a connection, with the attributes of the connection.
+
+    Raises:
+        NotAuthenticated: The token of the connection has expired, and it is about to close.
+    """
+    if connection.sign_in is not None:
+        connection.sign_in.check()
     params = RequestParams.__new__(RequestParams)  # its __init__ sets attributes one by one
     attributes = params.__dict__
     attributes.update(connection.__dict__)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar, overload
 
+from alula._context import HookContext
 from alula._user_code import name_of, unfit_signature
+from alula.types import UNSET
 
-__all__ = ["Publication", "Publisher", "PublisherTable", "Publishing"]
+__all__ = ["Publication", "Publisher", "PublisherTable", "Publishing", "event_records"]
 
 Publisher: TypeAlias = Callable[..., Any]
 """``(data, context)``, plain or asynchronous: returns a `Channel`, lists of channels, or None."""
@@ -20,8 +22,8 @@ class Publication:
     """What other processes get to know of an event: never headers or tokens.
 
     Attributes:
-        path: The path of the service.
-        event: The name of the event.
+        path: The path of the service, "" for a signal (`Channels.signal`).
+        event: The name of the event or signal.
         data: The record as the application sees it.
         public: What clients may see of it; ``data`` itself if that is all.
         method: The method that was called, "" for an event that the service emitted itself.
@@ -90,14 +92,21 @@ class Publishing:
     """The method ``publish`` of services and the application.
 
     Attributes:
+        secret_events: Whether its events are never published; see `never_publish`.
         _own_publishers: Set by the class that inherits from this one.
     """
 
+    secret_events: bool = False
     _own_publishers: PublisherTable
 
     def resolve_publishers(self) -> None:
         """Look up the publishers of all events again, after one was added."""
         raise NotImplementedError
+
+    def never_publish(self) -> None:
+        """Keep all events from clients and other processes, since they hold secrets."""
+        self.secret_events = True
+        self.resolve_publishers()
 
     @overload
     def publish(self, event: str, publisher: AnyPublisher) -> AnyPublisher: ...
@@ -118,7 +127,7 @@ class Publishing:
 
         Raises:
             TypeError: The publisher is not such a function.
-            ValueError: The service emits no such event.
+            ValueError: The service emits no such event, or its events hold secrets.
 
         Examples:
             >>> from alula import App
@@ -128,6 +137,8 @@ class Publishing:
             ... def to_room(data, context):
             ...     return app.channel(f"rooms/{data['room']}")
         """
+        if self.secret_events:
+            raise ValueError(f"events of {self!r} hold secrets, such as tokens; publish others")
         if not isinstance(event, str):  # @service.publish
             self._own_publishers.add(None, event)
             self.resolve_publishers()
@@ -137,3 +148,19 @@ class Publishing:
         self._own_publishers.add(event, publisher)
         self.resolve_publishers()
         return publisher
+
+
+def event_records(context: HookContext) -> Sequence[tuple[Any, Any]]:
+    """Return the records of the events of a call, each with what clients get in its place.
+
+    A list of results is one event for each record. Its ``context.dispatch`` may be a list as well:
+    then each record has its own.
+    """
+    result, dispatch = context.result, context.dispatch
+    if not isinstance(result, list):
+        return [(result, result if dispatch is UNSET else dispatch)]
+    if dispatch is UNSET:
+        return [(record, record) for record in result]
+    if isinstance(dispatch, list) and len(dispatch) == len(result):
+        return list(zip(result, dispatch, strict=True))
+    return [(record, dispatch) for record in result]

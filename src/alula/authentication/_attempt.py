@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from alula._context import Params
+from alula.errors import NotAuthenticated
 from alula.types import Id
 
-__all__ = ["Attempt", "Extension", "Session", "current_attempt"]
+__all__ = ["Attempt", "Extension", "Session", "current_attempt", "session_ended"]
 
 
 class Session(NamedTuple):
@@ -79,6 +80,11 @@ def current_attempt(authentication: object) -> Attempt | None:
     current = _current.get()
     # Hooks of the users may sign in elsewhere meanwhile, and must not change this attempt.
     return current[1] if current is not None and current[0] is authentication else None
+
+
+def session_ended() -> NotAuthenticated:
+    """Return the error for a token whose session has ended."""
+    return NotAuthenticated("The session has ended; sign in again")
 
 
 class Extension:

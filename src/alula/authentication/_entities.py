@@ -20,6 +20,7 @@ __all__ = [
     "fold_username",
     "id_name",
     "private_service",
+    "record_ids",
     "remove_before",
     "without",
 ]
@@ -185,6 +186,22 @@ def fold_username(name: str) -> str:
         folded = again
 
 
+def record_ids(result: object, id: Id, id_name: str) -> list[Id] | None:
+    """Return the ids of the records that a call has changed or removed, None if nothing tells.
+
+    Args:
+        result: The result of the call.
+        id: The id that the call was given.
+        id_name: The property that holds the id of a record.
+    """
+    records = result if isinstance(result, list) else [result]
+    ids = [r[id_name] for r in records if isinstance(r, Mapping) and id_name in r]
+    if len(ids) == len(records) and (ids or id is None):
+        return ids
+    # That of the call comes second: it may be written differently, as an ObjectId in capitals.
+    return None if id is None else [id]
+
+
 def check_property(field: str, where: str) -> None:
     """Check the name of a secret property; one inside another property would not be removed.
 
@@ -239,6 +256,7 @@ def private_service(app: Application, path: str, option: str) -> ServiceHandle:
             f"{option} names the service {path!r}, which clients can call"
             f" ({', '.join(handle.methods)}); close it: app.use({path!r}, <a service>, methods=[])"
         )
+    handle.never_publish()
     return handle
 
 

@@ -153,12 +153,16 @@ class MemoryTimes(Times):
         """Set the time of a key, unless it is no longer ``old``; return whether it was set."""
         if self._times.get(key, 0) != old:
             return False
+        self.set(key, new)
+        return True
+
+    def set(self, key: str, new: int) -> None:
+        """Set the time of a key."""
         self._times[key] = new
         if len(self._times) > self._capacity:
             # A tenth at once and not one by one, since this reads all of them.
             kept = int(self._capacity * _KEPT_SHARE)
             self._times = dict(nlargest(kept, self._times.items(), key=itemgetter(1)))
-        return True
 
     async def sweep(self, now: int) -> None:
         """Remove the times that have passed."""

@@ -17,8 +17,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from alula._context import Params
-from alula.authentication._attempt import Attempt, Extension, Session, current_attempt
-from alula.authentication._sessions import Sessions, session_ended
+from alula.authentication._attempt import (
+    Attempt,
+    Extension,
+    Session,
+    current_attempt,
+    session_ended,
+)
+from alula.authentication._sessions import Sessions
 from alula.authentication._strategies import AuthenticationStrategy, Request
 from alula.errors import NotAuthenticated, NotFound
 

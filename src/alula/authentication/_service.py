@@ -15,20 +15,15 @@ from alula._context import HookContext, Params
 from alula._identity import Application
 from alula.authentication._access_tokens import Duration, Tokens, check_separation
 from alula.authentication._attempt import Attempt, Extension, current_attempt
+from alula.authentication._connections import SignedInConnections
 from alula.authentication._entities import Entities, without
+from alula.authentication._followed_users import FollowedUsers
 from alula.authentication._refresh_tokens import RefreshStrategy, RefreshTokens
 from alula.authentication._sessions import Sessions
-from alula.authentication._strategies import (
-    AuthenticationStrategy,
-    JWTStrategy,
-    LocalStrategy,
-    Parsed,
-    Parser,
-    Request,
-    first_credentials,
-    parsers_of,
-)
+from alula.authentication._strategies import JWTStrategy, LocalStrategy
+from alula.authentication._strategy_table import StrategyTable
 from alula.authentication._throttle import Throttle
+from alula.authentication._tickets import Tickets
 from alula.errors import NotAuthenticated
 from alula.types import Id
 
@@ -37,12 +32,13 @@ __all__ = ["AuthenticationService"]
 _BUILT_IN: Final = {"jwt": JWTStrategy, "local": LocalStrategy}
 
 
-class AuthenticationService:
+class AuthenticationService(StrategyTable):
     """The service that signs users in and out; register it at ``authentication``.
 
     ``create`` checks credentials and returns ``{"accessToken", "authentication", "user"}``;
     ``remove`` signs out. After a call from a client the application emits ``login`` or ``logout``,
-    with the response, the params and the context.
+    with the response, the params and the context. A call over a real-time connection signs the
+    connection in or out: its later calls have ``params.user``.
 
     Args:
         app: The application.
@@ -68,6 +64,10 @@ class AuthenticationService:
         sessions: Options of `Sessions`, or only the path of the service that stores them. Each
             sign-in then has a refresh token, too, and can be revoked. None for no sessions.
         extensions: Objects that are notified of each attempt, response and token.
+        follow_user: Whether a user who is changed or removed, by this process or another one,
+            changes at once what their real-time connections are signed in as.
+        tickets: Whether ``POST <path>/tickets`` gives tickets, with which `EventSource` signs in.
+            `alula.realtime.sse` turns it on.
 
     Raises:
         TypeError: An argument has the wrong type, such as one string for the list of strategies.
@@ -77,8 +77,11 @@ class AuthenticationService:
         throttle: Limits attempts to sign in; None where nothing does.
         sessions: The sessions; None where there are none.
         entities: The users; None where there are none.
+        connections: The real-time connections that are signed in.
+        tickets: Creates and redeems tickets.
         secret_fields: Fields of a user's record that no response and no params have.
         secret_ids: True: its ids are tokens, so logs leave them out.
+        secret_events: True: its events have tokens, so they are never published.
 
     Examples:
         >>> from alula import App
@@ -91,6 +94,7 @@ class AuthenticationService:
     """
 
     secret_ids = True
+    secret_events = True
 
     def __init__(
         self,
@@ -110,9 +114,10 @@ class AuthenticationService:
         throttle: Mapping[str, Any] | bool = True,
         sessions: Mapping[str, Any] | str | None = None,
         extensions: Iterable[Extension] = (),
+        follow_user: bool = True,
+        tickets: bool = False,
     ) -> None:
-        if isinstance(strategies, str) or isinstance(parse_strategies, str):
-            raise TypeError("strategies and parse_strategies are lists of names, not one string")
+        super().__init__(entity, strategies, parse_strategies)
         if isinstance(app, type):
             raise TypeError(f"AuthenticationService(app) takes the application, not {app!r}")
         if not isinstance(service, str):
@@ -120,12 +125,12 @@ class AuthenticationService:
         if not isinstance(secret, str | bytes | None):  # without the value, which may be a secret
             raise TypeError(f"secret is a string or bytes, not of type {type(secret).__name__}")
         self.app = app
-        self.entity = entity
         Params.declare("payload", *(() if entity is None else (entity,)))
         self.entities = None if entity is None else Entities(app, service, entity, entity_id)
-        self.strategies = tuple(strategies)
-        parsing = self.strategies if parse_strategies is None else parse_strategies
-        self.parse_strategies = tuple(parsing)
+        self.connections = SignedInConnections(self)
+        self._users = FollowedUsers(self) if follow_user and self.entities is not None else None
+        self.tickets = Tickets(self)
+        self._has_tickets = tickets
         self._secret = secret
         default_lifetime = "1d" if sessions is None else "15m"
         self._token_options: dict[str, Any] = {
@@ -136,8 +141,6 @@ class AuthenticationService:
             "needs_subject": entity is not None,
             "types": token_types,
         }
-        self._strategies: dict[str, AuthenticationStrategy] = {}
-        self.secret_fields: frozenset[str] = frozenset()
         for name in self.strategies:
             if name in _BUILT_IN:
                 self.register(name, _BUILT_IN[name]())
@@ -158,91 +161,6 @@ class AuthenticationService:
         self.strategies += ("refresh",)
         self.parse_strategies += ("refresh",)
         self.register("refresh", RefreshStrategy(refresh_tokens))
-
-    # -- strategies ----------------------------------------------------------------------------
-
-    def register(self, name: str, strategy: AuthenticationStrategy) -> None:
-        """Register a strategy, in place of one that has the name already.
-
-        Args:
-            name: The name that credentials have under ``strategy``.
-            strategy: An instance of its own, not registered elsewhere.
-
-        Raises:
-            TypeError: It is not an `AuthenticationStrategy`.
-            ValueError: The instance is registered somewhere else.
-        """
-        if not isinstance(strategy, AuthenticationStrategy):
-            raise TypeError(
-                f"register({name!r}, {strategy!r}): a strategy is an instance of a class that"
-                " derives from AuthenticationStrategy"
-            )
-        strategy.register(name, self)
-        self._strategies[name] = strategy
-        self.__dict__.pop("_parsers", None)  # cached, from before this registration
-        self.secret_fields = frozenset(
-            field for strategy in self._strategies.values() for field in strategy.secret_fields
-        )
-
-    def strategy(self, name: str) -> AuthenticationStrategy:
-        """Return the strategy with a name.
-
-        Raises:
-            LookupError: No strategy has it.
-        """
-        if (strategy := self._strategies.get(name)) is None:
-            registered = ", ".join(self._strategies) or "none"
-            raise LookupError(f"no strategy is registered as {name!r}; registered: {registered}")
-        return strategy
-
-    async def authenticate(
-        self, authentication: object, params: Params, *strategies: str
-    ) -> dict[str, Any]:
-        """Check credentials, of a sign-in or of any other call.
-
-        Args:
-            authentication: The credentials, with the name of their strategy under ``strategy``.
-            params: The params of the call.
-            strategies: Names of the strategies that are allowed.
-
-        Returns:
-            ``authentication``, the user, and what else the strategy returns.
-
-        Raises:
-            NotAuthenticated: They are not valid, or their strategy is not allowed.
-        """
-        if not isinstance(authentication, Mapping) or not (name := authentication.get("strategy")):
-            raise NotAuthenticated("Invalid authentication information (no `strategy` set)")
-        if name not in strategies or name not in self._strategies:
-            raise NotAuthenticated(
-                "Invalid authentication information (strategy not allowed in authStrategies)"
-            )
-        result = await self._strategies[name].authenticate(authentication, params)
-        entity = self.entity
-        if entity not in result:
-            return result
-        return {**result, entity: without(result[entity], self.secret_fields)}
-
-    def parse(self, req: Request, res: object, *strategies: str) -> Parsed:
-        """Return the credentials of a request, None if it has none, or an awaitable of that.
-
-        Args:
-            req: The request.
-            res: The response.
-            strategies: Names of the strategies that look for them; none for ``parse_strategies``.
-        """
-        parsers = self._parsers if not strategies else parsers_of(map(self.strategy, strategies))
-        for position, parse in enumerate(parsers, 1):
-            credentials = parse(req, res)
-            if credentials is not None:
-                if hasattr(credentials, "__await__"):
-                    return first_credentials(credentials, parsers[position:], req, res)
-                return credentials
-        return None
-
-    @cached_property
-    def _parsers(self) -> list[Parser]:
-        return parsers_of(map(self.strategy, self.parse_strategies))
 
     # -- the service ---------------------------------------------------------------------------
 
@@ -311,6 +229,11 @@ class AuthenticationService:
         for event in ("created", "removed"):
             handle.off(event, self._emit)  # a second setup must not emit twice
             handle.on(event, self._emit)
+        self.connections.setup(app, path)
+        if self._users is not None:
+            self._users.setup()
+        if self._has_tickets or app.settings.get("authentication_tickets"):
+            await self.tickets.offer(app, path)
 
     # -- the steps of a sign-in ----------------------------------------------------------------
 
@@ -369,6 +292,17 @@ class AuthenticationService:
         }
         for extension in self.extensions:
             attempt.response = await extension.response(attempt)
+
+    async def credentials_of_ticket(self, ticket: str) -> dict[str, str]:
+        """Use a ticket up, and return the credentials of the user who got it.
+
+        Args:
+            ticket: The ticket; any text.
+
+        Raises:
+            NotAuthenticated: It is not valid, or was used before.
+        """
+        return await self.tickets.redeem(ticket)
 
     async def new_password(self, params: Params) -> None:
         """Notify the extensions of a call that sets a password, before it is hashed.

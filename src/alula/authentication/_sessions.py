@@ -12,26 +12,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from secrets import token_urlsafe
 from typing import Any, Final
 
 from alula._context import HookContext, Params
+from alula._events import emit_unless_held
 from alula._service import ServiceHandle, owning_handle
 from alula.authentication._access_tokens import Duration, milliseconds_of
-from alula.authentication._attempt import Attempt, Extension, Session
-from alula.authentication._entities import id_name, private_service, remove_before
+from alula.authentication._attempt import Attempt, Extension, Session, session_ended
+from alula.authentication._entities import id_name, private_service, record_ids, remove_before
 from alula.errors import NotAuthenticated, NotFound
 from alula.hooks import Next
 from alula.types import Id
 
-__all__ = ["Sessions", "session_ended"]
+__all__ = ["Sessions"]
 
 _SWEEP_INTERVAL_MS: Final = 3_600_000
-
-
-def session_ended() -> NotAuthenticated:
-    """Return the error for a token whose session has ended."""
-    return NotAuthenticated("The session has ended; sign in again")
 
 
 class Sessions(Extension):
@@ -71,6 +68,7 @@ class Sessions(Extension):
         self.grace = milliseconds_of(grace, "sessions: grace") if grace else 0
         self._foreign = foreign_tokens
         self._now = now
+        self.handle: Any = None
         self._users: ServiceHandle | None = None
         self._sweep_at = 0
 
@@ -86,10 +84,13 @@ class Sessions(Extension):
         """
         if authentication.entities is None:
             raise ValueError("sessions need users; this authentication service has entity=None")
-        self.handle: ServiceHandle = private_service(
-            authentication.app, self._path, "sessions['service']"
-        )
-        self._id = id_name(self.handle)
+        handle = private_service(authentication.app, self._path, "sessions['service']")
+        if self.handle is not handle:
+            self.handle = handle
+            # Innermost, and not a listener: also a call without an event ends sessions.
+            owning_handle(handle).add_innermost(self.follow_ends, ["remove"])
+        self._id = id_name(handle)
+        self._connections = authentication.connections
         self._entities = authentication.entities
         users: ServiceHandle = authentication.entities.handle
         if self._users is not users:  # a second setup would register the hook twice
@@ -209,6 +210,15 @@ class Sessions(Extension):
         """Return the time as records have it."""
         return int(self._now() * 1000)
 
+    async def follow_ends(self, context: HookContext, next: Next) -> None:
+        """Sign out the connections of sessions that a call has ended."""
+        await next()
+        result, now = context.result, self.milliseconds()
+        if isinstance(result, list):  # a sweep removes sessions whose tokens have expired as well
+            result = [r for r in result if not r.get("expiresAt", now + 1) <= now]
+        ids = record_ids(result, context.id, self._id)
+        emit_unless_held(context, partial(self._connections.announce, "session", ids))
+
     def _end_at_password_changes(self, users: ServiceHandle, authentication: Any) -> None:
         """End the sessions of users whose password changes, or who are removed, from now on.
 
@@ -228,18 +238,7 @@ class Sessions(Extension):
             for user_id in await _ids_to_change(context, id_property):
                 await self.end_all(user_id)
             await next()
-            result = context.result
-            records = result if isinstance(result, list) else [result]
-            user_ids = [
-                record[id_property]
-                for record in records
-                if isinstance(record, Mapping) and id_property in record
-            ]
-            # The ids of the records come first: the id of the call may be written differently,
-            # such as an ObjectId in capitals. It is used where the records have no ids.
-            if not user_ids and context.id is not None:
-                user_ids = [context.id]
-            for user_id in user_ids:
+            for user_id in record_ids(context.result, context.id, id_property) or ():
                 await self.end_all(user_id)
 
         owner = owning_handle(users)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NoReturn, Protocol, TypeAlias
+from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, get_args
 
 from alula._context import Params
 from alula.authentication._attempt import current_attempt
@@ -23,13 +23,12 @@ from alula.errors import BadRequest, NotAuthenticated, NotFound, TooManyRequests
 
 __all__ = [
     "AuthenticationStrategy",
+    "Credentials",
     "JWTStrategy",
     "LocalStrategy",
     "Parsed",
     "Parser",
     "Request",
-    "first_credentials",
-    "parsers_of",
 ]
 
 Credentials: TypeAlias = Mapping[str, Any]
@@ -37,6 +36,9 @@ Credentials: TypeAlias = Mapping[str, Any]
 
 Parsed: TypeAlias = Credentials | Awaitable[Credentials | None] | None
 Parser: TypeAlias = Callable[[Any, Any], Parsed]
+
+OnExpiry: TypeAlias = Literal["close", "sign_out"]
+"""What happens to a real-time connection whose token is no longer valid."""
 
 _log: Final = logging.getLogger("alula.authentication")
 
@@ -144,28 +146,6 @@ class AuthenticationStrategy:
         return None
 
 
-def parsers_of(strategies: Iterable[AuthenticationStrategy]) -> list[Parser]:
-    """Return the `parse` methods of strategies, without those that never find anything.
-
-    Every request calls them all.
-    """
-    inherited = AuthenticationStrategy.parse
-    return [strategy.parse for strategy in strategies if type(strategy).parse is not inherited]
-
-
-async def first_credentials(
-    awaitable: Any, parsers: Sequence[Parser], req: Request, res: object
-) -> Credentials | None:
-    """Wait for an asynchronous parser, and call the following ones until one finds credentials."""
-    credentials: Credentials | None = await awaitable
-    for parse in parsers:
-        if credentials is not None:
-            break
-        parsed = parse(req, res)
-        credentials = await parsed if isinstance(parsed, Awaitable) else parsed
-    return credentials
-
-
 class JWTStrategy(AuthenticationStrategy):
     """Accepts an access token: ``{"strategy": "jwt", "accessToken": "..."}``.
 
@@ -175,6 +155,12 @@ class JWTStrategy(AuthenticationStrategy):
     Args:
         header: The name of the header.
         schemes: The accepted schemes, in upper or lower case.
+        on_expiry: What happens to a real-time connection whose token expires. ``"close"`` closes
+            it, so that clients come back and notice that they are signed out. ``"sign_out"`` keeps
+            it open, without a user. The same happens where its session or its user is removed.
+
+    Raises:
+        ValueError: ``on_expiry`` is neither of these.
 
     Examples:
         >>> from alula.authentication import JWTStrategy
@@ -184,8 +170,15 @@ class JWTStrategy(AuthenticationStrategy):
     can_be_guessed = False
 
     def __init__(
-        self, *, header: str = "Authorization", schemes: Iterable[str] = ("Bearer", "JWT")
+        self,
+        *,
+        header: str = "Authorization",
+        schemes: Iterable[str] = ("Bearer", "JWT"),
+        on_expiry: OnExpiry = "close",
     ) -> None:
+        if on_expiry not in get_args(OnExpiry):
+            raise ValueError(f'on_expiry is {on_expiry!r}; write "close" or "sign_out"')
+        self.on_expiry = on_expiry
         self._header = header.lower().encode("ascii")
         names = [scheme.lower() for scheme in schemes]
         self._schemes = frozenset((*names, *(f"{name}:" for name in names)))
@@ -202,15 +195,19 @@ class JWTStrategy(AuthenticationStrategy):
         if token in (None, "", 0):
             raise NotAuthenticated("No access token")
         service = self.authentication
-        payload = service.verify_access_token(token)
-        verified = {"strategy": self.name, "accessToken": token, "payload": payload}
-        result: dict[str, Any] = {"accessToken": token, "authentication": verified}
-        record: object = None
-        entities = service.entities
-        if entities is not None:
-            record = result[entities.name] = await entities.get(payload["sub"], params)
-        for extension in service.extensions:
-            await extension.check_token(payload, record, params)
+        try:
+            payload = service.verify_access_token(token)
+            verified = {"strategy": self.name, "accessToken": token, "payload": payload}
+            result: dict[str, Any] = {"accessToken": token, "authentication": verified}
+            record: object = None
+            entities = service.entities
+            if entities is not None:
+                record = result[entities.name] = await entities.get(payload["sub"], params)
+            for extension in service.extensions:
+                await extension.check_token(payload, record, params)
+        except NotAuthenticated:
+            service.connections.refused(params.get("connection"), token)
+            raise
         return result
 
     def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:

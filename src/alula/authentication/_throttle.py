@@ -132,6 +132,11 @@ class Throttle(Extension):
             handle = private_service(authentication.app, self._service, "throttle['service']")
             self._spent = self._known = ServiceTimes(handle)
 
+    @property
+    def shared_times(self) -> Times | None:
+        """The store that several processes share, None without one."""
+        return None if self._service is None else self._spent
+
     async def reset(self) -> None:
         """Forget all failed attempts and all known addresses."""
         await self._spent.clear()
@@ -154,7 +159,7 @@ class Throttle(Extension):
         strategy = self._authentication.strategy(name)
         if strategy.can_be_guessed:
             self._prices[attempt] = await self.pay(
-                attempt.params.get("ip"),
+                attempt.params.get("ip"),  # also of a real-time connection
                 strategy.account_of(credentials),
                 strategy=strategy.name,
                 is_looked_up=strategy.looks_up_account,

@@ -123,6 +123,7 @@ class HookTable:
         self.changes = 0
         self._hooks: dict[str, dict[str, list[Hook]]] = {kind: {} for kind in HOOK_TYPES}
         self._innermost: dict[str, list[Hook]] = {}
+        self._outermost: dict[str, list[Hook]] = {}
         self._first: Mapping[str, Sequence[Hook]] = {}
         self._last: Mapping[str, Sequence[Hook]] = {}
 
@@ -179,6 +180,19 @@ class HookTable:
         """
         for method in methods:
             self._innermost.setdefault(method, []).append(hook)
+
+    def add_outermost(self, hook: Hook, methods: Collection[str]) -> None:
+        """Register an around hook outside all others, those of the application included.
+
+        What must only happen if the call succeeds waits there for all hooks that may fail.
+        """
+        for method in methods:
+            self._outermost.setdefault(method, []).append(hook)
+
+    def surround(self, method: str, call: Call) -> Call:
+        """Return ``call`` with the outermost hooks around it, itself without any."""
+        hooks = self._outermost.get(method)
+        return call if hooks is None else compose(hooks, call, _HookNext)
 
     def of(self, kind: str, method: str) -> list[Hook]:
         """Return the hooks of a type for a method, those for every method first."""

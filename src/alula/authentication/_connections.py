@@ -1,0 +1,429 @@
+"""Who is signed in on a real-time connection, from the sign-in to its end.
+
+What holds in this file:
+
+- A sign-in is registered before its token is checked. A user who is removed meanwhile, or a session
+  that ends, so ends it as well.
+- Between a check and what follows from it there is no ``await``.
+- Ends reach other processes as ids of users and sessions. Records, tokens and hashes stay here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+from alula._channels import Channels, call_params
+from alula._connection import Connection
+from alula._context import HookContext, Params
+from alula._service import ServiceHandle
+from alula.authentication._attempt import session_ended
+from alula.errors import NotAuthenticated
+from alula.hooks import Next
+
+__all__ = ["Kind", "SignedInConnections"]
+
+_log: Final = logging.getLogger("alula.authentication")
+
+_CLOSE_DELAY_SECONDS: Final = 1.0  # in which the answer to the call that signs somebody out leaves
+_MAX_TIMER_SECONDS: Final = 86_400.0  # a token may be valid for longer than a loop can count
+_MAX_CONCURRENT_CHECKS: Final = 32
+_MAX_ANNOUNCED: Final = 1000  # ids in one message; more of them stand for everybody
+
+Kind: TypeAlias = Literal["changed", "removed", "session"]
+"""What happened: records of users changed, users were removed, or sessions ended."""
+
+
+class SignIn:
+    """An access token on a connection.
+
+    Args:
+        owner: The connections of the authentication service that checks it.
+        connection: The connection.
+        token: The token.
+        payload: Its claims.
+
+    Attributes:
+        user_id: The claim ``sub``, None without users.
+        session_id: The claim ``sid``, None without a session.
+        expires: When the token expires, in seconds since 1970.
+        channels: The channels that the connection was in before anybody signed in.
+        is_stale: Whether the record of the user changed since it was loaded.
+        is_ended: Whether the token must no longer be accepted here.
+        is_signing_out: Whether the client is signing out by a call, which ends it.
+        timer: Runs out when the token expires; None before the sign-in is complete.
+    """
+
+    def __init__(
+        self,
+        owner: SignedInConnections,
+        connection: Connection,
+        token: str,
+        payload: Mapping[str, Any],
+    ) -> None:
+        self.owner = owner
+        self.connection = connection
+        self.token = token
+        self.user_id: str | None = payload.get("sub")
+        self.session_id: str | None = payload.get("sid")
+        self.expires: float = payload["exp"]
+        self.channels: frozenset[str] = frozenset()
+        self.is_stale = self.is_ended = self.is_signing_out = False
+        self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def keys(self) -> Iterator[tuple[str, str]]:
+        """Under what `SignedInConnections` finds it."""
+        if self.user_id is not None:
+            yield "user", self.user_id
+        if self.session_id is not None:
+            yield "session", self.session_id
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the connection is signed in by it, and not by an earlier or later one."""
+        return self.connection.sign_in is self
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the token has expired."""
+        return time.time() >= self.expires
+
+    def has_same_user(self, other: SignIn) -> bool:
+        """Tell whether both are of one user; without users they never are."""
+        return self.owner is other.owner and self.user_id == other.user_id and bool(self.user_id)
+
+    def check(self) -> None:
+        """Refuse a call with an expired token, also if the timer is late.
+
+        Raises:
+            NotAuthenticated: The token has expired, and the connection is about to close.
+        """
+        if self.has_expired:
+            self.owner.check_expired(self)
+
+    def forget(self) -> None:
+        """Stop following the user, since the connection was closed; it keeps its user."""
+        self.owner.drop(self)
+        self.connection.sign_in = None
+
+
+# For all authentication services: another sign-in, at any of them, keeps a connection open.
+_closing: Final[dict[Connection, asyncio.TimerHandle]] = {}
+
+
+class SignedInConnections:
+    """The real-time connections on which users of an authentication service are signed in.
+
+    Args:
+        authentication: The authentication service.
+    """
+
+    def __init__(self, authentication: Any) -> None:
+        self._authentication = authentication
+        self._topic = ""
+        self._handle: ServiceHandle | None = None
+        self._sign_ins: dict[tuple[str, str], set[SignIn]] = {}
+        self._stale: dict[SignIn, None] = {}
+        # The event loop itself keeps only weak references to tasks.
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def setup(self, app: Any, path: str) -> None:
+        """Begin to follow sign-ins, sign-outs and closed connections.
+
+        Args:
+            app: The application.
+            path: Where the authentication service is registered.
+        """
+        handle = app.service(path)
+        if self._handle is not handle:  # a second setup must not register all this twice
+            self._handle, self._topic = handle, f"accounts/{path}"
+            # Outermost: a call that hooks let fail signs nobody in or out.
+            handle.hook_table.add_outermost(self.sign_in, ("create",))
+            handle.hook_table.add_outermost(self.sign_out, ("remove",))
+            handle.compose_hooks()
+            self._channels.on_signal(self._topic, lambda data: self._apply(*data))
+
+    # -- sign-in and sign-out ------------------------------------------------------------------
+
+    async def sign_in(self, context: HookContext, next: Next) -> None:
+        """Sign a connection in by the access token that its call gets."""
+        connection = _connection_of(context.params)
+        await next()
+        token = context.result.get("accessToken") if isinstance(context.result, Mapping) else None
+        if connection is not None and isinstance(token, str):
+            await self.bind(connection, token, context.params)
+
+    async def sign_out(self, context: HookContext, next: Next) -> None:
+        """Sign a connection out whose call signs out with the token of the connection."""
+        connection = _connection_of(context.params)
+        sign_in = None if connection is None else self._sign_in_of(connection)
+        if sign_in is None:
+            await next()
+            return
+        sign_in.is_signing_out = True  # the session ends first, and the call tells of it afterwards
+        try:
+            await next()
+        except BaseException:
+            sign_in.is_signing_out = False
+            if sign_in.is_ended:
+                self._sign_out_by_server(sign_in)
+            raise
+        result = context.result
+        token = result.get("accessToken") if isinstance(result, Mapping) else None
+        if sign_in.is_ended or token == sign_in.token:
+            self._release(sign_in)
+        sign_in.is_signing_out = False
+
+    async def bind(self, connection: Connection, token: str, params: Params) -> None:
+        """Sign a connection in, in place of whoever was signed in before.
+
+        A failure changes nothing. Another user leaves the channels of the one before.
+
+        Args:
+            connection: The connection.
+            token: An access token.
+            params: The params of the call.
+
+        Raises:
+            NotAuthenticated: The token is not valid, its session has ended, or its user is gone.
+        """
+        if self._authentication.token_strategy is None:
+            return
+        payload = self._authentication.verify_access_token(token)
+        sign_in = SignIn(self, connection, token, payload)
+        for key in sign_in.keys:
+            self._sign_ins.setdefault(key, set()).add(sign_in)
+        try:
+            result = await self._checked(sign_in, params)
+        except BaseException:
+            self.drop(sign_in)
+            raise
+        if not connection.is_open:
+            self.drop(sign_in)
+            return
+        before = connection.sign_in
+        if before is None:
+            sign_in.channels = frozenset(connection.channels)
+        else:
+            sign_in.channels = before.channels
+            before.owner.remove_user(before)
+            if not sign_in.has_same_user(before):
+                joined = [name for name in connection.channels if name not in before.channels]
+                if joined:
+                    self._channels.channel(joined).leave(connection)
+        if (closing := _closing.pop(connection, None)) is not None:
+            closing.cancel()
+        connection.sign_in = sign_in
+        connection.authentication = {"strategy": self._strategy.name, "accessToken": token}
+        if (entity := self._authentication.entity) is not None:
+            connection[entity] = result.get(entity)
+        self._watch(sign_in)
+
+    async def _checked(self, sign_in: SignIn, params: Params) -> dict[str, Any]:
+        """Check the token of a sign-in, and load its user as of now.
+
+        Raises:
+            NotAuthenticated: The token is not valid, or something ended it meanwhile.
+        """
+        strategy = self._strategy.name
+        credentials = {"strategy": strategy, "accessToken": sign_in.token}
+        while True:  # again only where the record changed while it was loaded
+            sign_in.is_stale = False
+            result: dict[str, Any] = await self._authentication.authenticate(
+                credentials, params, strategy
+            )
+            if sign_in.is_ended:
+                raise session_ended()
+            if not sign_in.is_stale:
+                self._stale.pop(sign_in, None)
+                return result
+
+    # -- what ends a sign-in -------------------------------------------------------------------
+
+    def announce(self, kind: Kind, ids: Iterable[object] | None) -> None:
+        """Apply a change of users or sessions to the connections of all processes.
+
+        Args:
+            kind: What happened.
+            ids: The ids of users or sessions; None where they are not known: all are checked again.
+        """
+        listed = None if ids is None else [*map(str, ids)]
+        if listed is not None and len(listed) > _MAX_ANNOUNCED:
+            for start in range(0, len(listed), _MAX_ANNOUNCED):
+                self.announce(kind, listed[start : start + _MAX_ANNOUNCED])
+            return
+        self._apply(kind, listed)
+        if self._topic:
+            self._channels.signal(self._topic, [kind, listed])
+
+    def refused(self, connection: object, token: object) -> None:
+        """End the sign-in of a connection whose own token was refused in a call.
+
+        So a session that was revoked by a process without a bus ends here at the next call.
+        """
+        sign_in = self._sign_in_of(connection) if isinstance(connection, Connection) else None
+        if sign_in is not None and sign_in.token == token:
+            self._end(sign_in)
+
+    def _apply(self, kind: Kind, ids: list[str] | None) -> None:
+        if ids is None:
+            sign_ins = {sign_in for group in self._sign_ins.values() for sign_in in group}
+        else:
+            name = "session" if kind == "session" else "user"
+            sign_ins = {s for named in ids for s in self._sign_ins.get((name, named), ())}
+        if kind == "changed" or ids is None:
+            for sign_in in sign_ins:
+                sign_in.is_stale = True
+                if sign_in.is_current:
+                    self._stale[sign_in] = None
+            if self._stale and self._refreshing is None:
+                self._refreshing = self._start(self._refresh_all())
+            return
+        for sign_in in sign_ins:
+            self._end(sign_in)
+
+    def _end(self, sign_in: SignIn) -> None:
+        """End a sign-in whose token is no longer valid."""
+        if sign_in.is_ended:
+            return
+        sign_in.is_ended = True
+        connection = sign_in.connection
+        # One that is being checked fails by itself; a call that signs out does the rest itself.
+        if not sign_in.is_current or sign_in.is_signing_out:
+            return
+        if sign_in.has_expired and self._strategy.on_expiry == "close":
+            self._close(connection, "expired")  # with its user, whom "disconnect" tells
+        else:
+            self._sign_out_by_server(sign_in)
+
+    def _sign_out_by_server(self, sign_in: SignIn) -> None:
+        """Sign a connection out without a call, and tell the application."""
+        connection = sign_in.connection
+        if not sign_in.is_current:
+            return
+        authentication = {"strategy": self._strategy.name}  # without the token
+        result: dict[str, Any] = {"authentication": authentication}
+        entity = self._authentication.entity
+        if entity is not None:
+            result[entity] = connection.get(entity)
+        self._release(sign_in)
+        params = call_params(connection, {}, {})
+        params.__dict__.update(result)
+        context = HookContext(self._authentication.app, self._handle, "remove", params)
+        context.event, context.result = None, result
+        self._authentication.app.emit("logout", result, params, context)
+        if self._strategy.on_expiry == "close":
+            # Nothing is under way on a connection that is asleep, and it must not wake up.
+            delay = 0 if connection.is_asleep else _CLOSE_DELAY_SECONDS
+            loop = asyncio.get_running_loop()
+            _closing[connection] = loop.call_later(delay, self._close, connection, "signed out")
+
+    def _release(self, sign_in: SignIn) -> None:
+        """Take the user and all channels from a connection."""
+        if sign_in.is_current:
+            self.remove_user(sign_in)
+            self._channels.leave_all(sign_in.connection)
+
+    def remove_user(self, sign_in: SignIn) -> None:
+        """Take the user from a connection; it stays in its channels."""
+        self.drop(sign_in)
+        sign_in.connection.sign_in = None
+        for name in ("authentication", self._authentication.entity):
+            sign_in.connection.__dict__.pop(name, None)
+
+    def drop(self, sign_in: SignIn) -> None:
+        """Remove all that refers to a sign-in, apart from its connection."""
+        if sign_in.timer is not None:
+            sign_in.timer.cancel()
+        for key in sign_in.keys:
+            self._sign_ins[key].discard(sign_in)
+            if not self._sign_ins[key]:
+                del self._sign_ins[key]
+        self._stale.pop(sign_in, None)
+
+    def _close(self, connection: Connection, reason: str) -> None:
+        _closing.pop(connection, None)
+        if connection.is_open:
+            self._start(connection.close(reason))
+
+    # -- expiry --------------------------------------------------------------------------------
+
+    def _watch(self, sign_in: SignIn) -> None:
+        """End a sign-in when its token expires."""
+        delay = sign_in.expires - time.time()
+        if delay <= 0:
+            self._end(sign_in)
+        else:
+            loop = asyncio.get_running_loop()
+            # Again and again: the timer has an upper limit, and another clock.
+            sign_in.timer = loop.call_later(min(delay, _MAX_TIMER_SECONDS), self._watch, sign_in)
+
+    def check_expired(self, sign_in: SignIn) -> None:
+        """End a sign-in whose token has expired; refuse the call if its connection is closing.
+
+        Raises:
+            NotAuthenticated: It is.
+        """
+        self._end(sign_in)
+        if sign_in.is_current:
+            self._authentication.verify_access_token(sign_in.token)
+
+    # -- users that changed ---------------------------------------------------------------------
+
+    async def _refresh_all(self) -> None:
+        """Load the users of all sign-ins again whose records have changed."""
+        try:
+            while batch := [*self._stale][:_MAX_CONCURRENT_CHECKS]:
+                for sign_in in batch:
+                    del self._stale[sign_in]
+                await asyncio.gather(*map(self._reload, batch))
+        finally:
+            self._refreshing = None
+
+    async def _reload(self, sign_in: SignIn) -> None:
+        """Replace the user of a connection; sign it out if that is not possible."""
+        connection, entity = sign_in.connection, self._authentication.entity
+        try:
+            result = await self._checked(sign_in, call_params(connection, {}, {}))
+        except Exception as error:  # noqa: BLE001  # whatever the users' service raises
+            if not isinstance(error, NotAuthenticated):
+                _log.exception("a user could not be loaded again, and is signed out")
+            self._end(sign_in)
+            return
+        if sign_in.is_current:
+            before = connection.get(entity)
+            connection[entity] = result.get(entity)
+            self._authentication.app.emit("user_changed", connection, before)
+
+    # -- helpers -------------------------------------------------------------------------------
+
+    @property
+    def _channels(self) -> Channels:
+        registry: Channels = self._authentication.app.channel_registry
+        return registry
+
+    @property
+    def _strategy(self) -> Any:
+        return self._authentication.token_strategy
+
+    def _sign_in_of(self, connection: Connection) -> SignIn | None:
+        sign_in = connection.sign_in
+        return sign_in if sign_in is not None and sign_in.owner is self else None
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _connection_of(params: Params) -> Connection | None:
+    """Return the connection of a client's call; other calls sign nobody in or out."""
+    connection = params.get("connection")
+    is_of_client = params.provider is not None and isinstance(connection, Connection)
+    return connection if is_of_client else None

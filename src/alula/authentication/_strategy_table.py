@@ -1,0 +1,166 @@
+"""The strategies of an authentication service: by name, and as parsers of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from alula._context import Params
+from alula.authentication._entities import without
+from alula.authentication._strategies import (
+    AuthenticationStrategy,
+    Credentials,
+    JWTStrategy,
+    Parsed,
+    Parser,
+    Request,
+)
+from alula.errors import NotAuthenticated
+
+__all__ = ["StrategyTable"]
+
+
+class StrategyTable:
+    """The strategies of an authentication service; its base class.
+
+    Args:
+        entity: The name of the user's record in params and responses, None for no users.
+        strategies: Names of the strategies for signing in.
+        parse_strategies: Names of those that look for credentials in requests; None for the same.
+
+    Attributes:
+        entity: As given.
+        strategies: As given.
+        parse_strategies: As given, or ``strategies``.
+        secret_fields: Fields of a user's record that no response and no params have.
+
+    Raises:
+        TypeError: One string is given for a list.
+    """
+
+    def __init__(
+        self,
+        entity: str | None,
+        strategies: Iterable[str],
+        parse_strategies: Iterable[str] | None,
+    ) -> None:
+        if isinstance(strategies, str) or isinstance(parse_strategies, str):
+            raise TypeError("strategies and parse_strategies are lists of names, not one string")
+        self.entity = entity
+        self.strategies = tuple(strategies)
+        parsing = self.strategies if parse_strategies is None else parse_strategies
+        self.parse_strategies = tuple(parsing)
+        self.secret_fields: frozenset[str] = frozenset()
+        self._strategies: dict[str, AuthenticationStrategy] = {}
+
+    def register(self, name: str, strategy: AuthenticationStrategy) -> None:
+        """Register a strategy, in place of one that has the name already.
+
+        Args:
+            name: The name that credentials have under ``strategy``.
+            strategy: An instance of its own, not registered elsewhere.
+
+        Raises:
+            TypeError: It is not an `AuthenticationStrategy`.
+            ValueError: The instance is registered somewhere else.
+        """
+        if not isinstance(strategy, AuthenticationStrategy):
+            raise TypeError(
+                f"register({name!r}, {strategy!r}): a strategy is an instance of a class that"
+                " derives from AuthenticationStrategy"
+            )
+        strategy.register(name, self)
+        self._strategies[name] = strategy
+        self.__dict__.pop("_parsers", None)  # cached, from before this registration
+        self.secret_fields = frozenset(
+            field for strategy in self._strategies.values() for field in strategy.secret_fields
+        )
+
+    def strategy(self, name: str) -> AuthenticationStrategy:
+        """Return the strategy with a name.
+
+        Raises:
+            LookupError: No strategy has it.
+        """
+        if (strategy := self._strategies.get(name)) is None:
+            registered = ", ".join(self._strategies) or "none"
+            raise LookupError(f"no strategy is registered as {name!r}; registered: {registered}")
+        return strategy
+
+    async def authenticate(
+        self, authentication: object, params: Params, *strategies: str
+    ) -> dict[str, Any]:
+        """Check credentials, of a sign-in or of any other call.
+
+        Args:
+            authentication: The credentials, with the name of their strategy under ``strategy``.
+            params: The params of the call.
+            strategies: Names of the strategies that are allowed.
+
+        Returns:
+            ``authentication``, the user, and what else the strategy returns.
+
+        Raises:
+            NotAuthenticated: They are not valid, or their strategy is not allowed.
+        """
+        if not isinstance(authentication, Mapping) or not (name := authentication.get("strategy")):
+            raise NotAuthenticated("Invalid authentication information (no `strategy` set)")
+        if name not in strategies or name not in self._strategies:
+            raise NotAuthenticated(
+                "Invalid authentication information (strategy not allowed in authStrategies)"
+            )
+        result = await self._strategies[name].authenticate(authentication, params)
+        entity = self.entity
+        if entity not in result:
+            return result
+        return {**result, entity: without(result[entity], self.secret_fields)}
+
+    def parse(self, req: Request, res: object, *strategies: str) -> Parsed:
+        """Return the credentials of a request, None if it has none, or an awaitable of that.
+
+        Args:
+            req: The request.
+            res: The response.
+            strategies: Names of the strategies that look for them; none for ``parse_strategies``.
+        """
+        parsers = self._parsers if not strategies else parsers_of(map(self.strategy, strategies))
+        for position, parse in enumerate(parsers, 1):
+            credentials = parse(req, res)
+            if credentials is not None:
+                if hasattr(credentials, "__await__"):
+                    return first_credentials(credentials, parsers[position:], req, res)
+                return credentials
+        return None
+
+    @cached_property
+    def _parsers(self) -> list[Parser]:
+        return parsers_of(map(self.strategy, self.parse_strategies))
+
+    @property
+    def token_strategy(self) -> JWTStrategy | None:
+        """The strategy that checks access tokens, None if none is registered."""
+        tokens = (s for s in self._strategies.values() if isinstance(s, JWTStrategy))
+        return next(tokens, None)
+
+
+def parsers_of(strategies: Iterable[AuthenticationStrategy]) -> list[Parser]:
+    """Return the `parse` methods of strategies, without those that never find anything.
+
+    Every request calls them all.
+    """
+    inherited = AuthenticationStrategy.parse
+    return [strategy.parse for strategy in strategies if type(strategy).parse is not inherited]
+
+
+async def first_credentials(
+    awaitable: Any, parsers: Sequence[Parser], req: Request, res: object
+) -> Credentials | None:
+    """Wait for an asynchronous parser, and call the following ones until one finds credentials."""
+    credentials: Credentials | None = await awaitable
+    for parse in parsers:
+        if credentials is not None:
+            break
+        parsed = parse(req, res)
+        credentials = await parsed if isinstance(parsed, Awaitable) else parsed
+    return credentials
