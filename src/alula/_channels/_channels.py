@@ -242,8 +242,14 @@ class Channels:
         """
         if self.forward is not None:
             self._sequence += 1
-            names = (_SIGNAL_PATH, topic, data, data, "", None, {}, None, None)
-            publication = Publication(*names, self.origin, self._sequence)
+            publication = Publication(
+                *(_SIGNAL_PATH, topic, data, data, "", None),
+                query={},
+                provider=None,
+                user=None,
+                origin=self.origin,
+                sequence=self._sequence,
+            )
             self.forward(publication)
             self._take_turn(publication, _publish_to_nobody, None)  # a log counts without gaps
 
