@@ -112,7 +112,7 @@ def test_another_public_part_travels_beside_the_record():
 
 
 def test_the_call_travels_without_its_headers():
-    given = publication_of({"id": 1}, query={"room": "a"}, id=ObjectId(), method="patch")
+    given = publication_of({"id": 1}, query={"room": "a"}, id=ObjectId(), route={"a": "1"})
     assert decode_publication(read_header(encode_publication(given))) == given
 
 

@@ -171,6 +171,15 @@ def test_a_long_temporary_directory_is_not_used(tmp_path, monkeypatch):
     assert not any(long.iterdir())
 
 
+def test_without_a_directory_it_says_what_is_missing(monkeypatch, caplog):
+    monkeypatch.setattr("tempfile.tempdir", "/does/not/exist")
+    assert WorkerDirectory.make() is None
+    assert "set TMPDIR to a directory that can be written" in caplog.text
+    monkeypatch.undo()
+    directory = WorkerDirectory.make()
+    directory.close()
+
+
 def test_a_worker_finds_its_place_and_its_children_do_not(directory):
     first, second = directory.next_environment(), directory.next_environment()
     # Their parent is the process that made the directory; here, that of this test.

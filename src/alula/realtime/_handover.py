@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from alula._hub import FrameReader, UnixServer, WorkerPlace, current_worker, frame
 
-__all__ = ["Handover"]
+__all__ = ["Handover", "name_sessions"]
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -41,55 +41,46 @@ _ACCEPTED: Final = b""
 _numbers: Final = itertools.count()
 
 
-class Handover:
+def name_sessions(place: WorkerPlace | None = None) -> WorkerPlace | None:
+    """Return by what the sessions of a transport of this process are found, None if it is alone.
+
+    Its ``worker_id``, followed by a dot, is what their ids begin with.
+
+    Args:
+        place: The place of this worker.
+    """
+    place = place or current_worker()
+    if place is None:
+        return None
+    number = next(_numbers)  # several transports of one worker have a socket each
+    return place._replace(worker_id=f"{place.worker_id}-{number}") if number else place
+
+
+class Handover(UnixServer):
     """An ASGI application in front of a transport, for the workers of `alula serve`.
 
     Args:
         app: The transport. It gets the requests of its own sessions, of new ones, and of sessions
             whose worker has ended; these are unknown to it.
-        place: The place of this worker; None if there is only one process.
-
-    Attributes:
-        worker_id: What session ids of this transport begin with, followed by a dot; None if there
-            is only one process.
+        place: What `name_sessions` has returned.
     """
 
-    def __init__(self, app: ASGIApp, place: WorkerPlace | None = None) -> None:
-        place = place or current_worker()
-        self.worker_id: str | None = None
+    def __init__(self, app: ASGIApp, place: WorkerPlace) -> None:
+        super().__init__(place.directory / f"{place.worker_id}.sock")
         self._app = app
-        self._server: _SessionServer | None = None
-        if place is not None:
-            number = next(_numbers)  # several transports of one worker have a socket each
-            self.worker_id = f"{place.worker_id}-{number}" if number else place.worker_id
-            self._directory = place.directory
-            self._server = _SessionServer(self._socket_of(self.worker_id), app)
-
-    def _socket_of(self, worker_id: str) -> Path:
-        return self._directory / f"{worker_id}.sock"
-
-    async def start(self) -> None:
-        """Take requests from other workers."""
-        if self._server is not None:
-            await self._server.start()
-
-    async def stop(self) -> None:
-        """Take none any more, and end those that are open."""
-        if self._server is not None:
-            await self._server.stop()
+        self._worker_id = place.worker_id
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request here, or hand it over."""
-        if self._server is not None:
-            match = _SESSION.search(scope["query_string"])
-            if match is not None and (owner := match[1].decode()) != self.worker_id:
-                await self._hand_over(owner, scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        match = _SESSION.search(scope["query_string"])
+        if match is not None and (owner := match[1].decode()) != self._worker_id:
+            await self._hand_over(owner, scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
     async def _hand_over(self, owner: str, scope: Message, receive: Receive, send: Send) -> None:
         try:
-            reader, writer = await _connect(self._socket_of(owner), scope)
+            reader, writer = await _connect(self.path.with_name(f"{owner}.sock"), scope)
         except (OSError, TimeoutError):
             await self._app(scope, receive, send)  # its worker has ended: an unknown session
             return
@@ -126,21 +117,8 @@ class Handover:
             await asyncio.wait({passing})
             writer.close()
 
-
-class _SessionServer(UnixServer):
-    """Serves what other workers hand over.
-
-    Args:
-        path: The path of the socket.
-        app: The transport that has the sessions.
-    """
-
-    def __init__(self, path: Path, app: ASGIApp) -> None:
-        super().__init__(path)
-        self._app = app
-
     async def serve(self, reader: FrameReader, writer: asyncio.StreamWriter) -> None:
-        """Run the transport for one request."""
+        """Run the transport for a request that another worker hands over."""
         scope = _decode(await reader.read())
         writer.write(frame(_ACCEPTED))
 

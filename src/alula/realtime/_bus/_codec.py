@@ -76,6 +76,7 @@ def encode_publication(publication: Publication) -> bytes:
         publication.provider,
         _to_json(publication.user),
     ]
+    body += [publication.origin, publication.sequence, _to_json(publication.route)]
     header = [_VERSION, publication.origin, publication.sequence, _TAG]
     return f"{json.dumps(header)}\n{json.dumps(body, separators=(',', ':'))}".encode()
 
@@ -108,11 +109,10 @@ def decode_publication(event: EncodedEvent) -> Publication:
 
     is_tagged = event.tag.encode() in event.body  # the hook is called for each object
     body = json.loads(event.body, object_hook=revive if is_tagged else None)
-    path, name, data, redaction, public, *call = body
+    path, name, data, redaction, public, *more = body
     if redaction != _OTHER:
         public = data.public if redaction == _WHOLE else data
-    values = (path, name, data, public, *call, event.origin, event.sequence)
-    return Publication(*values)
+    return Publication(path, name, data, public, *more)
 
 
 def _to_json(value: Any) -> Any:
