@@ -113,9 +113,11 @@ class _Stream(Generic[T]):
 
     Args:
         names: The names of the events; none for all.
+        wake: Wakes the reader.
     """
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], wake: Callable[[], object]) -> None:
+        self._wake = wake
         self._names = frozenset(names)
         self._buffer: EventBuffer[ServiceEvent[T]] = EventBuffer()
         self._is_closed = False
@@ -137,10 +139,6 @@ class _Stream(Generic[T]):
         self._is_closed = True
         self._wake()
 
-    def _wake(self) -> None:
-        """Wake the reader."""
-        raise NotImplementedError
-
 
 class EventStream(_Stream[T]):
     """The events of a service as they arrive, for one reader: ``async for event in stream``.
@@ -155,9 +153,9 @@ class EventStream(_Stream[T]):
     """
 
     def __init__(self, names: tuple[str, ...], open: Callable[[], Awaitable[None]]) -> None:
-        super().__init__(names)
-        self._open = open
         self._arrived = asyncio.Event()
+        super().__init__(names, self._arrived.set)
+        self._open = open
 
     def __aiter__(self) -> Self:
         return self
@@ -172,9 +170,6 @@ class EventStream(_Stream[T]):
             self._arrived.clear()
             await self._arrived.wait()
         return self._buffer.take()
-
-    def _wake(self) -> None:
-        self._arrived.set()
 
     async def aclose(self) -> None:
         """Stop listening."""
@@ -202,9 +197,9 @@ class SyncEventStream(_Stream[T]):
     """
 
     def __init__(self, names: tuple[str, ...], open: Callable[[], None]) -> None:
-        super().__init__(names)
-        self._open = open
         self._arrived = threading.Condition()
+        super().__init__(names, self._arrived.notify)
+        self._open = open
 
     def __iter__(self) -> Self:
         return self
@@ -255,9 +250,10 @@ class SyncEventStream(_Stream[T]):
         with self._arrived:
             super().fail(error)
 
-    def _wake(self) -> None:
-        with self._arrived:  # a lock of its own thread's again: conditions are reentrant
-            self._arrived.notify()
+    def end(self) -> None:
+        """End the stream after the events that wait."""
+        with self._arrived:
+            super().end()
 
     def close(self) -> None:
         """Stop listening."""

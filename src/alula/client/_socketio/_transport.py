@@ -131,7 +131,7 @@ class SocketioTransport(AsyncTransport[SocketRequest, Answer]):
             if outcome is not None:
                 return outcome
             # The connection broke under a call that changes nothing: once more, as browsers do.
-            request.repeatable = False
+            request.repeatable = request.is_sent = False
 
     def late(self, request: SocketRequest, seconds: float | None) -> FrameworkError:
         """Return the error for a late response, or for a connection that never came."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any, Final
 
 from alula.client._codec import Response, with_request_error
 from alula.client._socketio._session import Refused, SocketRequest
 from alula.client._socketio._settings import SocketSettings
-from alula.errors import BadGateway, FrameworkError, GeneralError, NotFound, error_for_status
+from alula.errors import (
+    BadGateway,
+    FrameworkError,
+    GeneralError,
+    NotFound,
+    Unavailable,
+    error_for_status,
+)
 
 try:
     from websockets.asyncio.client import ClientConnection, connect
@@ -36,8 +44,8 @@ async def open_websocket(settings: SocketSettings) -> ClientConnection:
     """Open a websocket.
 
     Raises:
-        Refused: The server responds that it does not want this connection, or the options are not
-            valid; another attempt would end the same way.
+        Refused: The server responds that it does not want this connection, its certificate or the
+            options are not valid; another attempt would end the same way.
         OSError: The server cannot be reached.
         WebSocketException: It does not speak websocket, or not now.
     """
@@ -60,6 +68,10 @@ async def open_websocket(settings: SocketSettings) -> ClientConnection:
         if status >= 500 or status in _MAY_PASS:
             raise
         raise Refused(_refusal(settings, status, bytes(error.response.body or b""))) from error
+    except ssl.SSLCertVerificationError as error:
+        unverified = Unavailable("the certificate of the called server is not valid")
+        unverified.args = (f"{unverified.message}: {error}",)
+        raise Refused(unverified) from error
     except (TypeError, ValueError, InvalidURI) as error:
         text = f"the websocket cannot be opened with these options: {error}"
         raise Refused(GeneralError(text)) from error
