@@ -170,6 +170,25 @@ async def test_a_worker_that_dies_before_its_response_leaves_an_unknown_session(
     await websocket.task
 
 
+async def test_a_worker_that_dies_before_it_accepts_a_websocket(workers):
+    first, _, one, _ = workers
+
+    async def accept_and_die(reader, writer):
+        writer.write(frame(b""))
+        await reader.read(1)
+        writer.close()
+
+    server = await asyncio.start_unix_server(accept_and_die, first.path.with_name("w9.sock"))
+    websocket = Exchange(first, "websocket", sid="w9.x")
+    websocket.send(type="websocket.connect")
+    assert (await websocket.next())["type"] == "websocket.accept"
+    assert one.received == [{"type": "websocket.connect"}]
+    websocket.send(type="websocket.receive", text="close")
+    await websocket.next()
+    await websocket.task
+    server.close()
+
+
 async def test_a_worker_that_hangs_leaves_an_unknown_session(workers, monkeypatch):
     monkeypatch.setattr(_handover, "_ACCEPT_SECONDS", 0.02)
     first, _, _, _ = workers

@@ -84,38 +84,35 @@ class Handover(UnixServer):
         except (OSError, TimeoutError):
             await self._app(scope, receive, send)  # its worker has ended: an unknown session
             return
-        has_begun = has_ended = False
+        last = ""
         passing = asyncio.create_task(_pass_on(receive, writer), name="requests handed over")
         try:
-            while True:
-                data = await reader.read()
+            # Only reading is guarded: what `send` raises is the server's.
+            while (data := await _read_or_end(reader)) is not None:
                 if data == _END:
                     return
-                has_begun = True
                 message = _decode(data)
-                has_ended = message["type"] == "websocket.close"
+                last = message["type"]
                 await send(message)
-        except ConnectionResetError:
-            passing.cancel()
-            await asyncio.wait({passing})
-            if not has_begun:
-                # What it began with has been passed on: it begins again.
-                first: Message = {"type": "http.request", "body": b"", "more_body": False}
-                if scope["type"] == "websocket":
-                    first = {"type": "websocket.connect"}
-                messages = [first]
-
-                async def receive_again() -> Message:
-                    return messages.pop() if messages else await receive()
-
-                await self._app(scope, receive_again, send)
-            elif scope["type"] == "websocket" and not has_ended:
-                with contextlib.suppress(OSError, RuntimeError):  # the client may have left, too
-                    await send({"type": "websocket.close", "code": 1012})  # service restart
         finally:
             passing.cancel()
             await asyncio.wait({passing})
             writer.close()
+        # The other worker has died.
+        if not last:
+            # What it began with has been passed on: it begins again.
+            first: Message = {"type": "http.request", "body": b"", "more_body": False}
+            if scope["type"] == "websocket":
+                first = {"type": "websocket.connect"}
+            messages = [first]
+
+            async def receive_again() -> Message:
+                return messages.pop() if messages else await receive()
+
+            await self._app(scope, receive_again, send)
+        elif scope["type"] == "websocket" and last != "websocket.close":
+            with contextlib.suppress(OSError, RuntimeError):  # the client may have left, too
+                await send({"type": "websocket.close", "code": 1012})  # service restart
 
     async def serve(self, reader: FrameReader, writer: asyncio.StreamWriter) -> None:
         """Run the transport for a request that another worker hands over."""
@@ -129,10 +126,8 @@ class Handover(UnixServer):
                 return {"type": f"{scope['type']}.disconnect", "code": 1006}
 
         async def send(message: Message) -> None:
-            if writer.is_closing():
-                raise ConnectionResetError("the worker that handed the request over is gone")
             writer.write(frame(_encode(message)))
-            await writer.drain()
+            await writer.drain()  # raises if the worker that handed the request over is gone
 
         await self._app(scope, receive, send)
         writer.write(frame(_END))
@@ -159,6 +154,13 @@ async def _connect(path: Path, scope: Message) -> tuple[FrameReader, asyncio.Str
             writer.close()
             raise
     return reader, writer
+
+
+async def _read_or_end(reader: FrameReader) -> bytes | None:
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return None
 
 
 async def _pass_on(receive: Receive, writer: asyncio.StreamWriter) -> None:
