@@ -27,8 +27,8 @@ class Client:
     def deliver(self, message):
         self.messages.append(message)
 
-    async def close(self, reason=""):
-        self.reasons.append(reason)
+    async def close(self, reason="", *, reconnect=True):
+        self.reasons.append(reason if reconnect else f"{reason} for good")
 
     @property
     def events(self):
@@ -232,7 +232,7 @@ class TestConnection:
         app.emit("disconnect", a)
         assert app.channels == []
         await app.wait_for_listeners()
-        assert client.reasons == [""]
+        assert client.reasons == ["disconnect for good"]
         app.remove_connection(a)  # as the transport does
         assert told == [a]
 

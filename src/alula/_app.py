@@ -275,7 +275,8 @@ class App(Registry[ServiceHandle], Publishing):
             has_listeners = self.has_listeners(event)
             if values[0].id in self.channel_registry.connections:
                 self.remove_connection(values[0])
-                self._run_in_background(values[0].close(), "the closing of a connection")
+                closing = values[0].close("disconnect", reconnect=False)
+                self._run_in_background(closing, "the closing of a connection")
             return has_listeners
         return super().emit(event, *values)
 

@@ -85,8 +85,8 @@ class Link(Protocol):
         """Send an event, or queue it. Returns at once and never raises."""
         ...
 
-    async def close(self, reason: str = "") -> None:
-        """Close the connection of the transport."""
+    async def close(self, reason: str = "", *, reconnect: bool = True) -> None:
+        """Close the connection of the transport; see `Connection.close`."""
         ...
 
 
@@ -178,14 +178,17 @@ class Connection:
         if self.is_open:
             self._link.deliver(message)
 
-    async def close(self, reason: str = "") -> None:
+    async def close(self, reason: str = "", *, reconnect: bool = True) -> None:
         """Close the connection; it gets no further event.
 
         Args:
             reason: For the log of the transport.
+            reconnect: Whether the client may come back by itself, as after a failure of the
+                network. Otherwise it is told that the server wants no connection, if the transport
+                knows such a message.
         """
         self.is_open = False
-        await self._link.close(reason)
+        await self._link.close(reason, reconnect=reconnect)
 
     # -- attributes as items, as in `Params` ---------------------------------------------------
 

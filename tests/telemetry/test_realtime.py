@@ -14,7 +14,7 @@ class Client:
     def deliver(self, message):
         pass
 
-    async def close(self, reason=""):
+    async def close(self, reason="", *, reconnect=True):
         pass
 
 
