@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.shared_folders import fill_once, shared_root
 
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "site"
@@ -34,14 +35,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sources = changed_at(*(ROOT / name for name in SOURCES))
     if index.exists() and index.stat().st_mtime >= sources:
         return BUILT
-    folder = tmp_path_factory.mktemp("site")
+    return fill_once(shared_root(tmp_path_factory) / "site", _build)
+
+
+def _build(folder: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
-    ended = subprocess.run(
+    done = subprocess.run(
         [*command, "--site-dir", str(folder)],
         cwd=ROOT,
         check=False,
         capture_output=True,
         text=True,
     )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return folder
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.outside.environments import Environments
 from tests.packaging.built import dist, wheel
+from tests.shared_folders import shared_root
 
 __all__ = ["dist", "wheel"]
 
@@ -22,4 +23,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def environments(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environments:
     """Virtual environments with the wheel, by what a page tells to install."""
-    return Environments(wheel, tmp_path_factory.mktemp("environments"))
+    folder = shared_root(tmp_path_factory) / "environments"
+    folder.mkdir(exist_ok=True)
+    return Environments(wheel, folder)

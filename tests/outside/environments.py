@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from tests.requirements import absent
+from tests.shared_folders import fill_once
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
@@ -51,7 +53,7 @@ def run(
 
 
 class Environments:
-    """Makes each environment once.
+    """Makes each environment once, for all worker processes.
 
     Attributes:
         wheel: The wheel of Alula that is installed where a page names `alula`.
@@ -61,7 +63,6 @@ class Environments:
     def __init__(self, wheel: Path, folder: Path) -> None:
         self.wheel = wheel
         self.folder = folder
-        self._made: dict[tuple[str, ...], Path] = {}
 
     def python(self, requirements: Iterable[str]) -> Path:
         """Return the Python of an environment with these requirements and nothing else.
@@ -69,12 +70,14 @@ class Environments:
         Args:
             requirements: What stands behind `pip install`, such as `alula[server]`.
         """
-        key = tuple(sorted(set(requirements)))
-        if key not in self._made:
-            python = self.new(self.folder / str(len(self._made)))
-            self._uv("pip", "install", "--python", python, *map(self._from_wheel, key))
-            self._made[key] = python
-        return self._made[key]
+        names = sorted(set(requirements))
+        digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
+
+        def fill(folder: Path) -> None:
+            python = self.new(folder)
+            self._uv("pip", "install", "--python", python, *map(self._from_wheel, names))
+
+        return fill_once(self.folder / digest, fill) / "bin" / "python"
 
     def new(self, folder: Path, *options: str) -> Path:
         """Make an empty environment in a folder, and return its Python."""
