@@ -18,8 +18,10 @@ demo: ## start the example chat (keeps its data in .data/chat)
 	@scripts/setup demo
 	@$(python) -m examples.chat
 
+# While the checkers run, one process compiles all tests, which otherwise each worker would do.
 test: setup ## lint, then all tests with coverage
-	@scripts/lint; lint=$$?; \
+	@$(python) -m pytest --collect-only -q -n 0 >/dev/null 2>&1 & \
+	scripts/lint; lint=$$?; wait; \
 	echo "test: pytest"; \
 	$(python) -m pytest -q -rfEs -n auto --dist worksteal --cov --cov-report=term-missing:skip-covered --cov-fail-under=100 || exit $$?; \
 	[ $$lint -eq 0 ] || echo "test: the checkers failed, see above" >&2; \
