@@ -7,12 +7,14 @@ import datetime
 import json
 import pickle
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from alula._json_encoding import dumps
 from alula.outgoing import (
@@ -194,6 +196,29 @@ def test_what_leaves_as_something_else_is_no_record(monkeypatch):
     ):
         assert as_mapping(value) is value
         assert without_properties(value, {"password"}) is value
+
+
+class Model(BaseModel):
+    name: str
+    password: str
+
+
+@dataclass
+class Record:
+    name: str
+    password: str
+    _cached: int = 1
+
+
+class Owner:
+    """An object that an encoder turns into a mapping."""
+
+
+def test_objects_that_are_sent_as_mappings_are_searched(monkeypatch):
+    monkeypatch.setitem(JSON_ENCODERS, Owner, lambda owner: {"name": "Ada", "password": "x"})
+    for value in (Model(name="Ada", password="x"), Record("Ada", "x"), Owner()):
+        assert without_properties([{"owner": value}], {"password"}) == [{"owner": {"name": "Ada"}}]
+    assert as_mapping(Model) is Model
 
 
 class TestMapRecords:

@@ -11,7 +11,12 @@ import pytest
 from tests.authentication.building import BCRYPT, quick_passwords
 
 from alula.authentication import LocalStrategy
-from alula.authentication._passwords import HashedPassword, Passwords, is_credential
+from alula.authentication._passwords import (
+    HashedPassword,
+    Passwords,
+    default_passwords,
+    is_credential,
+)
 
 NO_HASHES = [
     *("", "right", "$", "$2b$", "$2b$04$short", BCRYPT[:-1], "$argon2id$", "$argon2id$v=19$m=8"),
@@ -37,6 +42,8 @@ async def test_the_usual_parameters_are_those_of_rfc_9106():
 
 
 def test_a_process_measures_the_usual_parameters_once():
+    default_passwords.cache_clear()
+    assert isinstance(default_passwords(), Passwords)
     assert LocalStrategy().passwords is LocalStrategy().passwords
     mine = quick_passwords()
     assert LocalStrategy(passwords=mine).passwords is mine

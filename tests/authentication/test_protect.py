@@ -97,6 +97,16 @@ class TestProtect:
             assert public_part({"owner": record}) == {"owner": HIDDEN}
             assert "hash" not in repr(record)
 
+    async def test_of_custom_methods_at_any_depth(self, app):
+        class Reports:
+            async def report(self, data, params):
+                return {"pages": [{"total": 1, "data": [PASSWORD]}]}
+
+        app.use("reports", Reports(), methods=["report"])
+        app.service("reports").hooks(after=[protect("password", "salt")])
+        shown = await app.service("reports").report({}, provider="rest")
+        assert shown == {"pages": [{"total": 1, "data": [HIDDEN]}]}
+
     async def test_what_is_hidden_already_stays_so(self, app):
         class Guarded:
             async def get(self, id, params):
@@ -277,5 +287,5 @@ async def test_protect_is_no_before_hook(app):
     app.use("records", Records())
     hide = protect("password")
     app.service("records").hooks(before=[partial(hide)])
-    with pytest.raises(RuntimeError, match="is an after or an around hook"):
+    with pytest.raises(RuntimeError, match="after or an around hook"):
         await app.service("records").get(1)

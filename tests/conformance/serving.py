@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import alula
 
 ROOT = Path(__file__).parents[2]
 SECONDS_TO_END = 10
+PORTS = range(10_000, 32_000)  # below those that Linux, macOS and Windows choose themselves
 
 
 @contextmanager
@@ -66,13 +68,16 @@ def environment() -> dict[str, str]:
 
 
 def free_ports() -> int:
-    """Return a port that is free, as is the one that follows."""
+    """Return a port that is free, as is the one that follows.
+
+    The system gives away neither of them to connections before they are used.
+    """
     while True:
+        port = secrets.choice(PORTS)
         with ExitStack() as stack:
-            first = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            port = first.getsockname()[1]
             try:
-                stack.enter_context(socket.create_server(("127.0.0.1", port + 1)))
-            except (OSError, OverflowError):
+                for each in (port, port + 1):
+                    stack.enter_context(socket.create_server(("127.0.0.1", each)))
+            except OSError:
                 continue
             return port

@@ -118,7 +118,7 @@ def test_says_what_to_do_where_the_run_bit_can_not_be_set(embedded, monkeypatch)
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "chmod", refuse)
-    with pytest.raises(MongodMissing, match=r"mongod cannot be run: .* not permitted; chmod \+x"):
+    with pytest.raises(MongodMissing, match=r"cannot be run: .*; chmod \+x"):
         find_mongod()
 
 
@@ -244,14 +244,14 @@ async def test_ends_it_where_the_start_is_cancelled(tmp_path, bin_folder):
 
 async def test_a_file_that_is_no_program(tmp_path, bin_folder):
     script(bin_folder, "").write_text("neither a script nor a program")
-    with pytest.raises(MongodMissing, match=r"bin/mongod cannot be run: Exec format error"):
+    with pytest.raises(MongodMissing, match=r"bin/mongod cannot be run: Exec format"):
         await Mongod(tmp_path / "data").start()
 
 
 async def test_a_folder_that_can_not_be(tmp_path, bin_folder):
     script(bin_folder, "exit 0")
     (tmp_path / "file").write_text("")
-    with pytest.raises(LocalServerError, match=r"no data folder: Not a directory: \S+/file/data"):
+    with pytest.raises(LocalServerError, match=r"no data folder: .*: \S+/file/data"):
         await Mongod(tmp_path / "file" / "data").start()
 
 
@@ -309,7 +309,7 @@ async def test_a_real_one_starts_ends_and_keeps_its_port(tmp_path):
         other = Mongod(server.folder)
         with pytest.raises(FolderInUse, match=rf"\(process {pid}\)"):
             await other.start()
-        with pytest.raises(LocalServerError, match=r"cannot listen on its port on 127.0.0.1; ch"):
+        with pytest.raises(LocalServerError, match=r"its port on 127.0.0.1; ch"):
             await Mongod(tmp_path / "other", port=port).start()
     server.kill()  # which leaves a lock that nobody holds
     assert (server.folder / "mongod.lock").read_text() == f"{pid}\n"

@@ -15,6 +15,8 @@ from alula.adapters.mongodb._batches import Batches
 from alula.adapters.mongodb._options import MongoDBOptions, limited
 from alula.errors import BadRequest, Conflict, NotFound, Unavailable
 
+pytestmark = pytest.mark.usefixtures("attempts_to_connect_are_closed")
+
 CASE_BLIND = {"locale": "en", "strength": 2}
 
 

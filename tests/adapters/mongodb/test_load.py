@@ -23,6 +23,8 @@ from alula.express import error_handler, express, json, rest
 from alula.local_mongodb import LocalServer
 from alula.local_mongodb._mongod import TRANSACTION_SECONDS
 
+pytestmark = pytest.mark.usefixtures("attempts_to_connect_are_closed")
+
 LOCK = """
 import sys
 from bson import ObjectId
@@ -81,7 +83,7 @@ async def test_who_needs_more_conditions_says_so(collection):
     await collection.insert_one({"n": "value 000150!"})
     query = {"$or": [{"n": {"$gt": f"value {n:06}"}} for n in range(150)]}
     service = MongoDBService(collection)
-    with pytest.raises(BadRequest, match="has 150 conditions, and 100 are allowed"):
+    with pytest.raises(BadRequest, match=r"150 conditions.*100 are allowed"):
         await service.find({"query": query})
     assert len(await service.find({"query": query, "adapter": {"max_conditions": 150}})) == 1
     assert len(await MongoDBService(collection, max_conditions=150).find({"query": query})) == 1
