@@ -181,7 +181,7 @@ class TestServices:
 
     @pytest.mark.parametrize("path", [Messages(), None, 5, b"messages"])
     def test_a_path_that_is_no_string_is_refused(self, app, path):
-        with pytest.raises(TypeError, match=r"use\(path, service\) takes a path first, not"):
+        with pytest.raises(TypeError, match=r"use\(path, service\) takes a path first"):
             app.use(path, Messages())
 
     def test_at_the_root(self, app):
@@ -200,18 +200,19 @@ class TestServices:
         assert app.lookup("/messages/5") == (app.service("messages"), "5", {})
         assert app.lookup("/nope") is None
 
-    def test_ten_thousand_are_found_as_fast_as_one(self):
+    @pytest.mark.untraced
+    def test_of_thousands_one_is_looked_up_as_fast_as_alone(self):
         service = Messages()
-        few, many = App().use("service5000", service), App()
-        for number in range(10_000):
+        few, many = App().use("service1000", service), App()
+        for number in range(2_000):
             many.use(f"service{number}", service, methods=["find"])
 
         def seconds(app):
             def once():
                 begin = time.perf_counter()
                 for _ in range(50):
-                    app.lookup("/service5000/1")
-                    app.service("service5000")
+                    app.lookup("/service1000/1")
+                    app.service("service1000")
                 return time.perf_counter() - begin
 
             return min(once() for _ in range(20))
@@ -679,14 +680,12 @@ class TestSetupHooks:
             """Do not go on."""
 
         app.hooks({kind: [forgetful]})
-        with pytest.raises(RuntimeError, match=rf"a {kind} hook of .* did not await next\(\)"):
+        with pytest.raises(RuntimeError, match=rf"{kind} hook of .*not await next\(\)"):
             await life_of(app)
 
     @pytest.mark.parametrize("kind", ["setup", "teardown"])
     def test_are_checked_when_they_are_registered(self, app, kind, trace):
-        with pytest.raises(
-            TypeError, match=rf"{kind} hook .* expected a function of \(context, next"
-        ):
+        with pytest.raises(TypeError, match=rf"{kind} hook .*function of \(context, next"):
             app.hooks({kind: [lambda context: None]})
         with pytest.raises(TypeError, match="is not a function"):
             app.hooks({kind: {"all": []}})
@@ -965,7 +964,7 @@ class TestSubApplications:
         sub = App().use("x", types.SimpleNamespace(find=lambda params: [1]))
         mounted = app.use("v1", sub).service("v1/x")
         assert mounted.methods == ("find",)
-        with pytest.raises(ValueError, match="there is no such method; it has find"):
+        with pytest.raises(ValueError, match="no such method; it has find"):
             mounted.hooks(before={"get": []}, after={"get": [print]})
 
     def test_closed_services_stay_closed(self, app):
@@ -985,7 +984,7 @@ class TestSubApplications:
     @pytest.mark.parametrize("option", ["methods", "events"])
     def test_options_of_a_service_are_refused(self, app, sub, option):
         """`methods=[]` would look as if it closed the services, and would not."""
-        with pytest.raises(TypeError, match="have methods and events of their own"):
+        with pytest.raises(TypeError, match="methods and events of their own"):
             app.use("v1", sub, **{option: []})
 
     async def test_within_each_other(self, app, sub):
@@ -1017,5 +1016,5 @@ def test_the_core_needs_no_web_server():
 
 
 def test_a_name_does_not_turn_debug_on():
-    with pytest.raises(TypeError, match=r"App\(debug\) is True, False or None, not 'chat'"):
+    with pytest.raises(TypeError, match=r"App\(debug\) is True, .*not 'chat'"):
         App("chat")

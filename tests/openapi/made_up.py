@@ -26,7 +26,7 @@ from schemathesis.core.transport import Response
 from tests.express.asgi_client import Receiver, Sender, scope_of
 
 SHARES = {GenerationMode.POSITIVE: 0.7, GenerationMode.NEGATIVE: 0.3}
-_MADE = 50
+_SHARE_MADE = 4  # of so many requests, one is made up and the others are combined
 _AT_ONCE = 20  # answers to wrong passwords wait on purpose
 _BASE = "http://alula.example"
 _SAID = {"description", "summary", "title"}
@@ -113,7 +113,7 @@ def made_up(operation: Any, examples: int) -> list[dict[str, Any]]:
     """Return the parts of requests for an operation, as it wants them and as it does not."""
     made: list[Any] = []
     # What has but one part can not be combined.
-    count = min(examples, _MADE) if _parts(operation) > 1 else examples
+    count = examples // _SHARE_MADE if _parts(operation) > 1 else examples
     for mode, share in SHARES.items():
         strategy = operation.as_strategy(generation_mode=mode)
         made += _examples(strategy, math.ceil(count * share))

@@ -156,7 +156,7 @@ def test_the_commands_of_a_page(page, environments, tmp_path):
     for command in filter(typed_here, commands_of(text)):
         above = [name for at, names in installed_by(text) for name in names if at < command.at]
         python = environments.python(above)
-        env = variables(python, PYTHONDONTWRITEBYTECODE="1")
+        env = variables(python)
         if command.line.startswith(SERVES):
             with serving(command.line, tmp_path, env) as url:
                 assert urlopen(f"{url}/messages", timeout=10).status == 200
@@ -198,7 +198,8 @@ def test_an_application_from_nothing(name, environments, wheel, tmp_path):
         first, *more = more
     python = environments.new(tmp_path / "venv", "--seed")
     pip = {"PIP_FIND_LINKS": str(wheel.parent), "PIP_CONSTRAINT": str(CONSTRAINTS)}
-    pip |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1"}
+    # To compile all files of all packages takes longer than to install them.
+    pip |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1", "PIP_NO_COMPILE": "1"}
     env = variables(python, **pip)
     with serving(first.replace("$ ", ""), tmp_path, env) as url:
         assert urlopen(f"{url}/health/ready", timeout=10).status == 200
@@ -216,7 +217,8 @@ def test_an_application_from_nothing(name, environments, wheel, tmp_path):
 def test_an_installation_from_a_clone(environments, tmp_path):
     """What the pages say for as long as there is no release."""
     python = environments.new(tmp_path / "venv", "--seed")
-    env = variables(python, PIP_CONSTRAINT=str(CONSTRAINTS), PIP_DISABLE_PIP_VERSION_CHECK="1")
+    pip = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_COMPILE": "1"}
+    env = variables(python, PIP_CONSTRAINT=str(CONSTRAINTS), **pip)
     done = run("pip", "install", "--quiet", f"{ROOT}[cli]", cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stdout
     assert bash("alula --version", tmp_path, env).startswith("alula 0.")
