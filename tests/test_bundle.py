@@ -68,7 +68,7 @@ def test_what_it_brings_is_checked_when_it_is_registered():
     app = App()
     with pytest.raises(ValueError, match="before hook for `publish` of service 'notes'"):
         app.use("notes", ServiceBundle(MemoryService(), {"before": {"publish": [tag("a")]}}))
-    with pytest.raises(TypeError, match=r"the object at 'notes' .*has no service method"):
+    with pytest.raises(TypeError, match=r"'notes' .*has no service method"):
         app.use("notes", ServiceBundle(object(), {}))
     assert app.services == {}
 

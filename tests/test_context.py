@@ -68,12 +68,12 @@ class TestWhatParamsAreMadeOf:
 
     @pytest.mark.parametrize("query", ["text", 5, ["text"], object()])
     def test_a_query_that_is_no_mapping_is_refused(self, query):
-        with pytest.raises(TypeError, match=r"params\.query has to be a mapping, not"):
+        with pytest.raises(TypeError, match=r"params\.query has to be a mapping"):
             Params(query=query)
 
     @pytest.mark.parametrize("params", ["text", 5, [("query", {})], object()])
     def test_params_that_are_no_mapping_are_refused(self, params):
-        with pytest.raises(TypeError, match="params has to be a mapping or Params, not"):
+        with pytest.raises(TypeError, match="params has to be a mapping"):
             Params(params)
 
 
@@ -282,7 +282,7 @@ class TestHookContext:
     @pytest.mark.parametrize("value", [None, 5, "a"])
     def test_nothing_else_becomes_params(self, value):
         context = HookContext(None, Handle(), "find", Params(provider="rest"))
-        with pytest.raises(TypeError, match="params has to be a mapping or Params, not"):
+        with pytest.raises(TypeError, match="params has to be a mapping"):
             context.params = value
         assert context.params.provider == "rest"
 
@@ -294,14 +294,14 @@ class TestHookContext:
     @pytest.mark.parametrize("value", [{"user": "ann"}, {}, {"query": None, "user": "ann"}])
     def test_a_mapping_without_a_query_would_select_everything(self, value):
         context = HookContext(None, Handle(), "remove", Params(query={"a": 1}))
-        with pytest.raises(TypeError, match="without a query, so the call would select everything"):
+        with pytest.raises(TypeError, match=r"without a query, .*everything"):
             context.params = value
         assert context.params.query == {"a": 1}
 
     @pytest.mark.parametrize("value", [{"query": {"a": 1}}, Params(query={"a": 1})])
     def test_no_call_from_outside_becomes_an_internal_one_by_the_way(self, value):
         context = HookContext(None, Handle(), "find", Params(provider="rest"))
-        with pytest.raises(TypeError, match="without a provider, so the call would count as an"):
+        with pytest.raises(TypeError, match="without a provider, "):
             context.params = value
         assert context.params.provider == "rest"
         context.params = {"query": {}, "provider": None}

@@ -217,9 +217,7 @@ class TestAsynchronousListeners:
         emitter.on("ready", listener)
         emitter.on("other", Awaitable)
         for event in ("ready", "other"):
-            with pytest.raises(
-                RuntimeError, match=f"emit '{event}' where an event loop is running"
-            ):
+            with pytest.raises(RuntimeError, match=f"emit '{event}' .*loop is running"):
                 emitter.emit(event)
         gc.collect()
         assert not recwarn.list

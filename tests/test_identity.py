@@ -96,12 +96,12 @@ def test_no_service():
     with pytest.raises(LookupError, match="no authentication service at 'authentication'"):
         authentication_at(app)
     app.set("authentication", "elsewhere")
-    with pytest.raises(LookupError, match="at 'elsewhere'; register one there, or name its path"):
+    with pytest.raises(LookupError, match="at 'elsewhere'; register one there"):
         authentication_at(app)
 
 
 def test_an_application_without_services():
-    with pytest.raises(LookupError, match=r"<WebApplication .* mount a Router\(\) in its place"):
+    with pytest.raises(LookupError, match=r"<WebApplication .*Router\(\) in its place"):
         find_authentication(express())
 
 
@@ -110,7 +110,7 @@ def test_strategies():
     assert strategies_of("f", ("a",), ["b"]) == ("a", "b")
     assert strategies_of("f", (), ("b",)) == ("b",)
     for names, strategies in (((), None), ((), [])):
-        with pytest.raises(TypeError, match=r"f\(\) needs at least one strategy: f\('jwt'\)"):
+        with pytest.raises(TypeError, match=r"f\(\) needs .*: f\('jwt'\)"):
             strategies_of("f", names, strategies)
     for names, strategies in (((5,), None), ((), "jwt"), ((), [None])):
         with pytest.raises(TypeError, match=r"f\(...\) takes names of strategies: f\('jwt'\)"):

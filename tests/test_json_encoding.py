@@ -181,7 +181,7 @@ def test_refuses_what_has_no_form_and_says_where_it_is(value, message):
 
 
 def test_says_what_to_do():
-    with pytest.raises(TypeError, match="turn it into one before it is sent"):
+    with pytest.raises(TypeError, match="turn it into one before"):
         dumps(object())
 
 
@@ -198,7 +198,7 @@ def test_shows_what_went_wrong_in_a_model():
 def test_refuses_a_list_that_holds_itself():
     circle = []
     circle.append(circle)
-    with pytest.raises(TypeError, match="nested too deeply for JSON, or holds itself"):
+    with pytest.raises(TypeError, match="too deeply for JSON, or holds itself"):
         dumps(circle)
 
 

@@ -145,7 +145,7 @@ class TestCallShapes:
             await echo.find(params)
 
     async def test_params_that_are_none_are_refused(self, echo):
-        with pytest.raises(TypeError, match="params has to be a mapping or Params, not 'x'"):
+        with pytest.raises(TypeError, match=r"params has to be a mapping.*'x'"):
             await echo.get(1, "x")
 
 
@@ -217,7 +217,7 @@ class TestWhatIsAService:
         assert app.use("coupons", Coupons()).service("coupons").methods == ("find",)
 
     def test_a_class_is_refused(self, app):
-        with pytest.raises(TypeError, match=r"is the class Echo; register an instance: Echo\(\)"):
+        with pytest.raises(TypeError, match=r"class Echo; .*instance: Echo\(\)"):
             app.use("echo", Echo)
 
     @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ class TestWhatIsAService:
     )
     def test_built_in_values_are_refused(self, app, value):
         """Some of them have a `find`, a `get` or a `remove`; none of them means it."""
-        with pytest.raises(TypeError, match="a service is an object with methods"):
+        with pytest.raises(TypeError, match="an object with methods"):
             app.use("x", value)
 
     @pytest.mark.parametrize("value", [5, object(), types.SimpleNamespace(find="x"), print])
@@ -295,7 +295,7 @@ class TestListedMethods:
 
     @pytest.mark.parametrize("name", ["nope", "Find", ""])
     def test_a_method_that_does_not_exist_is_refused(self, app, name):
-        with pytest.raises(ValueError, match=f"lists the method `{name}`, but Echo has none"):
+        with pytest.raises(ValueError, match=f"`{name}`, but Echo has none"):
             app.use("echo", Echo(), methods=[name])
 
     def test_a_standard_method_that_does_not_exist_is_refused(self, app):
@@ -307,7 +307,7 @@ class TestListedMethods:
     def test_a_name_that_is_taken_is_refused(self, app, name):
         service = Echo()
         setattr(service, name, lambda data, params: None)
-        with pytest.raises(ValueError, match=f"lists `{name}`; that name is Alula's own"):
+        with pytest.raises(ValueError, match=f"`{name}`; .*Alula's own"):
             app.use("x", service, methods=[name])
 
     def test_every_attribute_of_a_handle_is_taken(self, app):
@@ -322,14 +322,12 @@ class TestListedMethods:
 
     @pytest.mark.parametrize("kind", ["methods", "events"])
     def test_a_string_in_place_of_a_list_is_refused(self, app, kind):
-        with pytest.raises(TypeError, match=rf"{kind} of the .* is a string; .*: \['find'\]"):
+        with pytest.raises(TypeError, match=rf"{kind} of .*: \['find'\]"):
             app.use("echo", Echo(), **{kind: "find"})
 
     @pytest.mark.parametrize("kind", ["methods", "events"])
     def test_what_is_no_name_is_refused(self, app, kind):
-        with pytest.raises(
-            TypeError, match=rf"{kind} of the service at 'echo' are names, not \('a"
-        ):
+        with pytest.raises(TypeError, match=rf"{kind} of .*'echo' are names, not \('a"):
             app.use("echo", Echo(), **{kind: ["archive", 5]})
 
     def test_names_that_are_listed_twice_count_once(self, app):

@@ -69,13 +69,13 @@ def test_a_socket_of_another_kind_that_is_in_use_stays(path):
 
 def test_a_file_that_is_no_socket_stays(path, tmp_path):
     (tmp_path / "alula.sock").write_text("mine")
-    with pytest.raises(OSError, match="a file that is not a socket"):
+    with pytest.raises(OSError, match="not a socket"):
         listen_on_path(path)
     assert (tmp_path / "alula.sock").read_text() == "mine"
 
 
 def test_a_folder_that_is_not_there_says_so(tmp_path):
-    with pytest.raises(OSError, match="No such file or directory; choose another path"):
+    with pytest.raises(OSError, match=r"No such file.*choose another path"):
         listen_on_path(str(tmp_path / "none" / "alula.sock"))
 
 

@@ -127,7 +127,7 @@ class TestSettings:
         ],
     )
     def test_a_public_key_is_no_secret(self, key):
-        with pytest.raises(ValueError, match="the secret is a public key or a certificate"):
+        with pytest.raises(ValueError, match="secret is a public key"):
             Tokens(key)
 
     def test_a_derived_key_is_one_of_its_own(self):

@@ -30,9 +30,7 @@ def app():
 @pytest.mark.parametrize("maker", [authenticate, hash_password, protect, hide_taken])
 def test_what_makes_a_hook_is_not_one(app, maker, kind):
     name = maker.__name__
-    with pytest.raises(
-        TypeError, match=rf"{name} makes a hook and is not one itself; write {name}"
-    ):
+    with pytest.raises(TypeError, match=rf"{name} makes a hook.*write {name}"):
         app.service("users").hooks(**{kind: [maker]})
 
 
@@ -44,7 +42,7 @@ def test_what_makes_a_resolver_is_not_one():
 
 @pytest.mark.parametrize("make", [hash_password, protect, hide_taken])
 def test_fields_in_a_list(make):
-    with pytest.raises(TypeError, match="takes names of properties, one by one"):
+    with pytest.raises(TypeError, match="names of properties, one by one"):
         make(["password"])
 
 

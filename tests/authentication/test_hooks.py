@@ -165,7 +165,7 @@ class TestAuthenticateOptions:
         app.service("notes").hooks({kind: [partial(check)]})
         if kind == "error":
             app.service("notes").hooks(before=[lambda context: 1 / 0])
-        with pytest.raises(RuntimeError, match="is a before or an around hook"):
+        with pytest.raises(RuntimeError, match="before or an around hook"):
             await app.service("notes").find()
 
     async def test_a_service_that_is_not_there(self):
@@ -176,7 +176,7 @@ class TestAuthenticateOptions:
 
     async def test_a_path_that_leads_to_something_else(self, app):
         app.service("notes").hooks(before=[authenticate(service="users", strategies=["jwt"])])
-        with pytest.raises(LookupError, match="no authentication service at 'users'; register one"):
+        with pytest.raises(LookupError, match="no authentication service at 'users'"):
             await app.service("notes").find()
 
     async def test_names_and_strategies_add_up(self, app):
@@ -215,7 +215,7 @@ class TestHashPassword:
 
     @pytest.mark.parametrize("password", [None, "", 5, ["right"], {"$set": "x"}, "x" * 4097])
     async def test_what_can_be_no_password_is_refused(self, app, password):
-        with pytest.raises(BadRequest, match="A password has to be a text"):
+        with pytest.raises(BadRequest, match="password has to be a text"):
             await app.service("users").create({"email": "b", "password": password})
         assert len(app.service("users").service._store) == 1
 
@@ -252,7 +252,7 @@ class TestHashPassword:
         assert result == {"$set": {"a": 1}, "$inc": {"n": 1}, "$odd": 5, "b": 2}
         with pytest.raises(BadRequest, match=r"not changed by \$unset"):
             await app.service("operated").patch(1, {"$unset": {"password": ""}})
-        with pytest.raises(BadRequest, match="A password has to be a text"):
+        with pytest.raises(BadRequest, match="password has to be a text"):
             await app.service("operated").patch(1, {"$set": {"password": None}})
 
     @pytest.mark.parametrize("data", ["text", 5, [5, "x"], None])

@@ -206,7 +206,7 @@ class TestHashes:
 
     @pytest.mark.parametrize("password", ["", None, 5, ["x"], {"a": 1}, "x" * 4097, "\ud800", True])
     async def test_what_can_be_no_password(self, password):
-        with pytest.raises(BadRequest, match="A password has to be a text") as caught:
+        with pytest.raises(BadRequest, match="password has to be a text") as caught:
             await LocalStrategy(passwords=quick_passwords()).hash_password(password)
         assert caught.value.data is None
 
@@ -325,9 +325,7 @@ def test_is_seen_to_be_guessable():
 
 def test_a_password_lies_in_a_property_of_its_own():
     service = make_app().service("authentication").service
-    with pytest.raises(
-        ValueError, match=r"the strategy 'local': 'account.password' is inside another"
-    ):
+    with pytest.raises(ValueError, match=r"'local': 'account.password' is inside"):
         service.register("local", LocalStrategy(entity_password_field="account.password"))
 
 

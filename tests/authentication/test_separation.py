@@ -17,7 +17,7 @@ def make(app=None, **options):
 
 
 async def test_the_start_fails_and_says_what_to_do():
-    with pytest.raises(ValueError, match="of the same id of the other") as caught:
+    with pytest.raises(ValueError, match="same id of the other") as caught:
         await make().setup()
     text = str(caught.value)
     for part in ("'authentication'", "'admin-login'", "'users'", "'admins'", "audience='admin-"):

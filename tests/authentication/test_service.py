@@ -55,7 +55,7 @@ class TestSecret:
         return make_app(secret=secret, **options)
 
     async def test_is_missing(self):
-        with pytest.raises(ValueError, match="has no secret; give one to AuthenticationService"):
+        with pytest.raises(ValueError, match="no secret; give one to AuthenticationService"):
             await self.app_with().setup()
 
     @pytest.mark.parametrize("secret", ["", b""])
@@ -106,9 +106,7 @@ class TestSettings:
             AuthenticationService(App(), **{name: "jwt"})
 
     async def test_a_strategy_that_is_missing_stops_the_start(self):
-        with pytest.raises(
-            LookupError, match="no strategy is registered as 'github'; registered: "
-        ):
+        with pytest.raises(LookupError, match="'github'; registered: "):
             await make_app(strategies=["jwt", "github"]).setup()
 
     async def test_a_strategy_that_is_to_parse_and_missing_stops_the_start(self):
@@ -128,7 +126,7 @@ class TestSettings:
 
         app = App().use("users", Users())
         add_authentication(app)
-        with pytest.raises(LookupError, match="has no `id` that names its id property"):
+        with pytest.raises(LookupError, match="has no `id`"):
             await app.setup()
 
         app = App().use("users", Users())
@@ -218,7 +216,7 @@ class TestStrategies:
 
     @pytest.mark.parametrize("strategy", [JWTStrategy, None, "jwt", object()])
     def test_something_that_is_none(self, strategy):
-        with pytest.raises(TypeError, match="a strategy is an instance of a class that derives"):
+        with pytest.raises(TypeError, match="an instance of a class that derives"):
             AuthenticationService(App()).register("jwt", strategy)
 
     def test_one_instance_is_for_one_place(self):
@@ -258,7 +256,7 @@ class TestStrategies:
 
         service_of(app).register("nobody", Nobody())
         service_of(app).strategies += ("nobody",)
-        with pytest.raises(RuntimeError, match="the strategy 'nobody' found no user with an 'id'"):
+        with pytest.raises(RuntimeError, match="'nobody' found no user with an 'id'"):
             await app.service("authentication").create({"strategy": "nobody"})
 
     async def test_what_a_class_of_ones_own_leaves_out(self):
@@ -504,7 +502,7 @@ class TestTheUserInAnswers:
             raise NotFound("No record found for id '1'")
 
         app.service("users").hooks(before={"get": [gone]})
-        with pytest.raises(NotAuthenticated, match="The user of these credentials does not exist"):
+        with pytest.raises(NotAuthenticated, match="user of these credentials"):
             await app.service("authentication").create(login())
 
 

@@ -27,7 +27,7 @@ class TestTransports:
         client = create_client()
         assert client.rest is None
         assert repr(client) == "a client without a server"
-        with pytest.raises(RuntimeError, match="the client has no transport; configure one"):
+        with pytest.raises(RuntimeError, match="no transport; configure one"):
             client.service("messages")
 
     def test_plugins_are_plain_functions(self):
@@ -90,7 +90,7 @@ class TestServices:
     @pytest.mark.parametrize("name", ["request", "connection", "custom_methods", "name", "declare"])
     def test_names_that_a_remote_service_needs(self, name):
         client, _ = faked()
-        with pytest.raises(ValueError, match=f"'messages' lists `{name}`; that name is taken"):
+        with pytest.raises(ValueError, match=f"'messages' lists `{name}`"):
             client.service("messages", methods=[name])
 
     async def test_a_method_of_ones_own_class_stays(self):
@@ -103,7 +103,7 @@ class TestServices:
 
     def test_methods_are_a_list(self):
         client, _ = faked()
-        with pytest.raises(TypeError, match=r"are a string; give a list: \['archive'\]"):
+        with pytest.raises(TypeError, match=r"give a list: \['archive'\]"):
             client.service("messages", methods="archive")
 
     async def test_of_this_program(self):
@@ -116,9 +116,9 @@ class TestServices:
         assert await client.service("local").find(query={"a": 1}) == [{"a": 1}]
         assert "changed" in client.service("local").events
         assert fetch.calls == []
-        with pytest.raises(ValueError, match="lists the method `archive`, but Local has none"):
+        with pytest.raises(ValueError, match="`archive`, but Local has none"):
             client.service("local", methods=["archive"])
-        with pytest.raises(ValueError, match="there is a service at 'local' already"):
+        with pytest.raises(ValueError, match="service at 'local' already"):
             client.use("/local", Local())
 
 

@@ -137,14 +137,14 @@ async def test_a_service_that_knows_no_limit_answers_once(count):
 @pytest.mark.parametrize("value", [-1, "x", 1.5, True, [1]])
 async def test_a_number_that_is_none(service_of, name, value):
     pages = Pages(3)
-    with pytest.raises(BadRequest, match=rf"\{name} is .*; it has to be a whole number from 0"):
+    with pytest.raises(BadRequest, match=rf"\{name} is .*whole number from 0"):
         await everything(service_of(pages), {name: value})
     assert pages.queries == []
 
 
 @pytest.mark.parametrize("size", [0, -1, "3", 1.5, True])
 async def test_a_page_size_that_is_none(service_of, size):
-    with pytest.raises(ValueError, match="page_size is a whole number from 1, not"):
+    with pytest.raises(ValueError, match="page_size is a whole number from 1"):
         await everything(service_of(Pages(3)), page_size=size)
 
 
@@ -194,7 +194,7 @@ async def test_a_limit_holds_whatever_a_server_sends(paged, options):
 )
 async def test_a_page_that_is_none(answer):
     client, _ = faked(answer)
-    with pytest.raises(BadGateway, match="neither a list nor a page of records"):
+    with pytest.raises(BadGateway, match="neither a list nor a page"):
         await everything(client.service("items"))
 
 

@@ -38,12 +38,12 @@ class TestBaseURLs:
 
     @pytest.mark.parametrize("base", [None, "", "here", "/api", "ftp://here", "http://"])
     def test_outside_a_browser_it_is_needed(self, base):
-        with pytest.raises(ValueError, match="outside a browser a base URL is needed"):
+        with pytest.raises(ValueError, match="a base URL is needed"):
             rest(base)
 
     @pytest.mark.parametrize("base", ["http://here?a=1", "http://here/#x", "http://u:pw@here"])
     def test_what_it_can_not_have(self, base):
-        with pytest.raises(ValueError, match="has no query, no fragment and no user") as caught:
+        with pytest.raises(ValueError, match="no query, no fragment and no user") as caught:
             rest(base)
         assert "pw" not in str(caught.value)
 
@@ -118,15 +118,15 @@ class TestOptions:
         assert read_options(given) == Options({"A": "b"}, None, 5, Retries(2))
 
     def test_a_name_that_is_not_known(self):
-        with pytest.raises(ValueError, match="options: header, tries; the options are headers"):
+        with pytest.raises(ValueError, match=r"options: header, tries; .*headers"):
             read_options({"tries": 1, "header": {}})
 
     @pytest.mark.parametrize("seconds", [0, -1, "5", True, math.nan, math.inf, 2_000_001])
     async def test_a_timeout_that_is_none(self, seconds):
-        with pytest.raises(ValueError, match="a timeout is a number of seconds"):
+        with pytest.raises(ValueError, match="timeout is a number of seconds"):
             read_options({"timeout": seconds})
         client, fetch = faked()
-        with pytest.raises(ValueError, match="a timeout is a number of seconds"):
+        with pytest.raises(ValueError, match="timeout is a number of seconds"):
             await client.service("x").find(connection={"timeout": seconds})
         assert fetch.calls == []
 
@@ -139,7 +139,7 @@ class TestOptions:
         client, _ = faked()
         with pytest.raises(TypeError, match=r"params.connection is \['x'\]; give a mapping"):
             await client.service("x").find(connection=["x"])
-        with pytest.raises(TypeError, match="signal 5; give that of an AbortController"):
+        with pytest.raises(TypeError, match=r"signal 5; .*AbortController"):
             await client.service("x").find(connection={"signal": 5})
 
 
@@ -180,9 +180,7 @@ class TestFetchFunctions:
         if kind.library != "fetch":
             pytest.skip("other libraries get theirs")
         async with kind.client("http://127.0.0.1:9") as client:
-            with pytest.raises(
-                TypeError, match=r"params\.connection has cache, mode; the options of"
-            ):
+            with pytest.raises(TypeError, match=r"params\.connection has cache, mode"):
                 await settled(client.service("x").find(connection={"cache": 1, "mode": 2}))
 
     def test_they_do_not_serve_a_client_that_blocks(self):
@@ -255,7 +253,7 @@ class TestBinding:
         connection = rest("http://here").fetch()
         create_client().configure(connection)
         create_client().configure(connection)
-        with pytest.raises(TypeError, match="the connection to http://here serves a client of the"):
+        with pytest.raises(TypeError, match="connection to http://here serves"):
             create_sync_client().configure(connection)
 
     async def test_unbound_it_waits(self):

@@ -248,9 +248,7 @@ class TestProxies:
     async def test_a_page_in_the_place_of_an_answer(self, kind):
         with raw_server(answer(body=b"<html>Sign in</html>", content_type="text/html")) as server:
             async with kind.client(server.url) as client:
-                with pytest.raises(
-                    errors.BadGateway, match="200 with text/html instead of JSON: Sign in"
-                ):
+                with pytest.raises(errors.BadGateway, match=r"200 with text/html .*JSON: Sign in"):
                     await settled(client.service("items").find())
 
     async def test_a_redirect(self, kind):

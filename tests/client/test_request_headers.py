@@ -71,5 +71,5 @@ def test_none_can_begin_another(header):
 
 
 def test_values_are_strings():
-    with pytest.raises(TypeError, match="the header a is 5; give a string"):
+    with pytest.raises(TypeError, match="header a is 5; give a string"):
         merge_headers({"a": 5})

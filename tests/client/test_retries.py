@@ -99,5 +99,5 @@ class TestTheOption:
         ],
     )
     def test_what_it_can_not_be(self, value):
-        with pytest.raises(ValueError, match=r"the option `retries` is .*; give how often"):
+        with pytest.raises(ValueError, match=r"`retries` is .*how often"):
             read_retries(value)

@@ -323,7 +323,7 @@ def test_what_can_not_be_used_is_refused_at_once(app, items, error, message):
 
 @pytest.mark.parametrize("options", [{"methods": ["find"]}, {"events": ["done"]}])
 def test_options_belong_to_a_service(app, options):
-    with pytest.raises(TypeError, match="methods and events are options of a service"):
+    with pytest.raises(TypeError, match="methods and events are options"):
         app.use("/path", Router(), **options)
 
 

@@ -39,9 +39,7 @@ def test_sizes(size, number):
     "size", [-1, True, 1.5, None, "", "kb", "-1", "1tb", "1 000", "1e3", "٣", "0x10", b"10", "1.kb"]
 )
 def test_what_is_no_size(size):
-    with pytest.raises(
-        ValueError, match="is not a size; write a number of bytes, or such as '100kb'"
-    ):
+    with pytest.raises(ValueError, match=r"not a size; .*'100kb'"):
         parse_size(size)
 
 
@@ -84,7 +82,7 @@ async def test_takes_as_much_as_the_limit():
 @pytest.mark.parametrize("headers", [{"content-length": "4"}, {}])
 @pytest.mark.parametrize("parts", [[b"abcd"], [b"abc", b"d"], [b"a", b"b", b"c", b"d", b"e"]])
 async def test_more_than_the_limit_is_too_large(parts, headers):
-    with pytest.raises(PayloadTooLarge, match="The body is too large; the limit is 3 bytes"):
+    with pytest.raises(PayloadTooLarge, match="too large; the limit is 3 bytes"):
         await read_body(sent(*parts, headers=headers), 3)
 
 
@@ -144,7 +142,7 @@ async def test_the_own_limit_comes_before_the_setting():
 
 @pytest.mark.parametrize("parts", [[], [b"a"], [b"a", b"b"]])
 async def test_a_client_that_goes_away_sent_no_body(parts):
-    with pytest.raises(BadRequest, match="closed before the whole body had arrived"):
+    with pytest.raises(BadRequest, match="before the whole body had arrived"):
         await read_body(sent(*parts, leaves=True), 10)
 
 

@@ -364,14 +364,14 @@ async def test_an_extended_application_can_be_mounted():
 
 @pytest.mark.parametrize("existing", [App(), express(), inside, object(), APIRouter(), Starlette])
 def test_only_starlette_applications_are_extended(existing):
-    with pytest.raises(TypeError, match=r"not a Starlette or FastAPI application; mount any other"):
+    with pytest.raises(TypeError, match=r"not a Starlette or FastAPI application; mount"):
         express(App(), existing)
 
 
 async def test_an_application_that_has_served_can_not_be_extended_any_more():
     existing = starlette()
     await call(existing, url="/hello")
-    with pytest.raises(RuntimeError, match="has served requests already; extend it before"):
+    with pytest.raises(RuntimeError, match="served requests already; extend it before"):
         express(App(), existing)
 
 

@@ -96,7 +96,7 @@ def test_media_type(name, full):
 
 @pytest.mark.parametrize("name", ["png", "", "JSON"])
 def test_a_short_name_that_is_not_known_is_an_error(name):
-    with pytest.raises(ValueError, match="write it in full, such as 'image/png', or one of json"):
+    with pytest.raises(ValueError, match="such as 'image/png', or one of json"):
         media_type(name)
     with pytest.raises(ValueError, match="is not a media type"):
         best_match("*/*", [name])

@@ -126,7 +126,7 @@ def test_what_has_no_json_form_is_no_answer():
 @pytest.mark.parametrize("status", [0, 100, 199, 600, 1000, -1, "404", None])
 def test_a_status_that_can_not_be_sent_is_an_error(status):
     res = response()
-    with pytest.raises(ValueError, match=r"the status .* cannot be sent; it must be 200 to 599"):
+    with pytest.raises(ValueError, match=r"the status .* must be 200 to 599"):
         res.status(status).json({})
     assert not res.headers_sent
 
@@ -145,7 +145,7 @@ def test_a_status_that_can_not_be_sent_is_an_error(status):
 async def test_two_answers_are_an_error_that_says_so(again):
     res = response("GET", "/a?token=secret")
     res.type("text").send("first")
-    with pytest.raises(RuntimeError, match="<Request GET /a> has a response already") as caught:
+    with pytest.raises(RuntimeError, match="<Request GET /a> has a response") as caught:
         again(res)
     assert "secret" not in str(caught.value)
     assert (await finish(res)).text == "first"
@@ -191,7 +191,7 @@ def test_a_list_is_kept_as_it_was():
 @pytest.mark.parametrize("wrap", [str, lambda value: ["fine", value], lambda value: (value,)])
 def test_a_value_that_would_break_the_head_is_refused(value, wrap):
     res = response()
-    with pytest.raises(ValueError, match="the header 'X-A' cannot be sent with the value"):
+    with pytest.raises(ValueError, match="'X-A' cannot be sent with the value"):
         res.set("X-A", wrap(value))
     assert res.get("x-a") is None
 
@@ -201,13 +201,13 @@ def test_a_name_that_would_break_the_head_is_refused(name):
     res = response()
     with pytest.raises(ValueError):
         res.set(name, "1")
-    with pytest.raises(ValueError, match="is not the name of a header"):
+    with pytest.raises(ValueError, match="not the name of a header"):
         res.vary(name)
 
 
 @pytest.mark.parametrize("value", [None, b"a", 1.5, {"a": 1}, [None]])
 def test_a_value_of_another_type_is_refused(value):
-    with pytest.raises(TypeError, match="the header 'x-a' takes text or a number, not"):
+    with pytest.raises(TypeError, match="'x-a' takes text or a number"):
         response().set("x-a", value)
 
 
@@ -311,7 +311,7 @@ async def test_format_calls_what_the_client_likes_best(accept, kind, text):
 
 def test_format_without_a_fitting_type_is_not_acceptable():
     res = response("GET", "/", {"accept": "image/png"})
-    with pytest.raises(NotAcceptable, match="this resource comes as json, csv, text/x-own"):
+    with pytest.raises(NotAcceptable, match="comes as json, csv, text/x-own"):
         res.format(formats(res))
     assert res.get("vary") == "Accept"
 

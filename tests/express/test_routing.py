@@ -179,9 +179,9 @@ def test_a_route_needs_a_path_and_a_handler(register):
     router = Router()
     with pytest.raises(TypeError, match="the route '/users' has no handler"):
         getattr(router, register)("/users")
-    with pytest.raises(ValueError, match="'users' is not the path of a route"):
+    with pytest.raises(ValueError, match="'users' is not the path"):
         getattr(router, register)("users", answer_where)
-    with pytest.raises(ValueError, match="is not the path of a route"):
+    with pytest.raises(ValueError, match="not the path of a route"):
         getattr(router, register)(["/a", "/b"], answer_where)
 
 

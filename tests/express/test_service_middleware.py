@@ -291,7 +291,7 @@ async def test_middleware_stands_around_every_service_of_an_application_mounted_
 @pytest.mark.parametrize("items", [(Service(), 5), (5, Service()), ("text", Service())])
 def test_what_is_no_middleware_leaves_nothing_registered(items):
     app = express(App())
-    with pytest.raises(TypeError, match=r"use\(\) takes a path and one service, not 2"):
+    with pytest.raises(TypeError, match=r"use\(\) takes .*one service, not 2"):
         app.use("service", *items)
     assert app.services == {}
 

@@ -271,7 +271,7 @@ async def test_a_connection_that_became_a_websocket_is_left_alone(server):
 @pytest.mark.parametrize("name", ["read_timeout", "write_timeout", "min_rate"])
 @pytest.mark.parametrize("value", [0, -1, "5", True, None])
 def test_limits_are_positive_numbers(name, value):
-    with pytest.raises(ValueError, match=f"{name} is .*; it must be a number greater than 0"):
+    with pytest.raises(ValueError, match=f"{name} is .*greater than 0"):
         ConnectionLimits(**{name: value})
 
 

@@ -116,7 +116,7 @@ def test_a_parser_that_does_not_tell_the_guard_keeps_it_from_starting(monkeypatc
             return getattr(self.parser, name)
 
     monkeypatch.setattr("httptools.HttpRequestParser", Parser)
-    with pytest.raises(ImportError, match="HttpToolsProtocol does not show the head of a request"):
+    with pytest.raises(ImportError, match="HttpToolsProtocol does not show the head"):
         check_uvicorn()
 
 
@@ -147,7 +147,7 @@ def test_a_module_that_is_gone_names_the_versions_too():
 
 def test_the_module_itself_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn.protocols.http.h11_impl", None)
-    with pytest.raises(ImportError, match="Install a version that works: pip install 'uvicorn"):
+    with pytest.raises(ImportError, match="a version that works: pip install 'uvicorn"):
         runpy.run_path(uvicorn_protocol.__file__)
 
 
@@ -244,7 +244,7 @@ async def test_what_cannot_be_guarded_is_served_where_that_is_said():
 
 
 async def test_options_of_connections_are_checked():
-    with pytest.raises(ValueError, match="min_rate is 0; it must be a number greater than 0"):
+    with pytest.raises(ValueError, match=r"min_rate is 0; .*greater than 0"):
         await application().listen(0, min_rate=0)
 
 

@@ -780,12 +780,12 @@ class TestRegistering:
         assert trace == [0, 1, 2]
 
     def test_a_mapping_and_keywords_at_once_are_refused(self, messages):
-        with pytest.raises(TypeError, match="as one mapping or as keywords, not as both"):
+        with pytest.raises(TypeError, match="one mapping or as keywords, not"):
             messages.hooks({"before": []}, before=[note([], 1)])
 
     @pytest.mark.parametrize("target", ["app", "messages"])
     def test_anything_else_is_refused(self, target, request):
-        with pytest.raises(TypeError, match="hooks takes around=, before=, after= and error="):
+        with pytest.raises(TypeError, match="takes around=, before=, after= and error="):
             request.getfixturevalue(target).hooks(note([], 1))
 
     def test_nothing_is_nothing(self, messages):
@@ -823,9 +823,7 @@ class TestRegistering:
             def __init__(self, context):
                 """Take what a hook takes, and do nothing of what it does."""
 
-        with pytest.raises(
-            TypeError, match=r"Check is a class; register an instance, Check\(...\)"
-        ):
+        with pytest.raises(TypeError, match=r"Check is a class; .*Check\(...\)"):
             messages.hooks(before=[Check])
 
     @pytest.mark.parametrize("kind", ["before", "after", "error"])
@@ -849,9 +847,7 @@ class TestRegistering:
         if kind in {"before", "around"}:
             messages.hooks({kind: [check]})
         else:
-            with pytest.raises(
-                TypeError, match=f"{kind} hook .*check of .*; register it as before or around hook"
-            ):
+            with pytest.raises(TypeError, match=f"{kind} hook .*check of .*as before or around"):
                 messages.hooks({kind: {"get": [check]}})
 
     def test_an_around_hook_with_the_wrong_arguments_is_refused(self, messages):

@@ -86,7 +86,7 @@ def test_a_job_that_fails_leaves_none_behind():
 
 def test_a_job_has_no_id_that_harms_a_log():
     with (
-        pytest.raises(ValueError, match=r"'a b' is not a request id; use up to 128"),
+        pytest.raises(ValueError, match=r"'a b' is not .*up to 128"),
         request_scope("a b"),
     ):
         pass

@@ -50,7 +50,7 @@ def test_without_a_limit_nothing_is_refused():
 def test_a_limit_is_for_all_records_together():
     meets = predicate(grammar.read({"n": -1}).criteria, 3 * len(LIST))
     assert [meets(RECORD) for _ in range(3)] == [False] * 3
-    with pytest.raises(BadRequest, match="too many conditions for these records and their lists"):
+    with pytest.raises(BadRequest, match="too many conditions for these records"):
         meets(RECORD)
 
 

@@ -552,7 +552,7 @@ class TestOpening:
                 Grammar(**options)
 
     def test_a_string_in_place_of_a_list(self):
-        with pytest.raises(ValueError, match=r"operators: '\$' is not a query name"):
+        with pytest.raises(ValueError, match=r"operators: '\$' is not"):
             Grammar(operators="$regex")
 
     @pytest.mark.parametrize("name", sorted(FORBIDDEN))
@@ -569,7 +569,7 @@ class TestOpening:
 
     @pytest.mark.parametrize("option", [None, 1, "yes", []])
     def test_options_that_are_none(self, option):
-        with pytest.raises(ValueError, match=r"filters: the option of '\$text' is .*give True"):
+        with pytest.raises(ValueError, match=r"filters: .*'\$text' is .*give True"):
             Grammar(filters={"$text": option})
 
 

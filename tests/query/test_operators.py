@@ -283,11 +283,11 @@ class TestRegex:
 
     @pytest.mark.parametrize("options", ["g", "iu", "L", None, 2, ["i"]])
     def test_options_that_are_none(self, options):
-        with pytest.raises(BadRequest, match=r"\$options: expected letters out of i, m, s and x"):
+        with pytest.raises(BadRequest, match=r"\$options: .*i, m, s and x"):
             matching([], ("$regex", "a"), ("$options", options))
 
     def test_options_alone(self):
-        with pytest.raises(BadRequest, match=r"\$options: it needs a \$regex beside it"):
+        with pytest.raises(BadRequest, match=r"\$options: it needs a \$regex"):
             matching([], ("$options", "i"))
 
     @pytest.mark.parametrize(

@@ -68,9 +68,9 @@ async def test_takes_every_resolver_by_method():
 
 
 def test_says_what_is_not_in_order():
-    with pytest.raises(TypeError, match="resolve_all needs at least one of query, data"):
+    with pytest.raises(TypeError, match=r"resolve_all needs .*query, data"):
         resolve_all()
-    with pytest.raises(ValueError, match="resolve_data: find has no data; use create, update or"):
+    with pytest.raises(ValueError, match="resolve_data: find has no data; use create"):
         resolve_all(data={"find": NAMED})
     with pytest.raises(TypeError, match=r"resolve_data takes what resolve\("):
         resolve_all(data={"create": {"name": 1}})

@@ -28,12 +28,10 @@ def test_what_makes_a_hook_is_not_one(maker, kind):
     app = App()
     app.use("tasks", MemoryService())
     name = maker.__name__
-    with pytest.raises(
-        TypeError, match=rf"{name} makes a hook and is not one itself; write {name}"
-    ):
+    with pytest.raises(TypeError, match=rf"{name} makes a hook.*write {name}"):
         app.service("tasks").hooks(**{kind: {"create": [maker]}})
 
 
 def test_what_makes_a_resolver_is_not_one():
-    with pytest.raises(TypeError, match=r"virtual makes one and is not one itself; write virtual"):
+    with pytest.raises(TypeError, match=r"virtual makes one.*write virtual"):
         resolve({"user": virtual})

@@ -171,7 +171,7 @@ class TestUnknownKeywords:
     def test_are_told_with_what_may_be_meant(self):
         with pytest.raises(SchemaError, match=r"at #/properties/a: unknown keyword 'minimun'; did"):
             Validator({"properties": {"a": {"minimun": 1}}})
-        with pytest.raises(SchemaError, match="unknown keyword 'qqq'; names of your own"):
+        with pytest.raises(SchemaError, match="unknown keyword 'qqq'"):
             Validator({"items": {"qqq": 1}})
 
     def test_are_found_in_definitions_that_nobody_uses(self):

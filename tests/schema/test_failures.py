@@ -68,12 +68,12 @@ def test_a_check_within_another_takes_from_the_same_steps():
 
     def spend(value, _):
         work_limit.spend(10)
-        left.append(work_limit.left)
+        left.append(work_limit.steps_left)
         Validator({"type": "integer"}).validate(value)
-        left.append(work_limit.left)
+        left.append(work_limit.steps_left)
         return value
 
     keyword = SchemaKeyword("spend", spend, "must be good")
     Validator({"spend": True}, keywords=[keyword]).validate(1)
     assert left == [MAX_STEPS - 10, MAX_STEPS - 10]
-    assert work_limit.left is None
+    assert work_limit.steps_left is None

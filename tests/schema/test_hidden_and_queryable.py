@@ -47,7 +47,7 @@ def test_reads_the_names(schema, names):
 
 @pytest.mark.parametrize("schema", [3, "Person", Person(id=1, fullName="a")])
 def test_says_what_is_no_schema(schema):
-    with pytest.raises(TypeError, match=r"is neither a JSON Schema nor a Pydantic model"):
+    with pytest.raises(TypeError, match=r"neither a JSON Schema nor a Pydantic"):
         field_names(schema)
 
 

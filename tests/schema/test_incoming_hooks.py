@@ -170,7 +170,7 @@ class TestData:
     async def test_what_is_no_object_is_a_400(self, kind):
         service = echo(**{kind: [resolve_data(resolve({"text": str.upper}))]})
         for data in ("text", 3, [{"text": "a"}, 3]):
-            with pytest.raises(BadRequest, match="The data of create must be an object"):
+            with pytest.raises(BadRequest, match="data of create must be an object"):
                 await service.create(data)
 
 

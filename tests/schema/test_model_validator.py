@@ -131,7 +131,7 @@ def test_opens_nothing():
 
 @pytest.mark.parametrize("model", [object(), 5, "Unknown", type("Own", (), {})])
 def test_tells_what_is_no_model(model):
-    with pytest.raises(SchemaError, match="neither a JSON Schema nor a model of Pydantic: "):
+    with pytest.raises(SchemaError, match="neither a JSON Schema nor a model"):
         get_validator(model)
 
 
@@ -139,7 +139,7 @@ def test_tells_a_model_that_can_not_be_described():
     class Own:
         pass
 
-    with pytest.raises(SchemaError, match=r"nor a model of Pydantic: Unable to .*; an annotation"):
+    with pytest.raises(SchemaError, match=r"Pydantic: Unable to .*; an annotation"):
         get_validator(list[Own])
 
 

@@ -104,7 +104,7 @@ async def test_what_is_decorated_is_called_as_it_was():
 
 @pytest.mark.parametrize("resolver", [None, "text", 3, virtual("text")])
 def test_says_what_is_no_function(resolver):
-    with pytest.raises(TypeError, match=r"the resolver of 'name' is .*; expected a function of"):
+    with pytest.raises(TypeError, match=r"resolver of 'name' is .*expected a function"):
         property_function("name", resolver)
 
 

@@ -304,7 +304,7 @@ def test_can_be_described_as_json_schema():
 
 @pytest.mark.parametrize("model", [int, list[Message], object(), "Message"])
 def test_tells_what_is_no_model(model):
-    with pytest.raises(SchemaError, match="is not the model of a record; give a Pydantic model"):
+    with pytest.raises(SchemaError, match=r"not the model of a record; .*Pydantic"):
         query_syntax(model)
 
 
@@ -318,7 +318,7 @@ def test_a_model_without_fields_allows_only_filters():
 
 
 def test_tells_extensions_that_make_no_sense():
-    with pytest.raises(SchemaError, match="extensions: 'nope' is not a property; there are name,"):
+    with pytest.raises(SchemaError, match=r"extensions: 'nope' is not a property; .*name,"):
         query_syntax(Message, {"nope": {"$regex": str}})
-    with pytest.raises(SchemaError, match="extensions of 'name': 'regex' is not an operator"):
+    with pytest.raises(SchemaError, match="'name': 'regex' is not an operator"):
         query_syntax(Message, {"name": {"regex": str}})

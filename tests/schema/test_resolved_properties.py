@@ -155,13 +155,11 @@ def test_says_what_is_not_a_resolver(model, place):
     ):
         with pytest.raises(TypeError, match=f"{place} takes what resolve"):
             employees(model, **{place: wrong})
-    with pytest.raises(TypeError, match=f"{place}: 3 is not the name of a method"):
+    with pytest.raises(TypeError, match=f"{place}: 3 is not the name"):
         employees(model, **{place: {3: resolve({})}})
-    with pytest.raises(ValueError, match=f"{place}: there is no method 'creat'; did you mean"):
+    with pytest.raises(ValueError, match=f"{place}: .*'creat'; did you mean"):
         employees(model, **{place: {"creat": resolve({})}})
-    with pytest.raises(
-        ValueError, match=f"{place} has a resolver for the method 'announce', which"
-    ):
+    with pytest.raises(ValueError, match=f"{place} .* the method 'announce'"):
         employees(model, **{place: {"announce": resolve({})}})
     with pytest.raises(ValueError, match=r"'nmae'.*did you mean 'name'"):
         employees(model, **{place: {"create": resolve({"nmae": lambda: 1})}})
@@ -206,5 +204,5 @@ async def test_resolvers_by_method(model):
 
 def test_data_is_not_for_methods_without_it():
     for method in ("find", "get", "remove"):
-        with pytest.raises(ValueError, match=f"data: {method} has no data; use create, update or"):
+        with pytest.raises(ValueError, match=f"data: {method} has no data; use create"):
             employees(Employee, data={method: resolve({})})

@@ -211,16 +211,16 @@ def test_many_records_are_resolved_as_each_alone(records, outcomes, waits):
 
 @pytest.mark.parametrize("properties", [None, [("a", len)], "a"])
 def test_says_what_is_no_mapping(properties):
-    with pytest.raises(TypeError, match="resolve takes a mapping of properties to functions"):
+    with pytest.raises(TypeError, match="resolve takes a mapping of properties"):
         resolve(properties)
 
 
 def test_says_what_is_no_name_and_no_function():
-    with pytest.raises(TypeError, match="3 is not the name of a property"):
+    with pytest.raises(TypeError, match="3 is not the name"):
         resolve({3: lambda: 1})
     with pytest.raises(TypeError, match="the resolver of 'a' is 'text'"):
         resolve({"a": "text"})
-    with pytest.raises(TypeError, match="'create' is a resolver; resolvers by method go to the"):
+    with pytest.raises(TypeError, match="'create' is a resolver; resolvers by method"):
         resolve({"create": resolve({"a": lambda: 1})})
 
 
@@ -236,7 +236,7 @@ def test_finds_a_name_that_can_not_be():
     properties = {"passwrod": lambda: UNSET, "size": virtual(lambda: 1)}
     with pytest.raises(ValueError, match=r"'passwrod'.*did you mean 'password'\?.*virtual"):
         Resolver(properties, ["id", "password"])
-    with pytest.raises(ValueError, match=r"no such property: id, at\. A computed"):
+    with pytest.raises(ValueError, match=r"no such property: id, at\."):
         Resolver(properties, ["id", "at"])
     assert Resolver({"id": lambda: 1, "size": virtual(lambda: 1)}, ["id"]).names == ("id", "size")
 

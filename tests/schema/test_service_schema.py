@@ -372,14 +372,14 @@ class TestHidden:
     def test_no_property_is_found(self, model):
         with pytest.raises(ValueError, match=r"'pasword'.*did you mean 'password'\?"):
             with_schema(MemoryService(), model, hidden=["pasword"])
-        with pytest.raises(TypeError, match="hidden takes the names of properties in a list"):
+        with pytest.raises(TypeError, match=r"hidden takes .*in a list"):
             with_schema(MemoryService(), model, hidden="password")
         for names in (None, lambda record: ["password"]):
-            with pytest.raises(TypeError, match="hidden takes the names of properties in a list"):
+            with pytest.raises(TypeError, match=r"hidden takes .*in a list"):
                 with_schema(MemoryService(), model, hidden=names)
         with pytest.raises(ValueError, match=r"'pasword'.*did you mean 'password'\?"):
             with_schema(MemoryService(), model, queryable=["pasword"])
-        with pytest.raises(TypeError, match="queryable takes the names of properties in a list"):
+        with pytest.raises(TypeError, match=r"queryable takes .*in a list"):
             with_schema(MemoryService(), model, queryable="password")
         for hiding in ({"hidden": ["email"]}, {"external": resolve({"email": hidden})}):
             with pytest.raises(ValueError, match="'email' is both hidden and queryable"):
@@ -486,7 +486,7 @@ class TestModelsOfPydantic:
             text: str = "a"
             odd: kind
 
-        with pytest.raises(SchemaError, match=r"^Strange\.odd is of the type .*no JSON Schema"):
+        with pytest.raises(SchemaError, match=r"^Strange\.odd .*no JSON Schema"):
             with_schema(MemoryService(), Strange)
 
     def test_an_object_id_without_an_annotation_is_told_which_it_needs(self):
@@ -494,7 +494,7 @@ class TestModelsOfPydantic:
             model_config = ConfigDict(arbitrary_types_allowed=True)
             owner: ObjectId
 
-        with pytest.raises(SchemaError, match=r"^Owned\.owner is of the type ObjectId, ") as caught:
+        with pytest.raises(SchemaError, match=r"^Owned\.owner .* ObjectId, ") as caught:
             with_schema(MemoryService(), Owned)
         assert "Annotated[ObjectId, ObjectIdSchema]" in str(caught.value)
         assert "alula.adapters.mongodb" in str(caught.value)
@@ -509,7 +509,7 @@ class TestModelsOfPydantic:
             def odd(self) -> Unknown:
                 return Unknown()
 
-        with pytest.raises(SchemaError, match=r"^Strange has no JSON Schema: Cannot generate"):
+        with pytest.raises(SchemaError, match=r"^Strange has no JSON Schema: "):
             with_schema(MemoryService(), Strange)
 
     async def test_a_whole_model_without_rules_is_used_as_it_is(self):
@@ -695,12 +695,12 @@ class TestSchemas:
         "model", [None, str, "Message", Message(text="a"), RootModel[list[int]]]
     )
     def test_what_is_no_model_is_an_error(self, model):
-        with pytest.raises(SchemaError, match="with_schema takes a JSON Schema or a Pydantic"):
+        with pytest.raises(SchemaError, match="with_schema takes a JSON Schema"):
             with_schema(MemoryService(), model)
 
     @pytest.mark.parametrize("service", [MemoryService, ServiceBundle(MemoryService(), {})])
     def test_what_is_no_service_is_an_error(self, service):
-        with pytest.raises(TypeError, match="with_schema takes a service, such as MemoryService"):
+        with pytest.raises(TypeError, match=r"with_schema takes a service.*MemoryService"):
             with_schema(service, Message)
 
 

@@ -186,7 +186,7 @@ def test_conditions_are_counted(query, number):
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "5", True, None])
 def test_a_number_of_conditions_that_makes_no_sense_is_refused(value):
-    with pytest.raises(ValueError, match=r"^max_conditions is .* or False for no limit"):
+    with pytest.raises(ValueError, match=r"^max_conditions is .*False"):
         MongoDBOptions().changed({"max_conditions": value}, ())
     with pytest.raises(ValueError, match=r"^max_conditions is"):
         MongoDBService(lambda: None, max_conditions=value)

@@ -421,7 +421,7 @@ async def test_names_with_dots_are_for_calls_from_inside(people, collection):
     assert (await people.patch(1, {"home.town": "Oslo"}))["home"] == {"town": "Oslo"}
     outside = {"provider": "rest", "adapter": {"multi": True}}
     for which in (1, None):
-        with pytest.raises(BadRequest, match="a name with dots is not allowed here"):
+        with pytest.raises(BadRequest, match="name with dots"):
             await people.patch(which, {"home.town": "Rome"}, outside)
     assert (await people.get(1))["home"] == {"town": "Oslo"}
     opened = {**outside, "adapter": {"update_operators": ["$set"]}}

@@ -79,7 +79,7 @@ def test_a_name_may_be_any_text():
 
 @pytest.mark.parametrize("value", [None, 1, "a", [1], [{"$set": {"a": 1}}]])
 def test_an_operator_has_an_object(value):
-    with pytest.raises(BadRequest, match=r"Invalid value for \$set: expected an object"):
+    with pytest.raises(BadRequest, match=r"\$set: expected an object"):
         update_of({"a": 1, "$set": value}, "_id")
 
 
@@ -135,7 +135,7 @@ def test_no_path_has_an_operator(name, place):
         "operator": {"$inc": {"fine": 1, name: 1}},
         "renamed": {"$rename": {"fine": name}},
     }
-    with pytest.raises(BadRequest, match=r"Invalid key .*no part may begin with '\$'"):
+    with pytest.raises(BadRequest, match=r"Invalid key .*begin with '\$'"):
         check_from_client(places[place], OPENED)
 
 

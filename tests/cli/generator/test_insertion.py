@@ -184,5 +184,5 @@ class TestBehindAStatement:
         assert add_after("x = 1\nz = 3\n", "x = 1", "z = 3") == "x = 1\nz = 3\n"
 
     def test_where_it_is_not_there(self):
-        with pytest.raises(NoPlaceError, match="it does not contain x = 1"):
+        with pytest.raises(NoPlaceError, match="not contain x = 1"):
             add_after("x = 2\n", "x = 1", "z = 3")

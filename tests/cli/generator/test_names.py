@@ -33,7 +33,7 @@ def test_bad_names(name, reason):
 
 def test_services_is_not_a_service():
     assert names.check_application("services") == "services"
-    with pytest.raises(UsageError, match="'services' is the folder of all services"):
+    with pytest.raises(UsageError, match="'services' is the folder"):
         names.check_service("services")
 
 

@@ -208,7 +208,7 @@ def test_a_port_in_use_says_so(sock):
 
 def test_a_path_in_use_says_so(tmp_path):
     (tmp_path / "s").write_text("")
-    with pytest.raises(UsageError, match="is not a socket; choose another path"):
+    with pytest.raises(UsageError, match="not a socket; choose another path"):
         serve_with_workers(WorkerSettings("app:app"), host="", port=0, path=str(tmp_path / "s"))
 
 

@@ -147,13 +147,13 @@ async def test_credentials_are_announced():
 
 @pytest.mark.parametrize("origins", [["null"], ["https://app.example", "null"], "null"])
 def test_credentials_for_the_origin_null_are_refused(origins):
-    with pytest.raises(ValueError, match="'null', which any page has in a sandboxed frame"):
+    with pytest.raises(ValueError, match="'null', which any page has"):
         cors(origins=origins, credentials=True)
     assert cors(origins=origins)
 
 
 def test_credentials_for_all_origins_are_refused():
-    with pytest.raises(ValueError, match="would let every page on the web act for your users"):
+    with pytest.raises(ValueError, match="let every page on the web act"):
         cors(credentials=True)
 
 
@@ -162,7 +162,7 @@ def test_credentials_for_all_origins_are_refused():
     ["app.example", "https://app.example/", "https://", "HTTPS://app.example", "", "https://a b"],
 )
 def test_an_origin_that_can_never_fit_is_refused(origin):
-    with pytest.raises(ValueError, match="is not an origin as browsers send it"):
+    with pytest.raises(ValueError, match="not an origin as browsers send"):
         cors(origins=[SITE, origin])
 
 

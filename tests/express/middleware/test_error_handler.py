@@ -189,7 +189,7 @@ async def test_headers_that_are_allowed():
 
 @pytest.mark.parametrize("name", ["Transfer-Encoding", "content-length", "Connection", "TE"])
 def test_headers_that_cannot_be_allowed(name):
-    with pytest.raises(ValueError, match=f"errors cannot set '{name}', since it belongs to"):
+    with pytest.raises(ValueError, match=f"errors cannot set '{name}'"):
         error_handler(headers=["X-Good", name])
 
 

@@ -311,13 +311,13 @@ async def test_false_is_explained_in_the_log(caplog):
 
 
 def test_a_path_starts_with_a_slash():
-    with pytest.raises(ValueError, match=r"the path 'livez' starts with no slash: '/livez'"):
+    with pytest.raises(ValueError, match=r"'livez' starts with no slash: '/livez'"):
         health(live="livez")
 
 
 @pytest.mark.parametrize("check", [None, "ping", hangs.__name__])
 def test_a_check_is_a_function(check):
-    with pytest.raises(TypeError, match=r"the check 'mongodb' is .*; give a function without"):
+    with pytest.raises(TypeError, match=r"the check 'mongodb' is .*give a function"):
         health(checks={"mongodb": check})
 
 
@@ -328,7 +328,7 @@ def test_a_time_limit_is_over_0(timeout):
 
 
 def test_only_an_application_of_express_is_configured():
-    with pytest.raises(TypeError, match=r"health\(\) configures what express\(\) returns, not the"):
+    with pytest.raises(TypeError, match=r"health\(\) configures what express\(\) returns"):
         App().configure(health())
 
 
