@@ -118,7 +118,10 @@ class RedisBus(Bus):
     async def _check_reconnect(self, connection: _Connection) -> None:
         """Let the client not replace a connection silently: lost events are published before."""
         if not self._may_connect:
-            raise ConnectionError("the connection has ended")
+            from redis.exceptions import ConnectionError as Ended  # noqa: PLC0415  # an extra
+
+            # Its own error: after another one, the client would keep the half-open connection.
+            raise Ended("the connection has ended")
         await connection.on_connect()
 
     def _connect(
