@@ -790,3 +790,53 @@ async def test_memory_service_publishes(caplog):
     assert [event for event, _ in client.events] == ["messages created"] * 2 + [
         "messages removed"
     ] * 2
+
+
+# -- signals and secrets ---------------------------------------------------------------------------
+
+
+def test_signals_reach_other_processes_alone():
+    here, there = App(), App()
+    heard, forwarded = [], []
+    for app in (here, there):
+        app.channel_registry.on_signal("sessions", lambda data, app=app: heard.append((app, data)))
+    here.channel_registry.signal("sessions", 0)  # without a bus
+    here.channel_registry.forward = forwarded.append
+    here.channel_registry.signal("sessions", [1])
+    for app in (here, there):
+        app.channel_registry.receive(forwarded[0])
+    assert heard == [(there, [1])]
+    assert forwarded[0].sequence == 1
+
+
+def test_signals_are_counted_among_the_events():
+    app, forwarded = App().use("echo", Echo()), []
+    app.publish(lambda data, context: None)
+    app.channel_registry.forward = forwarded.append
+    app.service("echo").emit("created", 1)
+    app.channel_registry.signal("topic", 2)
+    app.service("echo").emit("created", 3)
+    assert [(each.data, each.sequence) for each in forwarded] == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_service_may_keep_its_events_from_everybody_else():
+    app, forwarded = App().use("echo", Echo()), []
+    app.channel_registry.forward = forwarded.append
+    app.service("echo").publish(lambda data, context: None)
+    app.service("echo").emit("created", 1)
+    app.service("echo").never_publish()
+    app.service("echo").emit("created", 2)
+    assert [each.data for each in forwarded] == [1]
+    with pytest.raises(ValueError, match="hold secrets"):
+        app.service("echo").publish("created", lambda data, context: None)
+
+
+async def test_a_service_that_is_mounted_keeps_them_as_well():
+    inner = App().use("echo", Echo())
+    outer, forwarded = App().use("inner", inner), []
+    outer.publish(lambda data, context: None)
+    outer.channel_registry.forward = forwarded.append
+    inner.service("echo").never_publish()
+    inner.service("echo").emit("created", 1)
+    await outer.service("inner/echo").create({})
+    assert forwarded == []

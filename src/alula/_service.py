@@ -363,8 +363,9 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         """Look up the publishers of all events again, after one was added here or to the app."""
         if getattr(self.service, "secret_events", False) is True:
             self.secret_events = True
-        channels = _NO_CHANNELS if self.secret_events else self._channels
-        self.publishers = channels.resolve(self.path, self.events, self._own_publishers)
+        own = self._own_publishers
+        found = self._channels.resolve(self.path, self.events, own)
+        self.publishers = {} if self.secret_events else found
         for outer in self._mounted:
             outer.resolve_publishers()
 

@@ -253,13 +253,14 @@ class SignedInConnections:
             ids: The ids of users or sessions; None where they are not known: all are checked again.
         """
         listed = None if ids is None else [*map(str, ids)]
+        if listed == []:
+            return
         if listed is not None and len(listed) > _MAX_ANNOUNCED:
             for start in range(0, len(listed), _MAX_ANNOUNCED):
                 self.announce(kind, listed[start : start + _MAX_ANNOUNCED])
             return
         self._apply(kind, listed)
-        if self._topic:
-            self._channels.signal(self._topic, [kind, listed])
+        self._channels.signal(self._topic, [kind, listed])
 
     def refused(self, connection: object, token: object) -> None:
         """End the sign-in of a connection whose own token was refused in a call.
@@ -347,9 +348,15 @@ class SignedInConnections:
         self._stale.pop(sign_in, None)
 
     def _close(self, connection: Connection, reason: str) -> None:
+        async def close() -> None:
+            try:
+                await connection.close(reason)
+            except Exception:  # noqa: BLE001  # whatever a transport raises: nobody waits for this
+                _log.exception("a connection could not be closed")
+
         _closing.pop(connection, None)
         if connection.is_open:
-            self._start(connection.close(reason))
+            self._start(close())
 
     # -- expiry --------------------------------------------------------------------------------
 
