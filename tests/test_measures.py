@@ -25,7 +25,7 @@ LONGEST_FILE = 450
 P90_FUNCTION = 25
 LONGEST_FUNCTION = 60
 TESTS_TO_CODE = 1.5
-MOST_FILES = 215
+MOST_FILES = 240
 # Shares of all functions, parameters, returns and lines of code.
 PRIVATE_FUNCTIONS_USED_ONCE = 0.08
 ANY_AS_PARAMETER = 0.08

@@ -111,13 +111,15 @@ class ServerGroup:
 
     Args:
         lifespan: The lifespan of the application.
+        on_stop: Called when a server begins to stop.
 
     Attributes:
         gate: Holds requests while the application is set up; None when they may pass.
     """
 
-    def __init__(self, lifespan: Lifespan) -> None:
+    def __init__(self, lifespan: Lifespan, on_stop: Callable[[], object]) -> None:
         self.gate: StartupGate | None = None
+        self._on_stop = on_stop
         self._lifespan = SharedLifespan(lifespan)
         self._servers: list[Server] = []
 
@@ -131,6 +133,7 @@ class ServerGroup:
         try:
             server = await start()
             server.on_end(self._lifespan.leave)
+            server.on_stop(self._on_stop)
             try:
                 await self._lifespan.enter(server)
             except BaseException:
@@ -151,6 +154,7 @@ class ServerGroup:
             Exception: What the lifespan or the start raises; the lifespan is left then.
         """
         server.on_end(self._lifespan.leave)
+        server.on_stop(self._on_stop)
         try:
             await self._lifespan.enter(server)
             await server.start()

@@ -39,6 +39,7 @@ class Server:
         self._uvicorn = uvicorn
         self._sock = sock
         self._at_end: list[Callable[[], Awaitable[object]]] = []
+        self._at_stop: list[Callable[[], object]] = []
         self._ended: asyncio.Task[None]
 
     def __repr__(self) -> str:
@@ -77,6 +78,10 @@ class Server:
         """Call ``function`` once the last request has ended."""
         self._at_end.append(function)
 
+    def on_stop(self, function: Callable[[], object]) -> None:
+        """Call ``function`` when the server begins to stop."""
+        self._at_stop.append(function)
+
     def close(self) -> Awaitable[None]:
         """Begin to stop: refuse new requests, let those under way end.
 
@@ -84,6 +89,8 @@ class Server:
             What `wait_closed` returns, so that ``await server.close()`` does both.
         """
         self._uvicorn.stop()
+        for function in self._at_stop:
+            function()
         return self.wait_closed()
 
     def wait_closed(self) -> Awaitable[None]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from starlette.types import Receive, Scope, Send
 
+from alula.express._endpoints import Endpoints
 from alula.express._lifespan import ServerGroup
 from alula.express._server import Server, prepare_server, run_until_signal, start_server
 
@@ -28,12 +29,14 @@ class ServedApplication(ABC):
 
     Attributes:
         early_paths: Paths whose requests do not wait while the application is set up.
+        endpoints: What is served below a path of its own, before any middleware.
     """
 
     def __init__(self, outer_lifespan: OuterLifespan | None = None) -> None:
         self.early_paths: set[str] = set()
         self._outer_lifespan = outer_lifespan or (lambda: nullcontext({}))
-        self._servers = ServerGroup(self._lifespan)
+        self.endpoints = Endpoints()
+        self._servers = ServerGroup(self._lifespan, self.endpoints.close)
         self._is_draining = False
 
     @abstractmethod

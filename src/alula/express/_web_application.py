@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Self, overload
 
 from starlette.applications import Starlette
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._registry import call_plugin
 from alula.express._chain import NextFunction, run_steps
@@ -17,7 +17,7 @@ from alula.express._final_handler import final_handler, refuse_connection, repor
 from alula.express._lifespan import run_asgi_lifespan
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.express._routing import Router, asgi_step
+from alula.express._routing import Router, asgi_step, flatten
 from alula.express._serving import ServedApplication
 from alula.express._settings import QueryParser, check_setting, query_parser
 
@@ -104,6 +104,32 @@ class WebApplication(ServedApplication, Router):
         call_plugin(plugin, self)
         return self
 
+    def use(self, *items: Any) -> Self:
+        """Register middleware; see `Router.use`. The endpoints of sub-applications come along."""
+        super().use(*items)
+        path = items[0] if items and isinstance(items[0], str) else ""
+        for item in flatten(items):
+            if isinstance(item, WebApplication):
+                self.endpoints.mount(path, item.endpoints)
+        return self
+
+    def add_endpoint(
+        self, prefix: str, app: ASGIApp, closing: Callable[[], object] | None = None
+    ) -> Self:
+        """Serve an ASGI application below a path, before any middleware, websockets included.
+
+        Args:
+            prefix: The path, which starts with a slash.
+            app: Gets the requests and websockets of the path, and of all below.
+            closing: Called when a server of `listen` or `serve` begins to stop: end what is open
+                for long.
+
+        Raises:
+            ValueError: The path does not start with a slash, or another endpoint has it.
+        """
+        self.endpoints.add(prefix, app, closing)
+        return self
+
     # -- requests ------------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,6 +137,8 @@ class WebApplication(ServedApplication, Router):
         servers = self._servers
         if servers.gate is not None and not await servers.admits(scope, self.early_paths):
             await refuse_connection(self, scope, receive, send)
+        elif (endpoint := self.endpoints.find(scope)) is not None:
+            await endpoint(scope, receive, send)
         elif self._existing is not None and not self._existing.has_passed(scope):
             await self._existing(scope, receive, send)
         elif scope["type"] == "http":

@@ -1,0 +1,68 @@
+"""ASGI applications that are served below a path, before any middleware: transports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import Any, NamedTuple
+
+from starlette.types import ASGIApp
+
+__all__ = ["Endpoints"]
+
+
+class _Endpoint(NamedTuple):
+    prefix: str  # with a slash at its end
+    app: ASGIApp
+    closing: Callable[[], object] | None
+
+
+class Endpoints:
+    """The endpoints of an application, and of those that are mounted in it."""
+
+    def __init__(self) -> None:
+        self._endpoints: list[_Endpoint] = []
+        self._mounted: list[tuple[str, Endpoints]] = []
+
+    def add(self, prefix: str, app: ASGIApp, closing: Callable[[], object] | None) -> None:
+        """Serve an ASGI application below a path.
+
+        Raises:
+            ValueError: The path does not start with a slash, or another endpoint has it.
+        """
+        if not prefix.startswith("/"):
+            raise ValueError(f"the endpoint {prefix!r} must start with a slash")
+        prefix = prefix.rstrip("/") + "/"
+        for endpoint in self._endpoints:
+            if endpoint.prefix == prefix:
+                raise ValueError(f"there is an endpoint at {prefix!r} already; give another path")
+        self._endpoints.append(_Endpoint(prefix, app, closing))
+
+    def mount(self, path: str, endpoints: Endpoints) -> None:
+        """Serve the endpoints of another application below a path as well."""
+        self._mounted.append((path.rstrip("/"), endpoints))
+
+    def find(self, scope: MutableMapping[str, Any]) -> ASGIApp | None:
+        """Return the endpoint of a request or a websocket, None if it is for another part."""
+        if scope["type"] == "lifespan" or not (self._endpoints or self._mounted):
+            return None
+        path, root = scope["path"], scope.get("root_path", "")
+        return self._at(f"{path.removeprefix(root)}/")
+
+    def close(self) -> None:
+        """Tell all endpoints that the server stops."""
+        for endpoint in self._endpoints:
+            if endpoint.closing is not None:
+                endpoint.closing()
+        for _, endpoints in self._mounted:
+            endpoints.close()
+
+    def _at(self, path: str) -> ASGIApp | None:
+        for endpoint in self._endpoints:
+            if path.startswith(endpoint.prefix):
+                return endpoint.app
+        for prefix, endpoints in self._mounted:
+            if path.startswith(prefix + "/"):
+                found = endpoints._at(path[len(prefix) :])  # noqa: SLF001  # of the same class
+                if found is not None:
+                    return found
+        return None

@@ -1,0 +1,418 @@
+"""Sessions of engine.io: ids, heartbeats, queues, and the change from polling to websocket.
+
+There is no I/O here. A `Transport` writes frames, a `Receiver` takes those of messages, and a
+`Scheduler` gives the time; the event loop is one.
+
+A session ends when its client leaves, answers no ping in time, sends what is not a packet, or does
+not read: frames that wait for a slow reader are bounded by number and size.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+from alula import _wire
+from alula._wire import Frame, OpenPacket, ProtocolError
+
+__all__ = [
+    "POLLING",
+    "WEBSOCKET",
+    "Engine",
+    "EngineOptions",
+    "Receiver",
+    "Refusal",
+    "Scheduler",
+    "Session",
+    "Transport",
+]
+
+POLLING: Final = "polling"
+WEBSOCKET: Final = "websocket"
+
+Work: TypeAlias = Coroutine[Any, Any, None]
+"""What a frame gives its transport to run: a call, or a join."""
+
+_ID_BYTES: Final = 15  # 20 characters that nobody guesses: an id is all that a request shows
+
+
+class Timer(Protocol):
+    """A callback that is due later."""
+
+    def cancel(self) -> None:
+        """Forget it."""
+
+
+class Scheduler(Protocol):
+    """A clock with timers, such as an event loop."""
+
+    def time(self) -> float:
+        """Return the time in seconds."""
+        ...
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        """Call ``callback`` in ``delay`` seconds."""
+        ...
+
+
+class Transport(Protocol):
+    """What carries the frames of a session at the moment."""
+
+    name: str
+
+    def write(self, frame: Frame) -> bool:
+        """Send a frame; return whether the next one may follow at once.
+
+        If not, the transport calls `Session.flush` when it may.
+        """
+        ...
+
+    def wake(self) -> None:
+        """Frames are queued that were not written, since the last `write` returned False."""
+
+    def close(self, reason: str) -> None:
+        """End; frames that were not written are lost."""
+
+
+class Receiver(Protocol):
+    """What a session is for: socket.io."""
+
+    def receive(self, frame: Frame) -> Work | None:
+        """Take a message; return what is to be run for it, if something is.
+
+        Raises:
+            ProtocolError: The message is not valid; the session is closed.
+        """
+        ...
+
+    def closed(self, reason: str) -> None:
+        """The session has ended."""
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Times in seconds, sizes in bytes.
+
+    Attributes:
+        transports: Names of the transports that clients may use.
+        ping_interval: Time between two pings.
+        ping_timeout: Time in which a pong must arrive.
+        upgrade_timeout: Time that a websocket has to replace polling.
+        max_message: Size of a message, and of a polling request.
+        backlog: How many frames may wait for a slow reader.
+        backlog_bytes: How many bytes they may have together.
+        max_sessions: How many sessions there may be, None for any number.
+        max_sessions_of_address: How many of one IP address, None for any number.
+    """
+
+    transports: tuple[str, ...] = (POLLING, WEBSOCKET)
+    ping_interval: float = 25
+    ping_timeout: float = 20
+    upgrade_timeout: float = 10
+    max_message: int = 1_000_000
+    backlog: int = 1_000
+    backlog_bytes: int = 1024 * 1024
+    max_sessions: int | None = None
+    max_sessions_of_address: int | None = None
+
+
+class Refusal(Exception):
+    """A request that engine.io refuses, with its code, message and HTTP status."""
+
+    def __init__(self, code: int, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.code, self.message, self.status = code, message, status
+
+    @classmethod
+    def unknown_transport(cls) -> Refusal:
+        """The transport does not exist, or is not allowed."""
+        return cls(0, "Transport unknown")
+
+    @classmethod
+    def unknown_session(cls) -> Refusal:
+        """There is no session of this id; it may have ended."""
+        return cls(1, "Session ID unknown")
+
+    @classmethod
+    def bad_method(cls) -> Refusal:
+        """Sessions begin with GET."""
+        return cls(2, "Bad handshake method")
+
+    @classmethod
+    def bad_request(cls) -> Refusal:
+        """The request does not fit the state of its session."""
+        return cls(3, "Bad request")
+
+    @classmethod
+    def forbidden(cls, message: str, status: int = 403) -> Refusal:
+        """A handshake is not admitted."""
+        return cls(4, message, status)
+
+    @classmethod
+    def unsupported_version(cls) -> Refusal:
+        """The client speaks another version of engine.io."""
+        return cls(5, "Unsupported protocol version")
+
+
+class Engine:
+    """All sessions of one endpoint.
+
+    Args:
+        options: Times and limits.
+        scheduler: Gives the time.
+        worker_id: Begins the ids of sessions, so that other workers know whose they are; None
+            where there is only one process.
+
+    Attributes:
+        sessions: Open sessions by id.
+    """
+
+    def __init__(
+        self, options: EngineOptions, scheduler: Scheduler, worker_id: str | None = None
+    ) -> None:
+        self.options = options
+        self.scheduler = scheduler
+        self.sessions: dict[str, Session] = {}
+        self._worker_id = worker_id
+        self._sessions_of: dict[str, int] = {}  # by address, only while they are limited
+
+    def new_id(self) -> str:
+        """Return an id that nobody can guess."""
+        secret = secrets.token_urlsafe(_ID_BYTES)
+        return secret if self._worker_id is None else f"{self._worker_id}.{secret}"
+
+    def find(self, sid: str) -> Session:
+        """Return a session.
+
+        Raises:
+            Refusal: There is none.
+        """
+        session = self.sessions.get(sid)
+        if session is None:
+            raise Refusal.unknown_session()
+        return session
+
+    def check_room(self, address: str | None) -> None:
+        """Check the limits for a further session.
+
+        Raises:
+            Refusal: One is reached.
+        """
+        options = self.options
+        if options.max_sessions is not None and len(self.sessions) >= options.max_sessions:
+            raise Refusal.forbidden("Too many connections", 503)
+        limit = options.max_sessions_of_address
+        if limit is not None and self._sessions_of.get(address or "", 0) >= limit:
+            raise Refusal.forbidden("Too many connections from this address", 429)
+
+    def open(self, transport: Transport, address: str | None) -> Session:
+        """Begin a session; `Session.start` follows.
+
+        Args:
+            transport: Its first transport.
+            address: The IP address of the client.
+        """
+        session = Session(self, self.new_id(), transport, address)
+        self.sessions[session.id] = session
+        if self.options.max_sessions_of_address is not None:
+            key = address or ""
+            self._sessions_of[key] = self._sessions_of.get(key, 0) + 1
+        return session
+
+    def remove(self, session: Session) -> None:
+        """Forget a session that has ended."""
+        del self.sessions[session.id]
+        if self.options.max_sessions_of_address is not None:
+            key = session.address or ""
+            self._sessions_of[key] -= 1
+            if not self._sessions_of[key]:
+                del self._sessions_of[key]
+
+    def close(self) -> None:
+        """End all sessions, so that their clients connect to another server."""
+        for session in tuple(self.sessions.values()):
+            session.close("server shutting down")
+
+
+class Session:
+    """One client, whatever transport it uses at the moment.
+
+    Attributes:
+        id: The secret by which requests find it.
+        address: The IP address of the client.
+        transport: What carries its frames.
+        receiver: Gets its messages; set once, before the first.
+        is_open: Whether it has not ended.
+        probing: Whether a websocket is about to replace polling.
+    """
+
+    __slots__ = (
+        "_awaits_pong",
+        "_engine",
+        "_queue",
+        "_queued_bytes",
+        "_timer",
+        "_writable",
+        "address",
+        "id",
+        "is_open",
+        "probing",
+        "receiver",
+        "transport",
+    )
+    receiver: Receiver
+    _queue: deque[Frame] | None  # None while nothing waits: most connections keep up
+    _timer: Timer | None
+
+    def __init__(self, engine: Engine, sid: str, transport: Transport, address: str | None) -> None:
+        self._engine = engine
+        self.id = sid
+        self.address = address
+        self.transport = transport
+        self.is_open = True
+        self.probing = False
+        self._awaits_pong = False
+        self._queue = None
+        self._queued_bytes = 0
+        self._timer = None
+        self._writable = transport.name == WEBSOCKET  # polls take what is queued
+
+    def start(self, receiver: Receiver, dumps: _wire.Dumps) -> None:
+        """Send the handshake, and begin the heartbeat."""
+        self.receiver = receiver
+        options = self._engine.options
+        can_upgrade = self.transport.name == POLLING and WEBSOCKET in options.transports
+        upgrades = (WEBSOCKET,) if can_upgrade else ()
+        times = (options.ping_interval, options.ping_timeout)
+        self.send(OpenPacket(self.id, upgrades, *times, options.max_message).encode(dumps))
+        self._schedule(options.ping_interval)
+
+    # -- frames to the client ------------------------------------------------------------------
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame, or queue it while the client does not read; a full queue ends the session.
+
+        It never waits and never raises; frames for a session that has ended are dropped.
+        """
+        if self._writable and self._queue is None:
+            self._writable = self.transport.write(frame)
+            return
+        if not self.is_open:
+            return
+        if self._queue is None:
+            self._queue = deque()
+        self._queue.append(frame)
+        self._queued_bytes += len(frame)
+        options = self._engine.options
+        if len(self._queue) > options.backlog or self._queued_bytes > options.backlog_bytes:
+            self.close("slow reader")
+        else:
+            self.transport.wake()
+
+    @property
+    def queued(self) -> int:
+        """How many frames wait until the client reads."""
+        return len(self._queue or ())
+
+    def flush(self) -> None:
+        """Write what is queued; the transport calls it when it may be written to again."""
+        self._writable = True
+        while self._queue is not None:
+            frame = self._queue.popleft()
+            self._queued_bytes -= len(frame)
+            if not self._queue:
+                self._queue = None
+            if not self.transport.write(frame):
+                self._writable = False
+                return
+
+    def take_all(self) -> list[Frame]:
+        """Take all queued frames, for a polling response."""
+        frames = [*(self._queue or ())]
+        self._queue, self._queued_bytes = None, 0
+        return frames
+
+    # -- frames of the client ------------------------------------------------------------------
+
+    def receive(self, frame: Frame) -> Work | None:
+        """Take a frame; return what is to be run for it, if something is.
+
+        A frame that is not valid ends the session.
+        """
+        if not self.is_open:
+            return None
+        try:
+            if len(frame) > self._engine.options.max_message:  # servers below have limits, too
+                raise ProtocolError("a message is too large")
+            if isinstance(frame, bytes) or frame.startswith(_wire.MESSAGE):
+                return self.receiver.receive(frame)
+            if frame == _wire.PONG:
+                if self._awaits_pong:  # otherwise nobody asked for it
+                    self._awaits_pong = False
+                    self._schedule(self._engine.options.ping_interval)
+            elif frame == _wire.CLOSE:
+                self.close("transport close")
+            elif frame not in {_wire.NOOP, _wire.UPGRADE}:
+                raise ProtocolError("not a packet that a client may send")
+        except ProtocolError as error:
+            self.close(f"parse error: {error}")
+        return None
+
+    # -- from polling to websocket -------------------------------------------------------------
+
+    def probe(self, frame: Frame, websocket: Transport) -> bool:
+        """Take a frame of a websocket that wants to replace polling.
+
+        Args:
+            frame: ``2probe``, later ``5``.
+            websocket: Gets the answer to the probe; with ``5`` it becomes the transport.
+
+        Returns:
+            Whether the websocket may go on.
+        """
+        if not self.is_open or self.transport.name != POLLING:
+            return False
+        if frame == _wire.PING + "probe":
+            self.probing = True
+            websocket.write(_wire.PONG + "probe")
+            # The client sends nothing more before its waiting request has a response.
+            self.transport.wake()
+            return True
+        if frame != _wire.UPGRADE or not self.probing:
+            return False
+        self.probing = False
+        polling, self.transport = self.transport, websocket
+        polling.close("upgrade")
+        self.flush()
+        return True
+
+    # -- heartbeat and end ---------------------------------------------------------------------
+
+    def _schedule(self, delay: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._engine.scheduler.call_later(delay, self._beat)
+
+    def _beat(self) -> None:
+        if self._awaits_pong:
+            self.close("ping timeout")
+            return
+        self._awaits_pong = True
+        self.send(_wire.PING)
+        if self.is_open:  # the queue of a slow reader may have been full
+            self._schedule(self._engine.options.ping_timeout)
+
+    def close(self, reason: str) -> None:
+        """End the session. Its client may come back with a new one."""
+        if not self.is_open:
+            return
+        self.is_open = self._writable = False
+        self._queue = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._engine.remove(self)
+        self.transport.close(reason)
+        self.receiver.closed(reason)

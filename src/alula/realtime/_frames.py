@@ -1,0 +1,40 @@
+"""The JSON of packets, and events as frames."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from alula._connection import EventMessage
+from alula._json_encoding import MAX_CONTAINERS, dumps_with_attachments, loads
+from alula._wire import Frame, Packet, PacketType, encode_packet
+
+__all__ = ["encode_event", "log_unencodable", "parse_json"]
+
+_log: Final = logging.getLogger("alula.realtime")
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a packet's JSON, within the limits of REST's bodies.
+
+    Raises:
+        ValueError: It is not JSON, nested too deeply, or has too many objects and lists.
+    """
+    return loads(text.encode(), MAX_CONTAINERS)
+
+
+def encode_event(message: EventMessage) -> list[Frame]:
+    """Return the frames of an event, none if its data has no JSON form."""
+    packet = Packet(PacketType.EVENT, [f"{message.path} {message.event}", message.data])
+    try:
+        return encode_packet(packet, dumps_with_attachments)
+    except TypeError:
+        log_unencodable(message)
+        return []
+
+
+def log_unencodable(message: EventMessage) -> None:
+    """Log that an event was not sent, in the handler of its error."""
+    _log.exception(
+        "the event %s of %r was not sent: its data has no JSON form", message.event, message.path
+    )

@@ -1,0 +1,115 @@
+"""What a client shows when it connects, and from which origins it may."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from alula.realtime._engine import Refusal
+
+__all__ = ["Handshake", "Origins", "headers_of", "read_query"]
+
+MAX_QUERY_FIELDS: Final = 100
+
+
+@dataclass
+class Handshake:
+    """The request that opened a connection, and what the client sent to join.
+
+    Attributes:
+        query: The query of the URL, each name once.
+        headers: The headers, with names in lower case.
+        auth: What the client sent as its option ``auth``; an empty dict in ``admit``, which runs
+            before.
+        ip: The address of the client, None if unknown.
+    """
+
+    query: dict[str, str]
+    headers: Mapping[str, str]
+    ip: str | None
+    auth: dict[str, Any] = field(default_factory=dict)
+
+
+def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers of an ASGI scope; those that were sent several times are joined."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def read_query(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Return the query of an ASGI scope, of each name the last value.
+
+    Raises:
+        Refusal: It has too many fields.
+    """
+    text = scope.get("query_string", b"").decode("latin-1")
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS))
+    except ValueError:
+        raise Refusal.bad_request() from None
+
+
+class Origins:
+    """The web pages that may connect, by their origins.
+
+    Browsers send the cookies of this server with a websocket that a page of any other origin opens
+    (cross-site websocket hijacking), and CORS does not stop them.
+
+    Args:
+        allowed: Origins such as ``"https://app.example"``, or ``"*"`` for all. None allows pages
+            of this server, and websockets of all others that come without cookies.
+
+    Raises:
+        TypeError: It is neither ``"*"`` nor a collection of strings.
+    """
+
+    def __init__(self, allowed: Collection[str] | None) -> None:
+        if allowed is None or allowed == "*":
+            self._allowed: frozenset[str] | None = frozenset() if allowed is None else None
+        elif isinstance(allowed, str) or not all(isinstance(origin, str) for origin in allowed):
+            raise TypeError(
+                f'socketio(origins={allowed!r}): give a list, such as ["https://app.example"],'
+                ' or "*" for all'
+            )
+        else:
+            self._allowed = frozenset(origin.rstrip("/").lower() for origin in allowed)
+        self._is_default = allowed is None
+
+    def admit_websocket(self, headers: Mapping[str, str]) -> bool:
+        """Tell whether a websocket with these headers may be opened."""
+        origin = headers.get("origin")
+        if origin is None or self._allowed is None:
+            return True  # without the header it is no browser
+        if urlsplit(origin).netloc.lower() == headers.get("host", "").lower():
+            return True
+        if self._is_default:
+            return "cookie" not in headers
+        return origin.lower() in self._allowed
+
+    def cors_headers(self, headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+        """Return the headers by which a page of another origin may read a response."""
+        if self._is_default:
+            return []
+        if self._allowed is None:  # without credentials: any page could use those of its visitor
+            return [(b"access-control-allow-origin", b"*")]
+        result = [(b"vary", b"Origin")]
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() in self._allowed:
+            result += [
+                (b"access-control-allow-origin", origin.encode("latin-1")),
+                (b"access-control-allow-credentials", b"true"),
+            ]
+        return result
+
+    def is_preflight(self, method: str, headers: Mapping[str, str]) -> bool:
+        """Tell whether a request only asks which requests may follow."""
+        return (
+            method == "OPTIONS"
+            and not self._is_default
+            and "access-control-request-method" in headers
+        )

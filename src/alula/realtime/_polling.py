@@ -1,0 +1,141 @@
+"""Long polling: one request waits for frames, others bring some."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any, Final
+
+from alula._wire import CLOSE, NOOP, Frame, ProtocolError, decode_payload, encode_payload
+from alula.realtime._engine import POLLING, Refusal, Scheduler, Session
+
+__all__ = ["Polling", "UnsupportedBody", "read_body"]
+
+_PROBING_SECONDS: Final = 0.1  # how long a request waits while a websocket is tried out
+
+
+class UnsupportedBody(Exception):
+    """The body of a request is too large, or of a type that is not taken; with the status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+async def read_body(
+    receive: Callable[[], Awaitable[MutableMapping[str, Any]]], limit: int
+) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        UnsupportedBody: It has more than ``limit`` bytes.
+        Refusal: The client went away.
+    """
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Refusal.bad_request()
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise UnsupportedBody(413)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+class Polling:
+    """The transport of a session whose client polls.
+
+    Args:
+        scheduler: Gives the time.
+
+    Attributes:
+        session: Set once the session is open.
+    """
+
+    name = POLLING
+    session: Session
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._waiting: asyncio.Future[None] | None = None
+        self._last: Frame | None = None  # what a waiting request gets when the transport ends
+        self._takes = False
+
+    # -- frames to the client ------------------------------------------------------------------
+
+    def write(self, frame: Frame) -> bool:  # noqa: ARG002  # of the interface
+        """Polling never writes by itself: the session queues the frame."""
+        raise RuntimeError("frames of a polling session are taken, not written")
+
+    def wake(self) -> None:
+        """Let the waiting request go, if there is one."""
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def close(self, reason: str) -> None:
+        """End; the waiting request gets a close packet, or none if a websocket goes on."""
+        self._last = NOOP if reason == "upgrade" else CLOSE
+        self.wake()
+
+    async def next_payload(
+        self, receive: Callable[[], Awaitable[MutableMapping[str, Any]]]
+    ) -> bytes:
+        """Wait for frames; return them as the body of a response.
+
+        Raises:
+            Refusal: Another request waits already; both end the session.
+        """
+        session = self.session
+        if self._waiting is not None:
+            session.close("transport error")
+            raise Refusal.bad_request()
+        frames = session.take_all()
+        if not frames:
+            self._waiting = asyncio.get_running_loop().create_future()
+            timer = None
+            if session.probing:
+                timer = self._scheduler.call_later(_PROBING_SECONDS, self.wake)
+            leaves = asyncio.ensure_future(_wait_for_leave(receive))
+            leaves.add_done_callback(lambda _: self.wake())
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+                leaves.cancel()
+                if timer is not None:
+                    timer.cancel()
+            # Nobody reads the response of a client that has left: its frames stay queued.
+            if leaves.done() and not leaves.cancelled():
+                return b""
+            frames = session.take_all()
+        return encode_payload(frames or [self._last or NOOP])
+
+    # -- frames of the client ------------------------------------------------------------------
+
+    async def take_body(self, body: Coroutine[Any, Any, bytes]) -> list[Frame]:
+        """Return the frames of a request.
+
+        Raises:
+            Refusal: It has none, or another request is not complete; both end the session.
+            UnsupportedBody: The body is too large.
+        """
+        if self._takes:
+            body.close()
+            self.session.close("transport error")
+            raise Refusal.bad_request()
+        self._takes = True
+        try:
+            return decode_payload(await body)
+        except ProtocolError as error:
+            self.session.close(f"parse error: {error}")
+            raise Refusal.bad_request() from None
+        finally:
+            self._takes = False
+
+
+async def _wait_for_leave(receive: Callable[[], Awaitable[MutableMapping[str, Any]]]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

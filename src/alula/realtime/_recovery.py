@@ -1,0 +1,123 @@
+"""socket.io's connection state recovery: what a client missed while it was away.
+
+Each event has an offset. A client that comes back shows the id of its connection (``pid``) and the
+last offset that it received. Its connection has slept meanwhile, in its channels, and its events
+were kept: it gets those after the offset, in order, none twice. If an event is gone, the connection
+ends, and the client joins as a new one: there is never a silent gap.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from alula._connection import EventMessage
+from alula._json_encoding import dumps_with_attachments
+from alula._wire import Frame, Packet, PacketType, encode_packet
+from alula.realtime._engine import Scheduler, Timer
+from alula.realtime._frames import log_unencodable
+
+__all__ = ["EventWithOffset", "MissedEvents", "RecoverOptions", "encode_with_offset"]
+
+_offsets: Final = itertools.count(1)
+
+
+class EventWithOffset(NamedTuple):
+    """An event as it is sent to clients that can recover.
+
+    Attributes:
+        offset: Its place among all events of this process.
+        frames: What is sent.
+        size: The length of the frames.
+    """
+
+    offset: str
+    frames: list[Frame]
+    size: int
+
+
+def encode_with_offset(message: EventMessage) -> EventWithOffset | None:
+    """Encode an event, with its offset as the last argument; None if it has no JSON form."""
+    offset = f"{next(_offsets):x}"
+    event = [f"{message.path} {message.event}", message.data, offset]
+    try:
+        frames = encode_packet(Packet(PacketType.EVENT, event), dumps_with_attachments)
+    except TypeError:
+        log_unencodable(message)
+        return None
+    return EventWithOffset(offset, frames, sum(map(len, frames)))
+
+
+@dataclass(frozen=True)
+class RecoverOptions:
+    """How long, and how much.
+
+    Attributes:
+        seconds: How long a client may be away, and how long its events are kept.
+        max_events: How many events are kept for each connection.
+        max_bytes: How many bytes they may have together.
+    """
+
+    seconds: float
+    max_events: int
+    max_bytes: int
+
+
+class MissedEvents:
+    """The last events of one connection.
+
+    Also those that were sent: a client may lose what was under way when its network failed.
+
+    Args:
+        options: How many are kept.
+        scheduler: Gives the time.
+    """
+
+    __slots__ = ("_bytes", "_dropped", "_events", "_options", "_scheduler", "wake_up")
+    wake_up: Timer | None
+    """While the connection sleeps: ends it when the time is over."""
+
+    def __init__(self, options: RecoverOptions, scheduler: Scheduler) -> None:
+        self._options = options
+        self._scheduler = scheduler
+        self._events: deque[tuple[float, EventWithOffset]] = deque()
+        self._bytes = 0
+        self._dropped = ""  # the offset of the last event that is not kept any more
+        self.wake_up = None
+
+    def append(self, event: EventWithOffset) -> bool:
+        """Keep an event; return whether none had to be dropped for it, as too many."""
+        now = self._scheduler.time()
+        events, options = self._events, self._options
+        # Whoever has not received such an event is away for too long anyway.
+        while events and events[0][0] < now - options.seconds:
+            self._drop()
+        events.append((now, event))
+        self._bytes += event.size
+        is_full = False
+        while len(events) > options.max_events or self._bytes > options.max_bytes:
+            self._drop()
+            is_full = True
+        return not is_full
+
+    def after(self, offset: str) -> Iterable[EventWithOffset] | None:
+        """Return the events after an offset, None if some of them are gone.
+
+        Args:
+            offset: The last one that the client received, empty if it received none.
+        """
+        events = [event for _, event in self._events]
+        if offset == self._dropped:
+            return events
+        for at in range(len(events) - 1, -1, -1):
+            if events[at].offset == offset:
+                return events[at + 1 :]
+        return None
+
+    def _drop(self) -> None:
+        _, event = self._events.popleft()
+        self._bytes -= event.size
+        self._dropped = event.offset

@@ -1,0 +1,243 @@
+"""The plugin `socketio`: services over socket.io, as FeathersJS' clients speak it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Protocol
+
+from alula._app import App
+from alula._user_code import name_of, unfit_signature
+from alula.realtime._asgi import Admit, Endpoint
+from alula.realtime._bus import Bus, connect_bus
+from alula.realtime._engine import POLLING, WEBSOCKET, Engine, EngineOptions, Timer
+from alula.realtime._handover import Handover, name_sessions
+from alula.realtime._handshake import Origins
+from alula.realtime._recovery import RecoverOptions
+from alula.realtime._sockets import ConnectionMiddleware, Hub, SocketOptions
+
+__all__ = ["SocketIO", "socketio"]
+
+RECOVER_SECONDS = 120.0
+
+
+class WebApplication(Protocol):
+    """What the transport is configured on: the result of ``express(App())``."""
+
+    app: App
+    transports: list[str]
+
+    def add_endpoint(
+        self, prefix: str, app: Any, closing: Callable[[], object] | None = None
+    ) -> object:
+        """Serve an ASGI application below a path."""
+        ...
+
+
+class _LoopScheduler:
+    """The running event loop, whichever it is."""
+
+    def time(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        return asyncio.get_running_loop().call_later(delay, callback, *args)
+
+
+class SocketIO:
+    """The socket.io transport; `socketio` makes it.
+
+    Args:
+        path: Where it is served.
+        engine: Options of the engine.
+        sockets: Options of the sockets.
+        origins: The pages that may connect.
+        admit: Decides on handshakes.
+        bus: Shares events with other processes.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        engine: EngineOptions,
+        sockets: SocketOptions,
+        origins: Origins,
+        admit: Admit | None,
+        bus: Bus | None,
+    ) -> None:
+        self._path = path
+        self._engine = engine
+        self._sockets = sockets
+        self._origins = origins
+        self._admit = admit
+        self._bus = bus
+        self._middleware: list[ConnectionMiddleware] = []
+
+    def __repr__(self) -> str:
+        return f"socketio(path={self._path!r})"
+
+    def use(self, middleware: ConnectionMiddleware) -> ConnectionMiddleware:
+        """Register middleware that runs for each new connection; also as a decorator.
+
+        It runs after the credentials of the handshake were checked, and before the event
+        ``connection``. It can set attributes of the connection, which arrive in the params of its
+        calls. An error that it raises refuses the connection: message and data of the errors of
+        `alula.errors` arrive at the client as ``connect_error``.
+
+        Examples:
+            >>> from alula.realtime import socketio
+            >>> transport = socketio()
+            >>> @transport.use
+            ... async def set_tenant(connection, handshake, next):
+            ...     connection.tenant = handshake.query.get("tenant")
+            ...     await next()
+
+        Args:
+            middleware: ``async (connection, handshake, next)``.
+
+        Raises:
+            TypeError: It is not such a function.
+        """
+        if not callable(middleware):
+            raise TypeError(f"transport.use({middleware!r}): middleware is a function")
+        signature = unfit_signature(middleware, "connection", "handshake", "next")
+        if signature is not None:
+            raise TypeError(
+                f"the middleware {name_of(middleware)} takes {signature}; expected"
+                " (connection, handshake, next)"
+            )
+        self._middleware.append(middleware)
+        return middleware
+
+    def __call__(self, app: WebApplication) -> None:
+        """Configure an application with this transport.
+
+        Raises:
+            TypeError: The application is not made by ``express(App())``.
+        """
+        if not hasattr(app, "add_endpoint") or not isinstance(getattr(app, "app", None), App):
+            raise TypeError(f"socketio() configures what express(App()) returns, not {app!r}")
+        place = name_sessions()
+        worker_id = None if place is None else place.worker_id
+        hub = Hub(app.app, Engine(self._engine, _LoopScheduler(), worker_id), self._sockets)
+        endpoint = Endpoint(hub, self._origins, self._admit)
+        handover = None if place is None else Handover(endpoint, place)
+        hub.middleware = self._middleware  # the same list: more may be registered later
+
+        async def start(_: object, next: Callable[[], Awaitable[object]]) -> None:
+            hub.is_closing = False
+            if handover is not None:
+                await handover.start()
+            await next()
+
+        async def stop(_: object, next: Callable[[], Awaitable[object]]) -> None:
+            hub.close()
+            try:
+                await next()
+            finally:
+                if handover is not None:
+                    await handover.stop()
+
+        app.app.hooks(setup=[start], teardown=[stop])
+        connect_bus(app.app, self._bus)
+        app.add_endpoint(self._path, handover or endpoint, hub.close)
+        app.transports.append("socketio")
+
+
+def socketio(
+    path: str = "/socket.io/",
+    *,
+    transports: Collection[str] = (POLLING, WEBSOCKET),
+    ping_interval: float = 25,
+    ping_timeout: float = 20,
+    join_timeout: float = 45,
+    upgrade_timeout: float = 10,
+    max_message: int = 1_000_000,
+    origins: Collection[str] | None = None,
+    admit: Admit | None = None,
+    backlog: int = 1_000,
+    recover: float | bool | None = None,
+    bus: Bus | None = None,
+    max_connections: int | None = None,
+    max_connections_of_address: int | None = None,
+    max_calls: int = 500,
+    max_call_rate: float | None = None,
+) -> SocketIO:
+    """Return the socket.io transport: ``app.configure(socketio())``.
+
+    FeathersJS' and socket.io's clients call the services over it, and get their events.
+
+    Examples:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.express import express, json, rest
+        >>> from alula.realtime import socketio
+        >>> app = express(App()).use(json()).configure(rest()).configure(socketio())
+        >>> app = app.use("messages", MemoryService())
+
+    Args:
+        path: Where it is served, beside REST.
+        transports: What clients may use: ``"polling"``, ``"websocket"``, or both.
+        ping_interval: Seconds between two pings.
+        ping_timeout: Seconds in which a client must answer a ping.
+        join_timeout: Seconds in which a client must join after its handshake.
+        upgrade_timeout: Seconds in which a websocket must replace polling.
+        max_message: Bytes that a message may have.
+        origins: Origins of web pages that may connect, such as ``["https://app.example"]``, or
+            ``"*"``. None allows pages of this server, and websockets without cookies.
+        admit: ``(handshake)``, plain or asynchronous; returns None, or why a handshake is refused.
+        backlog: How many events, of at most 1 MiB together, may wait for a client that does not
+            read; then it is disconnected.
+        recover: Whether a client that was away for a short time gets the events that it missed:
+            True for two minutes, or seconds. Every event then has a further argument, its offset.
+        bus: Shares events with other processes and machines, such as ``RedisBus(url)``. None is
+            enough for the workers of `alula serve`.
+        max_connections: How many clients may be connected to this process, None for any number.
+        max_connections_of_address: How many of one IP address; only without a proxy in front.
+        max_calls: How many calls of one client may be under way at once.
+        max_call_rate: How many calls one client may begin in a second, None for any number.
+
+    Raises:
+        TypeError: An option has another type.
+        ValueError: An option is out of range.
+        ImportError: A websocket library is missing; install ``alula[realtime]``.
+    """
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise ValueError(f"socketio(path={path!r}): a path starts with a slash")
+    given = (transports,) if isinstance(transports, str) else tuple(transports)
+    if not given or not {*given} <= {POLLING, WEBSOCKET}:
+        raise ValueError(f'socketio(transports={transports!r}): "polling", "websocket", or both')
+    if admit is not None and (not callable(admit) or unfit_signature(admit, "handshake")):
+        raise TypeError(f"socketio(admit={admit!r}): it is a function of (handshake)")
+    numbers = {
+        "ping_interval": ping_interval,
+        "ping_timeout": ping_timeout,
+        "join_timeout": join_timeout,
+        "upgrade_timeout": upgrade_timeout,
+        "max_message": max_message,
+        "backlog": backlog,
+        "max_calls": max_calls,
+        "max_connections": max_connections,
+        "max_call_rate": max_call_rate,
+        "max_connections_of_address": max_connections_of_address,
+        "recover": RECOVER_SECONDS if recover is True else recover or None,
+    }
+    for name, value in numbers.items():
+        if value is not None and (isinstance(value, bool) or not value > 0):
+            raise ValueError(f"socketio({name}={value!r}): it must be greater than 0")
+    if WEBSOCKET in given and importlib.util.find_spec("websockets") is None:
+        raise ImportError(
+            "socketio() needs a websocket library: pip install 'alula[realtime]', or allow polling"
+            ' alone: socketio(transports=["polling"])'
+        )
+    engine = EngineOptions(
+        given,
+        *(ping_interval, ping_timeout, upgrade_timeout, max_message, backlog),
+        max_sessions=max_connections,
+        max_sessions_of_address=max_connections_of_address,
+    )
+    seconds = numbers["recover"]
+    kept = None if seconds is None else RecoverOptions(seconds, backlog, engine.backlog_bytes)
+    sockets = SocketOptions(join_timeout, max_calls, max_call_rate, kept)
+    return SocketIO(path, engine, sockets, Origins(origins), admit, bus)
