@@ -32,6 +32,9 @@ _NONE, _WHOLE, _OTHER = range(3)
 # records, and must not be able to send a redacted record, or an id that equals another user's.
 _TAG: Final = secrets.token_hex(16)
 
+# Made once: json.dumps with separators makes an encoder for each call.
+_dumps: Final = json.JSONEncoder(separators=(",", ":")).encode
+
 
 class EncodedEvent(NamedTuple):
     """The first line of an encoded publication, which tells whether the rest is worth reading.
@@ -78,7 +81,7 @@ def encode_publication(publication: Publication) -> bytes:
     ]
     body += [publication.origin, publication.sequence, _to_json(publication.route)]
     header = [_VERSION, publication.origin, publication.sequence, _TAG]
-    return f"{json.dumps(header)}\n{json.dumps(body, separators=(',', ':'))}".encode()
+    return f"{_dumps(header)}\n{_dumps(body)}".encode()
 
 
 def read_header(event: bytes) -> EncodedEvent:
