@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from alula._cli.application import load_application
+from alula._cli.commands._watch import DEFAULT_URL, watch
 from alula._cli.service_listing import is_process_local
 from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
 from alula._context import HookContext
@@ -58,7 +59,12 @@ ServicePath = Annotated[
     ),
 ]
 Method = Annotated[
-    str, typer.Argument(help="find, get, create, ...", autocompletion=complete_method)
+    str | None,
+    typer.Argument(
+        help="find, get, create, ...; with --watch the event, such as created.",
+        autocompletion=complete_method,
+        show_default=False,
+    ),
 ]
 RecordId = Annotated[str | None, typer.Argument(metavar="ID", help="The id of the record.")]
 Query = Annotated[
@@ -83,11 +89,15 @@ Provider = Annotated[
     typer.Option(help="Treat the call as one from outside: rest. Otherwise it is internal."),
 ]
 AllPages = Annotated[bool, typer.Option("--all", help="find: all records, page after page.")]
+Watch = Annotated[
+    bool,
+    typer.Option("--watch", help=f"Print events of a running server, by default {DEFAULT_URL}."),
+]
 
 
 def call(
     service: ServicePath,
-    method: Method,
+    method: Method = None,
     record_id: RecordId = None,
     query: Query = "",
     data: Data = None,
@@ -96,13 +106,22 @@ def call(
     token: Token = None,
     provider: Provider = None,
     all_pages: AllPages = False,
+    watches: Watch = False,
 ) -> None:
     """Call a method of a service and print its result as JSON.
 
     A call of an application is internal: it has no user, and hooks that check external calls let
-    it pass. With --provider rest or with --url it is external.
+    it pass. With --provider rest or with --url it is external. With --watch, it prints events
+    instead: alula call messages --watch.
     """
+    if watches:
+        with reporting_errors():
+            if record_id is not None or data is not None or query or all_pages or provider:
+                raise UsageError("--watch takes a service and an event, --url and --token")
+            watch(url, service, method, token)  # it never returns
     with reporting_errors(), stdout_to_stderr():
+        if method is None:
+            raise UsageError("which method? alula call SERVICE METHOD, such as find")
         if method == "get" and record_id is None:
             raise UsageError("get needs the id of a record: alula call SERVICE get ID")
         if record_id is not None and method not in ID_METHODS:
