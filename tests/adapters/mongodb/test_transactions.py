@@ -14,9 +14,9 @@ from pymongo.errors import AutoReconnect, OperationFailure
 from tests.requirements import require_mongod
 
 from alula import App
+from alula.adapters._transactions import pause_before_retry
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, transaction
-from alula.adapters.mongodb._transactions import pause_before_retry
 from alula.errors import BadRequest, Conflict, NotFound, Timeout, Unavailable
 from alula.local_mongodb import Mongod
 from alula.query import ValidatedQuery

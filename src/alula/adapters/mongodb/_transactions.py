@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import random
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from pymongo import AsyncMongoClient, ReadPreference
@@ -15,14 +15,12 @@ from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.client_session import TransactionOptions  # type: ignore[attr-defined]  # public, not in `__all__`
 from pymongo.errors import OperationFailure, PyMongoError
 
-from alula._context import HookContext, Params
-from alula._events import HeldEvents
-from alula.adapters._records import copied
+from alula._context import HookContext
+from alula.adapters._transactions import FIRST_PAUSE_SECONDS, RetriedCall
 from alula.adapters.mongodb._bson_types import BSON_IMMUTABLE
 from alula.adapters.mongodb._errors import translated
 from alula.adapters.mongodb._options import limited
 from alula.adapters.mongodb._service import MongoDBService
-from alula.types import Id
 
 __all__ = ["transaction"]
 
@@ -37,8 +35,6 @@ _UNKNOWN: Final = "UnknownTransactionCommitResult"
 _MAX_TIME_EXPIRED: Final = 50
 _ILLEGAL_OPERATION: Final = 20
 
-_FIRST_PAUSE_SECONDS: Final = 0.005
-_MAX_PAUSE_SECONDS: Final = 0.5
 _MIN_SECONDS_TO_END: Final = 1.0
 """Time for an abort or a commit, even if the time of the transaction is over."""
 
@@ -121,39 +117,20 @@ class _Transaction:
         self._context = context
         self._session = session
         self._options = options
-        self._deadline = time.monotonic() + seconds
+        self._call = RetriedCall(context, seconds, BSON_IMMUTABLE)
         service = context.service.service
         is_mongodb = isinstance(service, MongoDBService)
         self._limit = service.options_for(context.params).seconds if is_mongodb else None
         self._docdb = context.params.docdb
-        self._params = _copied_params(context.params)
-        self._id: Id = context.id
-        self._data = copied(context.data, BSON_IMMUTABLE)
-        self._event = context.event
-        self._http = dict(context.http)
 
     async def run(self, next: Next) -> None:
-        context = self._context
-        retries = 0
-
         def takes_part(call: HookContext) -> bool:
             return (call.params.docdb or {}).get("session") is self._session
 
-        try:
-            with HeldEvents(takes_part) as held:
-                while not await self._attempt(next, retries):
-                    held.drop()
-                    retries += 1
-                    # Everything as it was, but the result, which `next` resets.
-                    context.params = _copied_params(self._params)
-                    context.id, context.data = self._id, copied(self._data, BSON_IMMUTABLE)
-                    context.event, context.http = self._event, dict(self._http)
-        finally:
-            context.params.docdb = self._docdb  # later hooks must not use the session
-        held.release()
+        await self._call.run(partial(self._attempt, next), _is_transient, takes_part)
 
-    async def _attempt(self, next: Next, retries: int) -> bool:
-        """Run the call in a transaction; return False if it failed and may be retried."""
+    async def _attempt(self, next: Next) -> None:
+        """Run the call in a transaction, and commit it."""
         session = self._session
         self._context.params.docdb = {**(self._docdb or {}), "session": session}
         try:
@@ -174,24 +151,19 @@ class _Transaction:
             if session.in_transaction:
                 await self._commit()
         except Exception as error:
-            # The hooks within may have raised another error because of the driver's.
-            cause: BaseException | None = error
-            while cause is not None and not isinstance(cause, PyMongoError):
-                cause = cause.__cause__ or cause.__context__
+            cause = _driver_error(error)
             if _has_code(cause, _ILLEGAL_OPERATION) and "Transaction numbers" in str(cause):
                 raise RuntimeError(
                     "this MongoDB has no transactions, which need a replica set; a single server"
                     " can be one: start it with --replSet and call rs.initiate() once"
                 ) from error
-            pause = pause_before_retry(retries)
-            if not _has_label(cause, _TRANSIENT) or time.monotonic() + pause > self._deadline:
-                raise
-            await asyncio.sleep(pause)
-            return False
-        return True
+            raise
+        finally:
+            # Later hooks, and listeners of the events, must not use the session.
+            self._context.params.docdb = self._docdb
 
     def _seconds_to_end(self) -> float:
-        remaining = max(self._deadline - time.monotonic(), _MIN_SECONDS_TO_END)
+        remaining = max(self._call.deadline - time.monotonic(), _MIN_SECONDS_TO_END)
         return remaining if self._limit is None else min(remaining, self._limit)
 
     async def _commit(self) -> None:
@@ -199,7 +171,7 @@ class _Transaction:
         # The driver ignores its own option where there is a time limit.
         max_commit_ms = self._options.get("max_commit_time_ms") or math.inf
         seconds = min(self._seconds_to_end(), max_commit_ms / 1000)
-        deadline = min(self._deadline, time.monotonic() + seconds)
+        deadline = min(self._call.deadline, time.monotonic() + seconds)
         with translated, limited(seconds):
             while True:
                 try:
@@ -208,22 +180,20 @@ class _Transaction:
                     is_final = _has_code(error, _MAX_TIME_EXPIRED)
                     if is_final or not _has_label(error, _UNKNOWN) or time.monotonic() > deadline:
                         raise
-                    await asyncio.sleep(_FIRST_PAUSE_SECONDS)
+                    await asyncio.sleep(FIRST_PAUSE_SECONDS)
                 else:
                     return
 
 
-def _copied_params(params: Params) -> Params:
-    """Return a copy of params and their query; a query that a schema has checked stays one."""
-    copy = params.copy()
-    copy.query = copied(copy.query, BSON_IMMUTABLE)
-    return copy
+def _driver_error(error: BaseException | None) -> PyMongoError | None:
+    """Return the driver's error behind another one that hooks raised because of it."""
+    while error is not None and not isinstance(error, PyMongoError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
-def pause_before_retry(retries: int) -> float:
-    """Return a random number of seconds to wait before the next retry, with growing bounds."""
-    bound = min(_FIRST_PAUSE_SECONDS * 1.5**retries, _MAX_PAUSE_SECONDS)
-    return random.random() * bound  # noqa: S311  # spreads load, and guards nothing
+def _is_transient(error: Exception) -> bool:
+    return _has_label(_driver_error(error), _TRANSIENT)
 
 
 def _has_code(error: PyMongoError | None, code: int) -> bool:
