@@ -59,7 +59,8 @@ def call_context(app: App, connection: Connection, event: Sequence[Any]) -> Hook
     given = event[2:]
     if len(given) > len(names) + 1:
         raise BadRequest(f"Too many arguments for '{method}' method")
-    if len(given) < len(names) and method in _ARGUMENTS:
+    # As over REST, data may be missing where nothing is changed by it.
+    if len(given) < len(names) and "id" in names:
         missing = " and ".join(names[len(given) :])
         raise BadRequest(f"Too few arguments for '{method}' method: {missing} missing")
     arguments = dict(zip(names, given, strict=False))

@@ -304,13 +304,15 @@ class Session:
             return
         if self._queue is None:
             self._queue = deque()
+        options = self._engine.options
+        # The bytes before this frame: one long answer alone is no slow reader.
+        is_full = self._queued_bytes > options.backlog_bytes or len(self._queue) >= options.backlog
+        if is_full:
+            self.close("slow reader")
+            return
         self._queue.append(frame)
         self._queued_bytes += len(frame)
-        options = self._engine.options
-        if len(self._queue) > options.backlog or self._queued_bytes > options.backlog_bytes:
-            self.close("slow reader")
-        else:
-            self.transport.wake()
+        self.transport.wake()
 
     @property
     def queued(self) -> int:
