@@ -18,6 +18,8 @@ from alula.authentication import authenticate
 class FakeLink:
     """Remembers what a transport would send, and closes as one does."""
 
+    queued = 0
+
     def __init__(self, app: Any) -> None:
         self.app = app
         self.connection: Connection
@@ -27,7 +29,8 @@ class FakeLink:
     def deliver(self, message: EventMessage) -> None:
         self.sent.append(message)
 
-    async def close(self, reason: str = "") -> None:
+    async def close(self, reason: str = "", *, reconnect: bool = True) -> None:
+        assert reconnect  # the client comes back, and notices that it is signed out
         self.reason = reason
         self.app.remove_connection(self.connection)
 

@@ -443,7 +443,7 @@ class TestExpiry:
             JWTStrategy(on_expiry="nothing")
 
     async def test_a_transport_that_cannot_close_is_logged(self, app, connection, caplog):
-        async def fail(reason):
+        async def fail(reason, reconnect):
             raise OSError("broken")
 
         await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 0.02))

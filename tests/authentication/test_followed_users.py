@@ -320,10 +320,11 @@ class TestRemovedUsers:
         assert removed["id"] == 1
         assert is_signed_out(ada)
 
-    async def test_of_a_connection_that_is_asleep(self, app, ada):
+    @pytest.mark.parametrize("on_expiry", ["close", "sign_out"])
+    async def test_of_a_connection_that_is_asleep(self, app, ada, on_expiry):
+        app.service("authentication").service.register("jwt", JWTStrategy(on_expiry=on_expiry))
         ada.is_asleep = True
         await app.service("users").remove(1)
-        await asyncio.sleep(0.001)
         await settle()
         assert link_of(ada).reason == "signed out"  # it cannot wake up to what it missed
 

@@ -318,11 +318,13 @@ class SignedInConnections:
         context = HookContext(self._authentication.app, self._handle, "remove", params)
         context.event, context.result = None, result
         self._authentication.app.emit("logout", result, params, context)
-        if self._strategy.on_expiry == "close":
-            # Nothing is under way on a connection that is asleep, and it must not wake up.
-            delay = 0 if connection.is_asleep else _CLOSE_DELAY_SECONDS
+        if connection.is_asleep:  # it must not wake up to events that its user has missed
+            self._close(connection, "signed out")
+        elif self._strategy.on_expiry == "close":
             loop = asyncio.get_running_loop()
-            _closing[connection] = loop.call_later(delay, self._close, connection, "signed out")
+            _closing[connection] = loop.call_later(
+                _CLOSE_DELAY_SECONDS, self._close, connection, "signed out"
+            )
 
     def _release(self, sign_in: SignIn) -> None:
         """Take the user and all channels from a connection."""
