@@ -163,6 +163,8 @@ def test_the_table_of_errors_is_right():
 NOT_IMPORTED = {
     *("alula.access", "alula.events", "alula.health", "alula.mongodb", "alula.serve"),
     *("alula.provider", "alula.service.active_calls"),
+    *("alula.realtime.connections", "alula.realtime.queued_messages", "alula.realtime.channels"),
+    *("alula.realtime.events", "alula.realtime.messages"),
 }
 
 
