@@ -70,12 +70,12 @@ class Environments:
         Args:
             requirements: What stands behind `pip install`, such as `alula[server]`.
         """
-        names = sorted(set(requirements))
+        names = self._combined(requirements)
         digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
 
         def fill(folder: Path) -> None:
             python = self.new(folder)
-            self._uv("pip", "install", "--python", python, *map(self._from_wheel, names))
+            self._uv("pip", "install", "--python", python, *names)
 
         return fill_once(self.folder / digest, fill) / "bin" / "python"
 
@@ -84,12 +84,14 @@ class Environments:
         self._uv("venv", "--python", sys.executable, *options, folder)
         return folder / "bin" / "python"
 
-    def _from_wheel(self, requirement: str) -> str:
-        parsed = Requirement(requirement)
-        if parsed.name != "alula":
-            return requirement
-        extras = f"[{','.join(sorted(parsed.extras))}]" if parsed.extras else ""
-        return f"alula{extras} @ {self.wheel.as_uri()}"
+    def _combined(self, requirements: Iterable[str]) -> list[str]:
+        """Return requirements with one for the wheel, which has all extras that they name."""
+        parsed = [Requirement(each) for each in requirements]
+        names = {str(each) for each in parsed if each.name != "alula"}
+        extras = sorted({extra for each in parsed if each.name == "alula" for extra in each.extras})
+        if any(each.name == "alula" for each in parsed):
+            names.add(f"alula[{','.join(extras)}] @ {self.wheel.as_uri()}")
+        return sorted(names)
 
     def _uv(self, *arguments: str | Path) -> None:
         uv = Path(sys.prefix) / "bin" / "uv"
