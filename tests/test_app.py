@@ -151,7 +151,7 @@ class TestConfigure:
 
 
 class TestServices:
-    def test_are_found_by_their_path(self, app):
+    def test_are_looked_up_by_their_path(self, app):
         assert app.use("/messages/", Messages()) is app
         handle = app.service("messages")
         assert handle.path == "messages"

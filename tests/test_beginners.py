@@ -269,7 +269,7 @@ AT_REGISTRATION = {
 
 
 @pytest.mark.parametrize("mistake", AT_REGISTRATION)
-def test_a_mistake_is_told_where_it_is_made(mistake):
+def test_a_mistake_is_an_error_where_it_is_made(mistake):
     make, message = AT_REGISTRATION[mistake]
     with pytest.raises((TypeError, ValueError, LookupError, AttributeError), match=message):
         make()
@@ -309,7 +309,7 @@ IN_A_CALL = {
 
 
 @pytest.mark.parametrize("mistake", IN_A_CALL)
-async def test_a_mistake_in_a_call_is_told_and_touches_nothing(todos, mistake):
+async def test_a_mistake_in_a_call_is_an_error_and_changes_nothing(todos, mistake):
     make, message = IN_A_CALL[mistake]
     with pytest.raises((TypeError, AttributeError, NotFound), match=message):
         await make(todos)
@@ -373,7 +373,7 @@ class TestWhatHooksReturn:
 
 
 class TestAForgottenTransport:
-    async def test_is_told_at_the_start(self):
+    async def test_is_an_error_at_the_start(self):
         app = express(App())
         app.use("todos", Todos()).use("inside", Todos(), methods=[])
         with pytest.raises(RuntimeError, match=r"the services 'todos': write app\.configure\(rest"):

@@ -71,7 +71,7 @@ def complaint(folder, model=Settings, **environ):
 
 
 class TestSources:
-    def test_defaults_of_the_model_hold_where_nobody_says_anything(self, tmp_path):
+    def test_defaults_of_the_model_are_used(self, tmp_path):
         assert load(tmp_path) == Settings()
 
     def test_the_file_of_the_environment_comes_before_the_default(self, folder):
@@ -213,19 +213,19 @@ class TestComplaints:
         line = 'config/default.toml: unknown setting "colours"; take it out'
         assert line in complaint(folder)
 
-    def test_a_value_that_is_missing_says_where_it_can_be_set(self, folder):
+    def test_the_error_of_a_missing_value_names_where_to_set_it(self, folder):
         write(folder, test="")
         assert (
             "url is missing; set it in config/test.toml, or SHOP_URL in the environment"
             in complaint(folder, Needy, ALULA_ENV="test")
         )
 
-    def test_a_variable_that_was_mistyped_is_found(self, folder):
+    def test_a_mistyped_variable_is_an_error(self, folder):
         told = complaint(folder, WithSecret, SHOP_TOKNE="twelve characters")
         assert "there is a variable SHOP_TOKNE: did you mean SHOP_TOKEN?" in told
         assert "twelve" not in told
 
-    def test_outside_development_a_secret_can_not_be_in_dot_env(self, folder):
+    def test_outside_development_a_secret_cannot_be_in_dot_env(self, folder):
         write(folder, production="")
         told = complaint(folder, WithSecret, ALULA_ENV="production")
         assert told.endswith("it is a secret: set SHOP_TOKEN in the environment")

@@ -165,7 +165,7 @@ class TestAttributesAndItems:
         assert dict(params) == {**params}
         assert sorted(params) == ["query", "tenant"]
 
-    def test_copy_changes_what_it_is_told(self):
+    def test_copy_changes_what_it_is_given(self):
         params = Params(query={"a": 1}, tenant="acme", user="ann")
         changed = params.copy(query={}, user="bob")
         assert changed == Params(query={}, tenant="acme", user="bob")
@@ -182,7 +182,7 @@ class TestComparingAndShowing:
         assert Params() != {"query": {}}
         assert Params() == ANY
 
-    def test_they_can_not_be_keys(self):
+    def test_they_cannot_be_keys(self):
         with pytest.raises(TypeError, match="unhashable"):
             hash(Params())
 

@@ -64,7 +64,7 @@ class TestEveryClass:
         assert type(received) is class_named(name)
         assert received.to_dict() == sent
 
-    def test_is_found_by_its_status(self, name, code, class_name):
+    def test_is_looked_up_by_its_status(self, name, code, class_name):
         assert error_for_status(code) is class_named(name)
 
     def test_comes_back_by_its_status_where_the_name_is_unknown(self, name, code, class_name):
@@ -194,7 +194,7 @@ class TestErrorsOfOnesOwn:
 
 
 class TestFromDict:
-    def test_an_unknown_error_keeps_all_it_says(self):
+    def test_an_unknown_error_keeps_all_its_data(self):
         sent = {
             "name": "Teapot",
             "message": "Short and stout",

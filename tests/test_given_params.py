@@ -275,7 +275,7 @@ class TestDeclaring:
             context._DECLARED.discard("declared_once")
 
     @pytest.mark.parametrize("name", ["", "$limit"])
-    def test_what_belongs_in_a_query_can_not_be_declared(self, name):
+    def test_what_belongs_in_a_query_cannot_be_declared(self, name):
         with pytest.raises(ValueError, match="cannot be the name"):
             Params.declare(name)
 

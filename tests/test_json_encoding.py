@@ -175,7 +175,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("value", "message"), REFUSED.values(), ids=REFUSED)
-def test_refuses_what_has_no_form_and_says_where_it_is(value, message):
+def test_what_json_lacks_is_an_error_with_its_location(value, message):
     with pytest.raises(TypeError, match=message):
         dumps(value)
 
@@ -267,7 +267,7 @@ def test_reads(text, value):
     ],
     ids=lambda raw: repr(raw[:20]),
 )
-def test_refuses_what_is_no_json_or_can_not_be_held(raw):
+def test_refuses_what_is_no_json_or_cannot_be_held(raw):
     with pytest.raises(ValueError):
         loads(raw)
 

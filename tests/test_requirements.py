@@ -102,7 +102,7 @@ def test_node_modules_hold_what_is_asked_for(modules):
     assert requirements.require_node_modules("axios", "@feathersjs/errors") == modules
 
 
-def test_node_modules_lie_beside_the_interop_tests_unless_told_otherwise(modules, monkeypatch):
+def test_node_modules_are_beside_the_interop_tests_by_default(modules, monkeypatch):
     monkeypatch.delenv("ALULA_NODE_MODULES")
     folder = Path(__file__).parent / "interop" / "node_modules"
     assert requirements.node_modules() == folder

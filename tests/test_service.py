@@ -478,7 +478,7 @@ class TestEvents:
         await store.patch(None, [])
         assert heard == [("created", {"a": 1}), ("created", {"a": 2})]
 
-    async def test_a_result_of_none_is_told_too(self, store, heard):
+    async def test_a_result_of_none_is_emitted_too(self, store, heard):
         await store.create(None)
         assert heard == [("created", None)]
 
@@ -604,7 +604,7 @@ class TestTheHandle:
         assert (await handle.get(1))[:2] == ("get", 1)
 
     @pytest.mark.parametrize("hooked", [False, True])
-    async def test_a_method_that_answers_unset_is_found_out(self, app, hooked):
+    async def test_a_method_that_returns_unset_is_an_error(self, app, hooked):
         class Unset:
             def find(self, params):
                 return UNSET

@@ -30,7 +30,7 @@ def test_a_port_that_is_free():
         socket.create_connection(sock.getsockname(), 10).close()
 
 
-def test_a_port_in_use_says_so():
+def test_a_port_in_use_is_an_error():
     with listen_on_port("127.0.0.1", 0) as taken:
         host, port = taken.getsockname()
         said = f"cannot listen on {host}:{port}: .*; choose another port"
@@ -47,7 +47,7 @@ def test_a_path(path):
         assert mode == 0o666  # the proxy in front runs as somebody else
 
 
-def test_a_path_in_use_says_so(path):
+def test_a_path_in_use_is_an_error(path):
     said = f"cannot listen on {path}: Address already in use; choose another path"
     with listen_on_path(path), pytest.raises(OSError, match=said):
         listen_on_path(path)
@@ -74,7 +74,7 @@ def test_a_file_that_is_no_socket_stays(path, tmp_path):
     assert (tmp_path / "alula.sock").read_text() == "mine"
 
 
-def test_a_folder_that_is_not_there_says_so(tmp_path):
+def test_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(OSError, match=r"No such file.*choose another path"):
         listen_on_path(str(tmp_path / "none" / "alula.sock"))
 

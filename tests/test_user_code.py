@@ -104,7 +104,7 @@ class TestPlace:
         place, _ = early()
         assert place.what.endswith("test_a_name_that_is_not_there_yet.<locals>.early")
 
-    def test_without_frames_of_the_user_the_innermost_is_told(self):
+    def test_without_frames_of_the_user_the_innermost_is_named(self):
         frames = [frame for frame in frames_here() if not is_user_code(frame.f_code.co_filename)]
         assert place_of(frames).where.startswith(frames[0].f_code.co_filename)
 

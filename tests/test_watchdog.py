@@ -204,7 +204,7 @@ class TestWhenItIsTold:
         await watched(work())
         assert len(told()) == 2
 
-    async def test_what_does_not_end_is_told_meanwhile(self, told, monkeypatch):
+    async def test_what_does_not_end_is_logged_meanwhile(self, told, monkeypatch):
         monkeypatch.setattr(watchdog_module, "_LONG_SECONDS", 0.4)
 
         async def work():
@@ -280,7 +280,7 @@ asyncio.run(main())
 """
 
 
-def test_a_process_that_was_stopped_is_not_told():
+def test_a_process_that_was_stopped_is_not_logged():
     source = str(Path(watchdog_module.__file__).parents[1])
     with subprocess.Popen(
         [sys.executable, "-c", STOPPED],
@@ -312,7 +312,7 @@ class TestUse:
         await watched(work())
         assert len(told()) == 2
 
-    async def test_after_its_end_nothing_is_told(self, told):
+    async def test_after_its_end_nothing_is_logged(self, told):
         with LoopWatchdog():
             await asyncio.sleep(0.1)
         hold()

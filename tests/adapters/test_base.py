@@ -216,7 +216,7 @@ class TestOneRecord:
             assert service.calls.pop()[-2] is EMPTY_QUERY
 
     @pytest.mark.parametrize("method", ["get", "update", "patch", "remove"])
-    async def test_nothing_found(self, method):
+    async def test_no_record(self, method):
         service = Recorder(records=())
         data = [{}] if method in {"update", "patch"} else []
         with pytest.raises(NotFound) as caught:
@@ -318,7 +318,7 @@ class TestSeveral:
         assert service.calls[0][-2] == Query(CRITERIA, sort=(("a", 1),))
 
     @pytest.mark.parametrize("method", ["patch", "remove"])
-    async def test_none_found_is_an_empty_list(self, method):
+    async def test_no_match_is_an_empty_list(self, method):
         service = Recorder(records=(), multi=True)
         assert await getattr(service, method)(None, *([{}] if method == "patch" else [])) == []
 

@@ -106,7 +106,7 @@ def test_wrong_multi(given, text):
         read_multi(given)
 
 
-def test_options_can_not_change():
+def test_options_cannot_change():
     options = Options()
     assert (options.id, options.pagination, options.multi) == ("id", None, frozenset())
     with pytest.raises(AttributeError):

@@ -82,7 +82,7 @@ class TestCreate:
         assert jwt.get_unverified_header(token)["alg"] == "HS512"
         assert tokens.verify(token) == payload
 
-    def test_claims_can_not_name_another_user_or_audience(self):
+    def test_claims_cannot_name_another_user_or_audience(self):
         mine = {"sub": "2", "aud": "x", "iss": "y", "iat": 1}
         _, payload = created(Tokens(SECRET, issuer="me"), mine, "1")
         assert (payload["sub"], payload["aud"], payload["iss"]) == ("1", AUDIENCE, "me")
@@ -353,7 +353,7 @@ def test_no_durations(duration):
         ({"algorithm": "HS384"}, False),
     ],
 )
-def test_says_whose_tokens_are_good_here(options, good):
+def test_accepts_those_of_agrees_with_verify(options, good):
     here, there = (Tokens(**{"secret": "s" * 64, **more}) for more in ({}, options))
     assert here.accepts_those_of(there) is good
     token = there.create({}, "1")

@@ -102,7 +102,7 @@ async def test_types_are_a_list_of_names(types):
         ({"audience": ["a", "b"]}, {"audience": ["b"]}, True),
     ],
 )
-async def test_services_for_different_users_are_still_told_apart(one, other, mixed_up):
+async def test_services_for_different_users_are_still_distinguished(one, other, mixed_up):
     app = App()
     for path, options in (("first", one), ("second", other)):
         app.use(f"{path}-users", MemoryService())

@@ -47,7 +47,7 @@ def test_fields_in_a_list(make):
 
 
 @pytest.mark.parametrize("proof", [None, {"strategy": "jwt", "accessToken": "x"}])
-async def test_a_misspelt_strategy_is_told(app, caplog, proof):
+async def test_a_misspelt_strategy_is_an_error(app, caplog, proof):
     await app.setup()
     app.service("users").hooks(around=[authenticate("jtw")])
     with pytest.raises(NotAuthenticated):

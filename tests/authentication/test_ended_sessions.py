@@ -145,7 +145,7 @@ async def test_a_session_that_begins_meanwhile():
 
 
 @pytest.mark.parametrize("method", ["patch", "update", "remove"])
-async def test_whoever_may_not_change_a_user_cannot_sign_them_out(method):
+async def test_a_caller_who_may_not_change_a_user_cannot_sign_them_out(method):
     app = await started()
     answer = await sign_in(app)
     arguments = [1] if method == "remove" else [1, {"email": "x", **NEW}]

@@ -173,6 +173,6 @@ class TestAuthenticate:
         assert set(result) == {"accessToken", "authentication"}
         assert result["authentication"]["payload"] == service.verify_access_token(token)
 
-    def test_can_not_be_guessed(self):
+    def test_cannot_be_guessed(self):
         assert not JWTStrategy().can_be_guessed
         assert JWTStrategy().account_of({"accessToken": "x"}) is None

@@ -102,7 +102,7 @@ async def test_an_unknown_user_costs_a_check_as_well(app):
 
 
 @pytest.mark.parametrize("hashed", [None, 5, "", "right", {"a": 1}])
-async def test_a_user_without_a_hash_can_not_sign_in(app, hashed):
+async def test_a_user_without_a_hash_cannot_sign_in(app, hashed):
     app.service("users").service._store["1"] = {
         **stored(app), "password": hashed
     }  # fmt: skip
@@ -242,7 +242,7 @@ class TestRenewal:
         assert stored(app)["password"].startswith("$argon2id$")
         assert type(stored(app)["password"]) is str
 
-    async def test_hooks_are_told_that_the_password_is_the_same(self, app, users):
+    async def test_hooks_see_that_the_password_is_the_same(self, app, users):
         told = []
         users.hooks(before={"patch": [lambda context: told.append(context.params)]})
         await sign_in(app, provider="rest")

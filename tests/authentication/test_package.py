@@ -12,7 +12,7 @@ from alula import authentication
 
 
 @pytest.mark.parametrize("missing", ["argon2", "bcrypt", "jwt"])
-def test_says_how_to_install_what_is_missing(monkeypatch, missing):
+def test_the_error_of_a_missing_package_names_the_extra(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=rf"needs {missing},.*pip install 'alula\[auth\]'"):
         importlib.reload(authentication)

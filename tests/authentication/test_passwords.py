@@ -214,7 +214,7 @@ def test_no_credentials(value):
     assert not is_credential(value)
 
 
-def test_a_hash_can_not_come_from_json():
+def test_a_hash_cannot_come_from_json():
     import json
 
     assert type(json.loads(json.dumps(HashedPassword("x")))) is str

@@ -16,7 +16,7 @@ def make(app=None, **options):
     return app
 
 
-async def test_the_start_fails_and_says_what_to_do():
+async def test_the_start_fails_with_advice():
     with pytest.raises(ValueError, match="same id of the other") as caught:
         await make().setup()
     text = str(caught.value)

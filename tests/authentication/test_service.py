@@ -589,7 +589,7 @@ class TestEvents:
 
 
 class TestExtensions:
-    async def test_are_told_of_everything_in_order(self):
+    async def test_see_everything_in_order(self):
         seen = []
 
         class Noting(Extension):
@@ -666,7 +666,7 @@ class TestExtensions:
         with pytest.raises(NotAuthenticated, match="ended"):
             await service_of(app).authenticate(proof, Params(), "jwt")
 
-    async def test_failures_that_nobody_expected_are_told_as_well(self, app):
+    async def test_unexpected_failures_reach_them_too(self, app):
         seen = []
 
         class Noting(Extension):

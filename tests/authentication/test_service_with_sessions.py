@@ -172,7 +172,7 @@ async def test_signing_out_everywhere(app, everywhere):
     assert await is_good(app, bob)
 
 
-async def test_everywhere_has_to_be_said_clearly(app):
+async def test_everywhere_needs_the_exact_value(app):
     here, there = await sign_in(app), await sign_in(app)
     await sign_out(app, here, query={"everywhere": "false"})
     assert await is_good(app, there)
@@ -269,7 +269,7 @@ async def test_sessions_need_users():
         await app.setup()
 
 
-async def test_users_that_can_not_be_changed_can_have_sessions():
+async def test_users_that_cannot_be_changed_can_have_sessions():
     class Users:
         id = "id"
 
@@ -375,7 +375,7 @@ async def test_what_the_server_failed_at_costs_no_try():
     assert (await sign_in(app))["user"]["id"] == 1
 
 
-def test_an_option_that_does_not_exist_is_told():
+def test_an_unknown_option_is_an_error():
     for options in ({"throttle": {"trys": 3}}, {"sessions": {"service": "s", "lifetimes": 3}}):
         with pytest.raises(TypeError, match="unexpected keyword argument"):
             AuthenticationService(App(), **options)
@@ -414,7 +414,7 @@ async def test_a_refresh_token_signs_out_everywhere(app):
     assert await app.service("sessions").find() == []
 
 
-async def test_a_refresh_token_that_was_used_signs_out_whoever_has_the_next_one(app):
+async def test_reuse_of_a_refresh_token_ends_the_session_of_its_successor(app):
     first = await sign_in(app)
     second = await renew(app, first)
     with pytest.raises(NotAuthenticated, match="has ended"):

@@ -167,17 +167,17 @@ async def test_a_result_without_ids_ends_nobodys_sessions(make, app):
 
 
 @pytest.mark.parametrize("name", ["lifetime", "grace"])
-def test_a_time_that_is_none_is_told(name):
+def test_an_invalid_duration_is_an_error(name):
     with pytest.raises(ValueError, match=rf"^sessions: {name}: 'soon' is not a duration"):
         Sessions(service="sessions", **{name: "soon"})
 
 
-async def test_a_service_that_clients_can_call_is_told(app):
+async def test_a_service_that_clients_can_call_is_refused(app):
     with pytest.raises(ValueError, match=r"\['service'\] names the service 'users'"):
         await Sessions(service="users").setup(authentication(app))
 
 
-async def test_a_service_that_is_missing_is_told(app):
+async def test_a_missing_service_is_an_error(app):
     with pytest.raises(ValueError, match=r"\['service'\] names the service 'nowhere'"):
         await Sessions(service="nowhere").setup(authentication(app))
 

@@ -172,7 +172,7 @@ async def test_many_addresses_for_one_account_are_stopped_by_the_account(make):
     await fail(throttle, ELSEWHERE, "bob@example.com")
 
 
-async def test_strangers_can_not_lock_out_whoever_signs_in_from_a_known_address(make, clock):
+async def test_strangers_cannot_lock_out_a_user_at_a_known_address(make, clock):
     throttle = await make()
     await succeed(throttle)
     clock.time += 29 * 86_400
@@ -183,7 +183,7 @@ async def test_strangers_can_not_lock_out_whoever_signs_in_from_a_known_address(
     await succeed(throttle)
 
 
-async def test_a_neighbour_can_not_lock_out_either(make):
+async def test_a_neighbour_cannot_lock_out_either(make):
     throttle = await make()
     await succeed(throttle)
     for number in range(5):
@@ -276,7 +276,7 @@ async def test_what_one_sender_can_take_for_an_address_is_one(make, one, other):
     await refused(throttle, other, "another@example.com")
 
 
-async def test_neighbouring_networks_are_told_apart(make):
+async def test_neighbouring_networks_are_distinguished(make):
     throttle = await make()
     for number in range(5):
         await fail(throttle, "2001:db8:1:2::1", f"{number}@example.com")
@@ -372,9 +372,7 @@ async def test_a_clock_that_was_ahead_does_not_keep_passed_times(clock):
 
 
 @pytest.mark.parametrize("other", ["local", "other"])
-async def test_whoever_signs_in_under_a_name_that_looks_alike_gets_no_tries_for_another(
-    make, other
-):
+async def test_a_sign_in_under_a_similar_name_gives_no_attempts_for_another(make, other):
     throttle = await make()
     reached = 0
     for number in range(30):
@@ -570,23 +568,23 @@ async def test_memory_forgets_what_has_passed(clock):
 
 @pytest.mark.parametrize("name", ["tries", "per_address", "per_account"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "3", True, None])
-def test_a_budget_that_is_none_is_told(name, value):
+def test_an_invalid_budget_is_an_error(name, value):
     with pytest.raises(ValueError, match=rf"^throttle: {name} is .*at least 1$"):
         Throttle(**{name: value})
 
 
 @pytest.mark.parametrize("name", ["window", "known"])
-def test_a_time_that_is_none_is_told(name):
+def test_an_invalid_duration_is_an_error(name):
     with pytest.raises(ValueError, match=rf"^throttle: {name}: 'soon' is not a duration"):
         Throttle(**{name: "soon"})
 
 
-async def test_a_service_that_is_missing_is_told():
+async def test_a_missing_service_is_an_error():
     with pytest.raises(ValueError, match=r"\['service'\] names the service 'tries'.*app\.use"):
         await Throttle(service="tries").setup(Authentication(App()))
 
 
-async def test_a_service_that_clients_can_call_is_told():
+async def test_a_service_that_clients_can_call_is_refused():
     app = App()
     app.use("tries", MemoryService())
     with pytest.raises(ValueError, match=r"which clients can call \(find, get.*methods=\[\]"):

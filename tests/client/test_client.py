@@ -201,7 +201,7 @@ class TestHooksAndEvents:
 
         assert await messages.create({}) == "taken"
 
-    async def test_events_are_for_whoever_called(self):
+    async def test_events_are_for_the_caller(self):
         client, _ = faked([{"id": 1}, {"id": 2}])
         other, _ = faked({"id": 3})
         heard = []

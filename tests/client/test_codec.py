@@ -193,7 +193,7 @@ class CaseInsensitive(dict):
         return next((self[each] for each in self if each.lower() == name.lower()), default)
 
 
-class TestAnswers:
+class TestResponses:
     @pytest.mark.parametrize("value", [[], {}, 0, False, "x", None, {"name": "BadRequest"}])
     @pytest.mark.parametrize("status", [200, 201, 299])
     def test_results(self, status, value):

@@ -42,7 +42,7 @@ class TestBaseURLs:
             rest(base)
 
     @pytest.mark.parametrize("base", ["http://here?a=1", "http://here/#x", "http://u:pw@here"])
-    def test_what_it_can_not_have(self, base):
+    def test_what_it_cannot_have(self, base):
         with pytest.raises(ValueError, match="no query, no fragment and no user") as caught:
             rest(base)
         assert "pw" not in str(caught.value)
@@ -110,7 +110,7 @@ class TestInABrowser:
 
 
 class TestOptions:
-    def test_what_holds_where_nothing_is_said(self):
+    def test_defaults(self):
         assert read_options(None) == Options({}, 60.0, 100 * 1024 * 1024, Retries(0))
 
     def test_as_they_are_given(self):

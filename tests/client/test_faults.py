@@ -187,7 +187,7 @@ HINT = b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n"
 @pytest.mark.parametrize(
     "hint", [HINT, 2 * HINT, b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["hint", "hints", "continue"]
 )
-async def test_what_is_said_before_an_answer_is_none(kind, hint):
+async def test_informational_responses_are_skipped(kind, hint):
     with raw_server(hint + answer([1]), answer([2])) as server:
         async with kind.client(server.url, timeout=SOON) as client:
             assert await settled(client.service("items").find()) == [1]
@@ -335,7 +335,7 @@ class TestTryingAgain:
                 assert await settled(client.service("items").find()) == [1]
             assert len(server.requests) == 5
 
-    async def test_not_more_often_than_said(self, kind):
+    async def test_not_more_often_than_retries(self, kind):
         with raw_server(*[answer(status=503, retry_after="0")] * 5) as server:
             async with kind.client(server.url, retries=2) as client:
                 with pytest.raises(errors.Unavailable):

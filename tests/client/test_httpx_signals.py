@@ -81,7 +81,7 @@ def test_other_calls_keep_their_connection():
         assert server.connections == 3
 
 
-def test_a_client_of_the_users_can_not_do_it():
+def test_a_client_of_the_users_cannot_do_it():
     signal = AbortController().signal
     refused = pytest.raises(TypeError, match="a signal cannot abort")
     with httpx2.Client() as given, items_of("http://here", given) as items, refused:

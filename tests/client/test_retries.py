@@ -44,7 +44,7 @@ class TestWhichCalls:
     def test_after_answers_that_pass(self, status):
         assert THREE.delay(*answered(status), 2, 0) is not None
 
-    def test_not_more_often_than_said(self):
+    def test_not_more_often_than_retries(self):
         assert THREE.delay(*LOST, 3, 0) is None
         assert NO_RETRIES.delay(*LOST, 0, 0) is None
 
@@ -98,6 +98,6 @@ class TestTheOption:
             {"attempts": 1, "deadline": "5"},
         ],
     )
-    def test_what_it_can_not_be(self, value):
+    def test_what_it_cannot_be(self, value):
         with pytest.raises(ValueError, match=r"`retries` is .*how often"):
             read_retries(value)

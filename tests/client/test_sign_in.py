@@ -116,7 +116,7 @@ class TestHooksOfASignIn:
         assert fetch.urls == ["http://here/api/settings", "http://here/api/authentication"]
 
     @pytest.mark.parametrize("method", ["login", "re_authenticate"])
-    async def test_they_can_not_sign_in_again(self, method):
+    async def test_they_cannot_sign_in_again(self, method):
         client, _ = client_of(refused(errors.NotAuthenticated), storage={"alula-jwt": "old"})
 
         async def again(context):

@@ -85,7 +85,7 @@ def test_different(expected, actual):
     assert differences(expected, actual, "body")
 
 
-def test_says_where():
+def test_a_difference_has_its_location():
     found = differences({"a": [{"b": 1, "c": 2}]}, {"a": [{"b": 3, "d": 4}]}, "body")
     assert found == [
         "body.a[0].b: expected 1, got 3",

@@ -25,7 +25,7 @@ def start(*arguments):
 
 
 @pytest.mark.parametrize("signal_", [signal.SIGTERM, signal.SIGINT])
-def test_says_when_it_is_ready_and_ends_on_a_signal(signal_):
+def test_prints_when_it_is_ready_and_ends_on_a_signal(signal_):
     port = free_ports()
     with start("--port", str(port)) as process:
         line = process.stdout.readline()
@@ -55,7 +55,7 @@ def test_fills_a_database_of_its_own_and_drops_it(mongodb_url):
         assert f"alula_conformance_{port}" not in client.list_database_names()
 
 
-def test_says_that_it_can_not_reach_the_database():
+def test_an_unreachable_database_is_an_error():
     url = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
     with start("--port", str(free_ports()), "--mongodb", url) as process:
         _, errors = process.communicate(timeout=10)
@@ -63,7 +63,7 @@ def test_says_that_it_can_not_reach_the_database():
     assert "127.0.0.1:1" in errors
 
 
-def test_says_that_a_port_is_taken():
+def test_a_taken_port_is_an_error():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with start("--port", str(port)) as process:

@@ -128,7 +128,7 @@ def test_stops_at_the_first_step_that_differs():
         assert play(case, bases_of(base)) == ["step 1: GET /", "body.id: expected 5, got 6"]
 
 
-def test_a_server_that_can_not_be_reset_differs():
+def test_a_server_that_cannot_be_reset_differs():
     with listener(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n") as (base, _):
         assert play(Case("area", "name", [STEP]), bases_of(base)) == ["POST /__reset answered 404"]
 

@@ -46,7 +46,7 @@ def test_the_code_of_a_page_runs(page, monkeypatch, tmp_path):
         exec(compile("\n" * line + code, str(page), "exec"), namespace)
 
 
-def test_blocks_are_found_with_their_lines():
+def test_blocks_are_read_with_their_lines():
     text = "# Title\n\n```python\nx = 1\n```\n\n```console\n$ ls\n```\n```python\ny = 2\n```\n"
     assert blocks_of(text) == [(3, "x = 1\n"), (10, "y = 2\n")]
 

@@ -104,7 +104,7 @@ def test_the_page_for_newcomers_says_what_each_is_called_here():
     assert sorted(word for word in here if not has_word(word, text)) == []
 
 
-def test_a_word_is_not_found_in_another():
+def test_a_word_does_not_match_within_another():
     assert has_word("$in", "`$in`, `$nin`")
     assert not has_word("in", "`$in` or inner")
 

@@ -371,7 +371,7 @@ async def test_an_edit_to_a_bad_text_is_refused(chat, message, text):
     assert (await chat.get(path)).json() == message
 
 
-async def test_a_message_that_is_gone_is_not_found(chat, message):
+async def test_a_removed_message_is_not_found(chat, message):
     path = f"/messages/{message['_id']}"
     assert (await chat.delete(path)).status_code == 200
     for answer in (

@@ -48,7 +48,7 @@ def get(url):
         return answer.read().decode()
 
 
-def test_says_where_it_is():
+def test_prints_its_address():
     with running_chat("--memory", "--port", "0") as chat:
         assert urlsplit(chat.url).port
         assert chat.said.count(chat.url) == 5
@@ -87,7 +87,7 @@ def test_a_signal_ends_it_promptly_also_while_a_browser_is_connected(number):
         assert "Traceback" not in log
 
 
-def test_a_port_that_is_taken_is_told_in_a_line(taken_port):
+def test_a_port_in_use_is_an_error_of_one_line(taken_port):
     status, errors = failure("--memory", "--port", str(taken_port))
     assert status == 1
     assert errors == [
@@ -108,7 +108,7 @@ def test_the_environment_may_name_the_port(taken_port):
 
 
 @pytest.mark.parametrize("port", ["70000", "-1"])
-def test_a_number_that_is_no_port_is_told_in_a_line(port):
+def test_an_invalid_port_is_an_error_of_one_line(port):
     status, errors = failure("--memory", f"--port={port}")
     assert status == 1
     assert errors == [f"cannot listen on the port {port}; a port is a number up to 65535"]
@@ -117,13 +117,13 @@ def test_a_number_that_is_no_port_is_told_in_a_line(port):
 @pytest.mark.parametrize(
     ("arguments", "variables"), [(["--port", "http"], {}), ([], {"PORT": "http"})]
 )
-def test_a_word_that_is_no_port_is_told_with_the_usage(arguments, variables):
+def test_a_port_that_is_not_a_number_shows_the_usage(arguments, variables):
     status, errors = failure(*arguments, **variables)
     assert status == 2
     assert errors[-1].endswith("argument --port: invalid int value: 'http'")
 
 
-def test_a_host_that_is_not_here_is_told_in_a_line():
+def test_an_unknown_host_is_an_error_of_one_line():
     status, (line,) = failure("--port", "0", "--host", "192.0.2.1")
     assert status == 1
     assert line.startswith("cannot listen on 192.0.2.1:0: ")
@@ -219,7 +219,7 @@ def test_in_a_mongodb_of_ones_own_it_keeps_everything(mongodb_url):
             client.drop_database("chat_start")
 
 
-def test_where_no_mongod_runs_it_says_so_and_uses_memory(tmp_path):
+def test_without_a_mongod_it_warns_and_uses_memory(tmp_path):
     program = tmp_path / "mongod"
     program.write_text(
         "#!/bin/sh\necho error while loading shared libraries: libcurl.so.4:\nexit 127\n"
@@ -232,7 +232,7 @@ def test_where_no_mongod_runs_it_says_so_and_uses_memory(tmp_path):
         assert len(texts(chat)) == 1
 
 
-def test_without_a_driver_it_says_so_and_uses_memory(tmp_path):
+def test_without_a_driver_it_warns_and_uses_memory(tmp_path):
     (tmp_path / "pymongo.py").write_text("raise ImportError('none')")
     with running_chat("--port", "0", PYTHONPATH=python_path(tmp_path)) as chat:
         line = next(line for line in chat.said.splitlines() if "forgets" in line)

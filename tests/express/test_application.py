@@ -46,7 +46,7 @@ def test_express_without_an_application_is_a_plain_web_application():
         web.use("service", Service())
 
 
-def test_express_makes_an_application_that_says_what_it_is(app, core):
+def test_express_makes_an_application_with_a_readable_repr(app, core):
     assert type(app) is ExpressApplication
     assert app.app is core
     assert repr(app) == "express(the application (0 services))"
@@ -314,7 +314,7 @@ async def test_applications_and_routers_are_recognised_before_services():
         (("a/:/b", Service()), ValueError, r"a/:/b"),
     ],
 )
-def test_what_can_not_be_used_is_refused_at_once(app, items, error, message):
+def test_what_cannot_be_used_is_refused_at_once(app, items, error, message):
     with pytest.raises(error, match=message):
         app.use(*items)
     assert app.services == {}

@@ -131,7 +131,7 @@ async def test_the_limit_is_a_setting(setting, limit):
         await read_body(sent(b"x" * (limit + 1), **setting), None)
 
 
-async def test_a_setting_that_is_no_size_is_an_error_that_says_so():
+async def test_an_invalid_size_is_an_error():
     with pytest.raises(ValueError, match="'much' is not a size"):
         await read_body(sent(b"a", **{"body limit": "much"}), None)
 

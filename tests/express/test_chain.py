@@ -340,7 +340,7 @@ async def test_a_forgotten_await_is_an_error_that_names_the_step(chain):
     assert "forgets called next() without waiting for it; write `await next()`" in line
 
 
-async def test_a_plain_function_that_does_not_return_next_is_told_to(chain):
+async def test_a_plain_function_that_does_not_return_next_is_an_error(chain):
     def forgets(req, res, next):
         next()
 

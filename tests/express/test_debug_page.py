@@ -140,7 +140,7 @@ class TestHints:
         answer = await call(app_with(), url=url)
         assert answer.json["message"] == "Page not found"
 
-    async def test_outside_of_debug_mode_nothing_is_told(self):
+    async def test_outside_of_debug_mode_nothing_is_shown(self):
         answer = await call(app_with(debug=False), url="/message")
         assert answer.json["message"] == "Page not found"
 

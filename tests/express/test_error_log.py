@@ -60,7 +60,7 @@ async def test_errors_that_say_all_are_a_line_however_many_there_are(caplog, err
     assert record.getMessage() == f"GET /a: {type(error).__name__}{cause}: {error.message}"
 
 
-async def test_their_stack_is_told_where_that_is_asked_for(records):
+async def test_their_stack_is_logged_by_option(records):
     await report(None, unavailable(), 503)
     assert records[0].exc_info
 

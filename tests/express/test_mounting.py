@@ -198,14 +198,14 @@ async def test_middleware_that_is_added_later_stands_outside_too():
 
 
 @pytest.mark.parametrize("make", [starlette, fastapi])
-async def test_routes_that_are_added_later_are_found(make):
+async def test_routes_that_are_added_later_match(make):
     existing = make()
     app = extended(existing)
     existing.router.routes.append(Route("/late", lambda request: PlainTextResponse("late")))
     assert (await call(app, url="/late")).text == "late"
 
 
-async def test_included_routers_and_mounts_are_found():
+async def test_included_routers_and_mounts_match():
     existing = FastAPI()
     router = APIRouter(prefix="/inner")
 
@@ -368,7 +368,7 @@ def test_only_starlette_applications_are_extended(existing):
         express(App(), existing)
 
 
-async def test_an_application_that_has_served_can_not_be_extended_any_more():
+async def test_an_application_that_has_served_cannot_be_extended_any_more():
     existing = starlette()
     await call(existing, url="/hello")
     with pytest.raises(RuntimeError, match="served requests already; extend it before"):

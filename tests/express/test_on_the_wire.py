@@ -250,7 +250,7 @@ async def test_no_body_at_all(served):
     assert app.notes.created == [{}, {}, {}, {}]
 
 
-async def test_who_asks_before_it_sends_is_told_to_go_on(served):
+async def test_expect_100_continue_gets_a_100(served):
     _, server = served
     async with wire(server) as line:
         await line.write(head(*POST, "Content-Length: 2", "Expect: 100-continue"))

@@ -124,7 +124,7 @@ def test_what_has_no_json_form_is_no_answer():
 
 
 @pytest.mark.parametrize("status", [0, 100, 199, 600, 1000, -1, "404", None])
-def test_a_status_that_can_not_be_sent_is_an_error(status):
+def test_a_status_that_cannot_be_sent_is_an_error(status):
     res = response()
     with pytest.raises(ValueError, match=r"the status .* must be 200 to 599"):
         res.status(status).json({})
@@ -142,7 +142,7 @@ def test_a_status_that_can_not_be_sent_is_an_error(status):
         lambda res: res.delegate(None),
     ],
 )
-async def test_two_answers_are_an_error_that_says_so(again):
+async def test_a_second_response_is_an_error(again):
     res = response("GET", "/a?token=secret")
     res.type("text").send("first")
     with pytest.raises(RuntimeError, match="<Request GET /a> has a response") as caught:
@@ -151,7 +151,7 @@ async def test_two_answers_are_an_error_that_says_so(again):
     assert (await finish(res)).text == "first"
 
 
-def test_its_repr_tells_whether_it_was_answered():
+def test_its_repr_shows_whether_it_has_a_response():
     res = response().status(404)
     assert repr(res) == "<Response 404>"
     res.end()

@@ -118,9 +118,7 @@ async def test_verb_and_path_name_the_method(app, verb, url, method, id, status)
         ("closed", "", ""),
     ],
 )
-async def test_what_a_service_lacks_is_a_405_that_says_what_is_allowed(
-    app, verb, path, collection, member
-):
+async def test_an_unknown_method_is_a_405_with_allow(app, verb, path, collection, member):
     for url, allowed in ((f"/{path}", collection), (f"/{path}/5", member)):
         answer = await call(app, verb, url)
         if verb in allowed.split(", ") and path != "custom":
@@ -187,7 +185,7 @@ async def test_a_custom_method_without_a_body_gets_an_empty_object(app):
     ["hidden", "find", "get", "create", "update", "patch", "remove", "ARCHIVE",
      "__init__", "setup", "service", "nothing", "archive, archive"],
 )  # fmt: skip
-async def test_what_is_not_listed_can_not_be_named(app, name):
+async def test_what_is_not_listed_cannot_be_named(app, name):
     answer = await post_json(app, {}, "/full", {"x-service-method": name})
     assert answer.status == 405
     assert answer.json["message"] == f"Method `{name}` is not supported by this endpoint."
@@ -352,7 +350,7 @@ async def test_a_body_that_nobody_would_receive_is_no_matter(app, verb):
     assert answer.status == 200
 
 
-async def test_a_method_that_does_not_exist_is_said_before_the_body_is_looked_at(app):
+async def test_an_unknown_method_is_refused_before_the_body_is_read(app):
     answer = await call(app, "POST", "/read", b"<a/>", {"content-type": "text/xml"})
     assert answer.status == 405
 
@@ -437,7 +435,7 @@ async def test_dispatch_goes_out_in_place_of_the_result(app):
     assert (await call(app, url="/full")).json == {"safe": True}
 
 
-async def test_a_result_without_a_json_form_is_a_500_that_tells_nothing(app):
+async def test_a_result_without_a_json_form_is_a_500_without_details(app):
     async def spoil(context):
         context.result = {"value": object()}
 
@@ -497,7 +495,7 @@ async def test_a_formatter_that_has_nothing_acceptable_is_a_406():
     assert answer.status == NotAcceptable.code
 
 
-async def test_a_formatter_that_never_answers_is_an_error_that_says_what_to_do():
+async def test_a_formatter_without_a_response_is_an_error_with_advice():
     logged = []
 
     def forgetful(req, res):

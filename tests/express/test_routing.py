@@ -75,7 +75,7 @@ async def test_the_url_below_a_mount_is_what_follows_its_prefix(web):
         (("/a*b", answer_where), ValueError, r"'a\*b' in the path '/a\*b' is not valid"),
     ],
 )
-def test_what_can_not_be_used_is_refused_at_once(items, error, message):
+def test_what_cannot_be_used_is_refused_at_once(items, error, message):
     router = Router()
     with pytest.raises(error, match=message):
         router.use(*items)

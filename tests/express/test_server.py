@@ -220,7 +220,7 @@ async def test_headers_of_proxies_are_taken_only_where_that_is_asked_for(app):
         assert (await client.get("/where", headers=headers)).json() == ["203.0.113.9", "https"]
 
 
-async def test_a_server_that_can_not_start_leaves_nothing_open(app, monkeypatch):
+async def test_a_server_that_cannot_start_leaves_nothing_open(app, monkeypatch):
     async def startup(self, sockets=None):
         raise OSError("no more of it")
 
@@ -319,7 +319,7 @@ async def test_a_set_up_that_is_cancelled_inside_does_not_hang():
         await application(service).listen(0)
 
 
-async def test_running_out_of_file_descriptors_is_told_once(app, monkeypatch, caplog):
+async def test_running_out_of_file_descriptors_is_logged_once(app, monkeypatch, caplog):
     monkeypatch.setattr("alula.express._uvicorn.server._TICK_SECONDS", 0.02)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with await app.listen(0):

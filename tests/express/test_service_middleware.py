@@ -219,7 +219,7 @@ async def test_after_that_forgets_to_go_on_is_named(caplog):
     assert "forgetful neither sent a response" in caplog.text
 
 
-async def test_a_result_that_can_not_be_formatted_does_not_raise_out_of_next(log):
+async def test_a_result_that_cannot_be_formatted_does_not_raise_out_of_next(log):
     async def spoil(req, res, next):
         res.data = {"value": object()}
         await next()

@@ -192,7 +192,7 @@ async def test_what_lingers_is_answered_and_closed(app, slow, sock):
     assert slow.log == ["setup", "teardown"]
 
 
-async def test_what_says_nothing_is_closed_after_a_while(app, sock):
+async def test_a_silent_connection_is_closed_after_a_while(app, sock):
     server = await app.serve(sock, late_request_seconds=0.1)
     stream = await connect(sock)
     async with closed(stream):

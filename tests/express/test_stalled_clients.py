@@ -85,7 +85,7 @@ async def test_who_does_not_go_on_gets_a_408(server, sent):
     assert json.loads(body)["message"] == "The request did not arrive in time"
 
 
-async def test_who_never_says_anything_hears_nothing(server):
+async def test_a_silent_client_gets_no_response(server):
     async with connected(server) as (reader, _):
         assert await end_of(reader) == b""
 

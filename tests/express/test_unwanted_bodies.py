@@ -129,7 +129,7 @@ async def test_a_router_may_look_at_every_body():
     assert (await post(app, "/nosuch"))[::2] == (404, True)
 
 
-async def test_below_its_path_alone_it_may_be_told_apart():
+async def test_it_may_differ_only_below_its_path():
     app = express().use(json()).use("/own", own).use("/quiet", compression())
     assert (await post(app, "/nosuch"))[::2] == (404, False)
     assert (await post(app, "/quiet"))[::2] == (404, False)

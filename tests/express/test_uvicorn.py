@@ -235,7 +235,7 @@ async def test_what_cannot_be_guarded_is_refused(http):
         await application().listen(0, http=http)
 
 
-async def test_what_cannot_be_guarded_is_served_where_that_is_said():
+async def test_an_unguarded_protocol_serves_only_where_that_is_allowed():
     app = application()
     async with await app.listen(0, http=Foreign, allow_unguarded_http=True) as server:
         reader, writer = await asyncio.open_connection(server.host, server.port)

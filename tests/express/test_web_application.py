@@ -49,7 +49,7 @@ async def test_get_with_one_argument_that_starts_with_a_slash_is_no_setting(web)
         web.get("*")
 
 
-def test_a_route_without_its_slash_is_told_from_a_setting(web):
+def test_a_route_without_its_slash_is_not_taken_for_a_setting(web):
     message = (
         r"get\('users', ...\) is neither a route nor a setting: .*'/users'.*app\.settings\.get"
     )
@@ -158,7 +158,7 @@ async def test_middleware_that_answers_and_goes_on_to_nobody_is_fine(web):
 # -- mistakes --------------------------------------------------------------------------------------
 
 
-async def test_middleware_that_never_answers_is_a_500_whose_log_says_what_to_do(web, caplog):
+async def test_middleware_without_a_response_is_a_500_with_advice_in_the_log(web, caplog):
     async def forgetful(req, res, next):
         pass
 
@@ -295,7 +295,7 @@ async def test_the_lifespan_sets_up_and_tears_down():
 
 
 @pytest.mark.parametrize("stage", ["startup", "shutdown"])
-async def test_a_lifespan_that_fails_says_where_and_why(stage):
+async def test_a_lifespan_that_fails_reports_stage_and_reason(stage):
     class Service:
         async def find(self, params): ...
 

@@ -187,7 +187,7 @@ async def every_method_is_refused(site: Site, path: str, several: bool) -> None:
     assert messages == {"The database cannot be reached; try again later"}
 
 
-async def test_a_primary_that_says_nothing_any_more_holds_nobody_up(replica_set):
+async def test_a_silent_primary_holds_up_no_one(replica_set):
     limits = {"mongodb_max_time_ms": 1_000}
     async with site_on(replica_set.url, 8, settings=limits) as site:
         made = (await site.send("POST", "/records", json={"n": 1})).json()

@@ -241,7 +241,7 @@ class TestOrder:
 
 
 class TestTypeOfTheRunningHook:
-    async def test_is_told_to_each(self, app, messages):
+    async def test_is_passed_to_each(self, app, messages):
         seen = []
 
         def see(name):
@@ -261,7 +261,7 @@ class TestTypeOfTheRunningHook:
         assert len(seen) == 8
         assert all(name == kind for name, kind in seen)
 
-    async def test_is_told_after_errors_too(self, app, messages):
+    async def test_is_passed_on_after_errors_too(self, app, messages):
         seen = []
 
         async def see_around(context, next):
@@ -731,7 +731,7 @@ class TestWhatIsAwaited:
         messages.hooks(before=[lambda context: context, lambda context: 5])
         assert (await messages.find())["trace"] == ["service"]
 
-    async def test_a_function_that_makes_hooks_and_was_not_called_is_found_out(self, messages):
+    async def test_a_hook_factory_that_was_not_called_is_an_error(self, messages):
         """Otherwise ``before=[only]`` would allow everything; ours are known by name already."""
 
         def only(provider):
@@ -993,7 +993,7 @@ class TestDisallow:
     def test_other_providers_may_be_named(self):
         disallow("socketio", "mqtt", "grpc")
 
-    async def test_says_who_can_not_call_what(self, messages):
+    async def test_the_error_names_caller_and_method(self, messages):
         messages.hooks(before=[disallow()])
         with pytest.raises(MethodNotAllowed, match="Provider 'rest' can not call 'get'"):
             await messages.get(1, provider="rest")

@@ -27,7 +27,7 @@ def test_notes_keep_no_hook_alive():
     assert watched() is None
 
 
-def test_nothing_is_known_of_what_can_not_be_noted():
+def test_nothing_is_known_of_what_cannot_be_noted():
     class Slotted:
         __slots__ = ()
 

@@ -71,7 +71,7 @@ def test_the_curl_lines_answer_what_stands_there(running):
         assert run_in_a_shell(line, port) == answer.rstrip("\n"), line
 
 
-def test_the_application_ends_on_a_signal_and_has_told_of_its_event(running):
+def test_the_application_ends_on_a_signal_and_has_printed_its_event(running):
     port, process = running
     answer = run_in_a_shell(EXCHANGES[0][0].replace("Hello", "Bye"), port)
     assert '"text":"Bye"' in answer

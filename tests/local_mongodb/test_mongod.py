@@ -113,7 +113,7 @@ def test_a_file_that_is_runnable_is_left_alone(embedded, monkeypatch):
     assert embedded.stat().st_mode & 0o777 == 0o744
 
 
-def test_says_what_to_do_where_the_run_bit_can_not_be_set(embedded, monkeypatch):
+def test_the_error_advises_chmod_where_the_run_bit_cannot_be_set(embedded, monkeypatch):
     def refuse(*_):
         raise PermissionError(1, "Operation not permitted")
 
@@ -122,7 +122,7 @@ def test_says_what_to_do_where_the_run_bit_can_not_be_set(embedded, monkeypatch)
         find_mongod()
 
 
-def test_says_how_to_get_one(bin_folder, monkeypatch):
+def test_the_error_of_a_missing_mongod_has_advice(bin_folder, monkeypatch):
     def none(name):
         raise PackageNotFoundError(name)
 
@@ -165,7 +165,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("kind", FAILURES)
-async def test_says_why_it_did_not_start(tmp_path, bin_folder, monkeypatch, kind):
+async def test_the_error_has_the_reason_of_a_failed_start(tmp_path, bin_folder, monkeypatch, kind):
     text, expected, message = FAILURES[kind]
     monkeypatch.setattr(mongod, "SECONDS_FOR_FOLDER", 0)
     script(bin_folder, text)
@@ -176,7 +176,7 @@ async def test_says_why_it_did_not_start(tmp_path, bin_folder, monkeypatch, kind
     assert not server.is_running()
 
 
-async def test_only_what_the_last_start_said_counts(tmp_path, bin_folder):
+async def test_the_reason_is_that_of_the_last_start(tmp_path, bin_folder):
     script(bin_folder, "sleep 0.3; exit 6")
     server = Mongod(tmp_path)
     server.log.write_text("Waiting for connections\nDBPathInUse\n")
@@ -248,7 +248,7 @@ async def test_a_file_that_is_no_program(tmp_path, bin_folder):
         await Mongod(tmp_path / "data").start()
 
 
-async def test_a_folder_that_can_not_be(tmp_path, bin_folder):
+async def test_a_folder_that_cannot_be(tmp_path, bin_folder):
     script(bin_folder, "exit 0")
     (tmp_path / "file").write_text("")
     with pytest.raises(LocalServerError, match=r"no data folder: .*: \S+/file/data"):

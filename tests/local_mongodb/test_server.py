@@ -70,7 +70,7 @@ async def test_one_that_died_comes_up_at_the_same_address(tmp_path, own_folder):
     assert folder.exists() is not own_folder
 
 
-async def test_where_its_address_is_taken_it_says_so_and_keeps_its_data(tmp_path):
+async def test_a_taken_address_is_an_error_and_keeps_the_data(tmp_path):
     async with LocalServer() as server:
         assert await count_after_one_more(server) == 1
         address, folder, port = server.url, server._mongod.folder, server._mongod.port
@@ -168,7 +168,7 @@ def test_what_is_shared_is_a_folder():
         LocalServer(share=True)
 
 
-async def test_leaves_nothing_behind_where_the_set_can_not_be_formed(tmp_path, monkeypatch):
+async def test_leaves_nothing_behind_where_the_set_cannot_be_formed(tmp_path, monkeypatch):
     started = []
 
     async def fail(members):
@@ -184,7 +184,7 @@ async def test_leaves_nothing_behind_where_the_set_can_not_be_formed(tmp_path, m
         _ = server.url
 
 
-async def test_a_standalone_server_can_not_become_a_set(tmp_path):
+async def test_a_standalone_server_cannot_become_a_set(tmp_path):
     server = Mongod(tmp_path)
     await server.start()
     with pytest.raises(OperationFailure, match="replSet"):

@@ -83,7 +83,7 @@ def test_an_error_comes_with_its_stack():
     assert "exception" not in as_json(record(exc_info=(None, None, None)))
 
 
-def test_an_error_that_can_not_be_shown_costs_no_line():
+def test_an_error_that_cannot_be_shown_costs_no_line():
     assert as_json(record(exc_info=failed(Shy())))["exception"]["message"] == "<LookupError>"
 
 
@@ -121,7 +121,7 @@ def line_of(made, **options):
     return re.sub(r"^\d\d:\d\d:\d\d\.\d{3}", "TIME", ConsoleFormatter(**options).format(made))
 
 
-def test_a_line_says_when_how_bad_where_and_what():
+def test_a_line_has_time_level_logger_and_message():
     assert line_of(record()) == "TIME INFO    shop.orders: paid now"
 
 
@@ -133,7 +133,7 @@ def test_a_line_ends_with_what_was_added():
     )
 
 
-def test_what_the_message_says_is_not_said_again():
+def test_fields_that_the_message_contains_are_not_repeated():
     order = "order-7"
     assert line_of(record("paid %s", order, order=order, count=2)).endswith("paid order-7 count=2")
 

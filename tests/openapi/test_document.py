@@ -282,7 +282,7 @@ def test_hooks_are_read_wherever_they_are():
     assert of(document, "/inner/notes/{id}", "patch")["security"] == [{"bearer": []}]
 
 
-def test_a_checker_that_says_nothing_is_open():
+def test_a_checker_without_a_description_is_open():
     class Checker:
         operators = filters = frozenset()
 
@@ -407,7 +407,7 @@ def test_a_model_without_a_schema_is_open():
     assert describe(app)["components"]["schemas"]["tools.create"] == {}
 
 
-def test_what_is_hidden_can_not_be_asked_for():
+def test_what_is_hidden_cannot_be_asked_for():
     class User(BaseModel):
         email: str
         password: str

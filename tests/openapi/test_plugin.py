@@ -120,7 +120,7 @@ async def test_there_may_be_no_page():
     assert (await call(app, "GET", "/docs")).status == 404
 
 
-def test_says_what_it_can_not_configure():
+def test_the_error_names_what_it_cannot_configure():
     with pytest.raises(TypeError, match=r"openapi\(\) configures what express\(App\(\)\) returns"):
         App().configure(openapi())
 

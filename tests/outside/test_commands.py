@@ -230,7 +230,7 @@ def test_the_first_pages_say_how_to_install_before_a_release(name):
     assert re.search(r"`pip install '/path/to/alula\[[\w,]+\]'`", page.read_text())
 
 
-def test_every_command_is_typed_or_said_to_be_elsewhere():
+def test_every_command_is_typed_or_listed_as_tried_elsewhere():
     typed = [page.name for page in PLAIN]
     assert {"command-line.md", "openapi.md", "deployment.md"} <= set(typed)
     said = {
@@ -243,6 +243,6 @@ def test_every_command_is_typed_or_said_to_be_elsewhere():
     assert said == set(ELSEWHERE)
 
 
-def test_commands_are_found_with_what_they_print():
+def test_commands_are_read_with_their_output():
     text = "```console\n$ ls\na\nb\n$ pwd\n```\n\n```console\nmake\n```\n"
     assert commands_of(text) == [("ls", "a\nb\n", 1), ("pwd", "", 4), ("make", "", 8)]

@@ -128,14 +128,14 @@ def test_what_a_page_says_is_read_with_its_line():
     ]
 
 
-def test_code_runs_with_what_was_said_above_it():
+def test_code_runs_with_the_requirements_above_it():
     first, second = parts_of(PAGE)
     assert first == (["alula[server]", "alula"], [(4, "a = 1\n")])
     assert second.requirements == [*first.requirements, "pytest", "alula[cli]"]
     assert second.blocks == [(4, "a = 1\n"), (13, "b = a\n")]
 
 
-def test_code_before_anything_was_said_is_noticed():
+def test_code_without_requirements_is_an_error():
     with pytest.raises(AssertionError, match="line 1: no `pip install` above"):
         parts_of("```python\na = 1\n```\n\n`pip install alula`\n")
 

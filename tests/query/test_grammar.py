@@ -392,7 +392,7 @@ def test_names_may_be_of_a_kind_of_str():
     assert refusal({Name("$foo"): 1}).message == "Invalid filter value $foo"
 
 
-def test_a_query_can_not_be_changed():
+def test_a_query_cannot_be_changed():
     query = wide.read({"a": 1, "$text": "x"})
     with pytest.raises(AttributeError):
         query.limit = 5
@@ -525,10 +525,10 @@ class TestOpenedFilters:
         assert wide.read({"$since": "5", "$text": "x"}).filters == {"$since": 5, "$text": "x"}
 
     @pytest.mark.parametrize("value", ["five", None, float("inf")])
-    def test_a_value_that_it_can_not_convert(self, value):
+    def test_a_value_that_it_cannot_convert(self, value):
         assert refusal({"$since": value}, wide).message == "Invalid value for $since"
 
-    def test_a_name_that_it_can_not_find(self):
+    def test_a_name_that_it_cannot_find(self):
         reader = Grammar(filters={"$mode": {"fast": 1}.__getitem__})
         assert reader.read({"$mode": "fast"}).filters == {"$mode": 1}
         assert refusal({"$mode": "slow"}, reader).message == "Invalid value for $mode"
@@ -633,7 +633,7 @@ def names_in(value):
             yield from names_in(inner)
 
 
-def test_the_names_in_criteria_are_found():
+def test_the_names_in_criteria_are_collected():
     raw = {"$or": [{"a": {"$not": {"$gt": 1}, "$near": [{"$deep": 1}]}}, {"b": {"c": 1}}]}
     found = set(names_in(wide.read(raw).criteria))
     assert found == {"a", "$not", "$gt", "$near", "$deep", "b", "$eq", "c"}

@@ -386,7 +386,7 @@ def test_all_tests_on_a_field_must_hold(record, name, some):
 
 
 @given(name=st.sampled_from("ab"), value=values)
-def test_a_record_is_found_by_its_own_value(name, value):
+def test_a_record_matches_its_own_value(name, value):
     assert holds(Where(name, (("$eq", value),)), {name: value})
     assert holds(Where(name, (("$gte", value), ("$lte", value))), {name: value})
     assert holds(Where(f"x.{name}", (("$in", [value]),)), {"x": [{}, {name: value}]})

@@ -199,7 +199,7 @@ class TestRanges:
         same(matching(objects, ("$gt", bound)), higher)
         same(matching(objects, ("$gte", bound)), [bound, *higher])
 
-    def test_a_type_that_can_not_compare_with_itself(self):
+    def test_a_type_that_cannot_compare_with_itself(self):
         values = [{1}, 1j, Tag()]
         assert matching(values, ("$gte", 1j)) == []
         assert matching(values, ("$eq", 1j)) == [1j]

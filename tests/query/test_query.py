@@ -16,7 +16,7 @@ def test_the_empty_query_asks_for_everything():
     assert EMPTY_QUERY.filters is EMPTY
 
 
-def test_what_says_the_same_is_equal():
+def test_queries_with_one_meaning_are_equal():
     assert Query(And((ONE,)), limit=1) == Query(And((Where("a", (("$eq", 1),)),)), limit=1)
     assert Query(skip=1) != Query(skip=2)
     assert And((ONE,)) != Or((ONE,))

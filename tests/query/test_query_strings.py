@@ -127,14 +127,14 @@ def test_percent_escapes_and_plus_are_decoded(querystring, expected):
         *("%F4%90%80%80", "% 4", "%+4", "%41%FF", "%24%FF", "é%C3é%A9", "%C3é"),
     ],
 )
-def test_what_can_not_be_decoded_stays_as_it_was_sent(broken):
+def test_what_cannot_be_decoded_stays_as_it_was_sent(broken):
     text = broken.replace("+", " ")
     assert parse(f"a={broken}") == {"a": text}
     assert parse(f"{broken}=%41") == {text: "A"}
     assert parse(f"a[{broken}]=%41") == {"a": {text: "A"}}
 
 
-def test_brackets_are_decoded_even_beside_what_can_not_be():
+def test_brackets_are_decoded_even_beside_what_cannot_be():
     assert parse("a%5Bb%FF%5D=%5b%FF%5D+%41") == {"a": {"b%FF": "[%FF] %41"}}
 
 
@@ -650,7 +650,7 @@ def test_datetimes_are_written_as_javascript_prints_dates(moment, expected):
 @pytest.mark.parametrize(
     "value", [{1}, object(), b"x", 1j, iter([]), int, timedelta(1), lambda: 1], ids=type
 )
-def test_what_can_not_be_sent_is_an_error_that_names_it(value):
+def test_what_cannot_be_sent_is_an_error_that_names_it(value):
     with pytest.raises(TypeError, match=rf"'a' is of type {type(value).__name__}"):
         stringify({"a": value})
     with pytest.raises(TypeError, match=r"'a\[b\]\[1\]' is of type .*Use strings, numbers"):
@@ -670,7 +670,7 @@ def test_only_a_mapping_has_a_query_string(value):
         stringify(value)
 
 
-def test_what_contains_itself_is_an_error_that_says_where():
+def test_what_contains_itself_is_an_error_with_its_location():
     cyclic = {"a": {"b": ["x"]}}
     cyclic["a"]["b"].append(cyclic["a"])
     with pytest.raises(ValueError, match=r"'a\[b\]\[1\]' contains itself"):

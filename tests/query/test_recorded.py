@@ -50,7 +50,7 @@ NUMBERED = [{"_id": number, **record} for number, record in enumerate(RECORDS)]
 
 
 @pytest.mark.parametrize("case", [line for line in LINES if "find" in line])
-def test_the_same_records_are_found(case):
+def test_the_same_records_match(case):
     matches = predicate(grammar.read(case["find"]).criteria)
     assert [record["_id"] for record in NUMBERED if matches(record)] == case["found"]
 

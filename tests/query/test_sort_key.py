@@ -175,7 +175,7 @@ def test_types_that_are_not_known_stand_between_bytes_and_bools_by_their_names()
     assert keys == sorted(keys)
 
 
-def test_equal_is_only_what_says_so_itself():
+def test_objects_are_equal_by_their_own_comparison():
     assert sort_key(Id(1))[1][1] != 1
 
 

@@ -49,7 +49,7 @@ def test_the_grammar_passes_filters_on_that_it_names():
         grammar.read({"$text": {"$search": "x"}})
 
 
-def test_what_the_service_says_of_a_filter_counts_more():
+def test_filters_of_the_service_have_precedence():
     grammar = Grammar(filters={"$ignored": False})
     assert grammar.read(checked({"$ignored": 1}, [], ["$ignored"])).filters == {}
 

@@ -191,7 +191,7 @@ def test_refuses_what_unpacks_to_more_than_the_limit(base, path):
         ("\xe9", b'{"a":1}', 415),
     ],
 )
-def test_refuses_what_can_not_be_unpacked(base, encoding, body, code):
+def test_refuses_what_cannot_be_unpacked(base, encoding, body, code):
     assert_refused(send(base, "POST", "/echo", {**JSON, "content-encoding": encoding}, body), code)
 
 
@@ -251,6 +251,6 @@ def test_refuses_to_change_records_by_a_list(base, method, path, body):
 
 
 @pytest.mark.parametrize("body", [{"values": 1}, {"values": {"a": 1}}, {"values": ["a"]}, [1]])
-def test_a_custom_method_refuses_what_it_can_not_use(base, body):
+def test_a_custom_method_refuses_what_it_cannot_use(base, body):
     headers = {**JSON, "x-service-method": "sum"}
     assert_refused(send(base, "POST", "/calc", headers, json.dumps(body).encode()), 400)

@@ -201,7 +201,7 @@ def test_refuses_what_the_grammar_does_not_know(base, path, query):
 )
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH"])
 @pytest.mark.parametrize("service", ["people", "messages", "keyed"])
-def test_an_id_that_nobody_has_is_not_found(base, service, method, id):
+def test_an_unknown_id_is_not_found(base, service, method, id):
     body = b"{}" if method in {"PUT", "PATCH"} else None
     reply = send(base, method, f"/{service}/{id}", JSON if body else {}, body)
     assert_refused(reply, 404)

@@ -219,7 +219,7 @@ class TestIntegersOfOneHash:
     @pytest.mark.parametrize(
         "change", [int, lambda n: {"x": n}, lambda n: [n], lambda n: {"a": [{"b": n}]}]
     )
-    def test_are_told_apart_quickly(self, change):
+    def test_are_distinguished_quickly(self, change):
         validator = Validator({"type": "array", "uniqueItems": True})
         values = [*map(change, self.NUMBERS)]
         with Stopwatch():
@@ -354,7 +354,7 @@ class TestChecks:
         ],
         ids=str,
     )
-    def test_failures_beyond_those_told_cost_nothing(self, schema):
+    def test_failures_beyond_those_reported_cost_nothing(self, schema):
         with Stopwatch(), pytest.raises(BadRequest) as caught:
             Validator(schema).validate({f"k{number}": 1 for number in range(90_000)})
         assert len(caught.value.data) == 1000

@@ -67,7 +67,7 @@ async def test_takes_every_resolver_by_method():
     assert seen[:2] == [UNSET, UNSET]
 
 
-def test_says_what_is_not_in_order():
+def test_invalid_arguments_are_refused():
     with pytest.raises(TypeError, match=r"resolve_all needs .*query, data"):
         resolve_all()
     with pytest.raises(ValueError, match="resolve_data: find has no data; use create"):

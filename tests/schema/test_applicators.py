@@ -39,7 +39,7 @@ from alula.schema import Validator
         ),
     ],
 )
-def test_says_what_is_wrong(schema, value, params, message):
+def test_failures_have_keyword_params_and_message(schema, value, params, message):
     (failure,) = report({"properties": {"x": schema}}, {"x": value})
     assert failure["instancePath"] == "/x"
     assert failure["params"] == params
@@ -63,7 +63,7 @@ def test_finds_nothing_wrong(schema, values):
         assert report(schema, value) == []
 
 
-def test_all_that_is_wrong_is_told_at_once():
+def test_all_failures_are_reported_at_once():
     schema = {
         "properties": {"a": {"type": "integer"}, "b": {"type": "object", "required": ["c"]}},
         "required": ["d"],
@@ -92,7 +92,7 @@ def test_a_name_may_be_checked_by_several_schemas():
     ]
 
 
-def test_a_wrong_name_is_told_with_the_reason():
+def test_an_invalid_name_is_reported_with_the_reason():
     found = report({"propertyNames": {"maxLength": 1}}, {"ab": 1, "c": 1})
     assert brief(found) == [
         ("", "#/propertyNames/maxLength", "maxLength"),

@@ -37,7 +37,7 @@ from alula.schema import Validator
         ),
     ],
 )
-def test_says_what_is_wrong(schema, value, params, message):
+def test_failures_have_keyword_params_and_message(schema, value, params, message):
     (failure,) = report(schema, value)
     assert failure["instancePath"] == ""
     assert failure["params"] == params
@@ -62,7 +62,7 @@ def test_finds_nothing_wrong(schema, values):
         assert report(schema, value) == []
 
 
-def test_items_are_told_by_their_index():
+def test_items_are_reported_by_their_index():
     assert brief(report({"items": {"type": "integer"}}, [1, "a", 2, "b"])) == [
         ("/1", "#/items/type", "type"),
         ("/3", "#/items/type", "type"),
@@ -73,7 +73,7 @@ def test_items_are_told_by_their_index():
     assert brief(report({"items": False}, [1])) == [("/0", "#/items/false schema", "false schema")]
 
 
-def test_where_none_is_contained_it_says_why():
+def test_where_none_is_contained_the_reasons_are_reported():
     found = brief(report({"contains": {"type": "string"}}, [5]))
     assert found == [("/0", "#/contains/type", "type"), ("", "#/contains", "contains")]
 

@@ -26,7 +26,7 @@ EQUALITY = [
 
 
 @pytest.mark.parametrize(("schema", "value", "keyword", "params", "message"), STRINGS + EQUALITY)
-def test_says_what_is_wrong(schema, value, keyword, params, message):
+def test_failures_have_keyword_params_and_message(schema, value, keyword, params, message):
     assert report({"properties": {"a/b": schema}}, {"a/b": value}) == [
         {
             "instancePath": "/a~1b",

@@ -50,7 +50,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize(("schema", "value", "keyword", "params", "message"), NUMBERS + SIZES)
-def test_says_what_is_wrong(schema, value, keyword, params, message):
+def test_failures_have_keyword_params_and_message(schema, value, keyword, params, message):
     (failure,) = report({"properties": {"a": schema}}, {"a": value})
     assert brief([failure]) == [("/a", f"#/properties/a/{keyword}", keyword)]
     assert failure["params"] == params

@@ -12,7 +12,7 @@ def converted(schema, value):
     return Validator(schema, coerce=True).validate(value)
 
 
-def test_any_of_tells_what_every_branch_missed():
+def test_any_of_reports_the_failures_of_all_branches():
     schema = {"anyOf": [{"type": "integer"}, {"minLength": 5}]}
     found = report(schema, "a")
     assert brief(found) == [
@@ -26,7 +26,7 @@ def test_any_of_tells_what_every_branch_missed():
     assert report(schema, "abcde") == []
 
 
-def test_one_of_tells_which_branches_passed():
+def test_one_of_reports_which_branches_passed():
     schema = {"oneOf": [{"minimum": 1}, {"minimum": 2}, {"minimum": 3}]}
     (failure,) = [each for each in report(schema, 3) if each["keyword"] == "oneOf"]
     assert failure["params"] == {"passingSchemas": [0, 1]}
@@ -35,7 +35,7 @@ def test_one_of_tells_which_branches_passed():
     assert report(schema, 0)[-1]["params"] == {"passingSchemas": None}
 
 
-def test_all_of_tells_what_each_says():
+def test_all_of_reports_the_failures_of_each():
     found = report({"allOf": [{"minimum": 5}, {"multipleOf": 2}, True]}, 3)
     assert brief(found) == [
         ("", "#/allOf/0/minimum", "minimum"),

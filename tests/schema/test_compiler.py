@@ -17,7 +17,7 @@ HEX = SchemaKeyword("hex", int, "must be hexadecimal")
 
 
 class TestTypes:
-    def test_are_told_with_their_names(self):
+    def test_are_reported_with_their_names(self):
         (one,) = report({"type": "integer"}, "x")
         assert (one["params"], one["message"]) == ({"type": "integer"}, "must be integer")
         (several,) = report({"type": ["integer", "null"]}, "x")
@@ -106,7 +106,7 @@ class TestOwnKeywords:
 
 
 class TestReferences:
-    def test_are_told_by_what_they_lead_to(self):
+    def test_are_reported_by_their_target(self):
         schema = {"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}}
         assert brief(report(schema, {"a": "x"})) == [("/a", "#/$defs/n/type", "type")]
 
@@ -144,7 +144,7 @@ class TestReferences:
         assert brief(report(schema, {"a": "x"})) == [("/a", "n/type", "type")]
 
     @pytest.mark.parametrize("ref", ["#/$defs/x", "#x", "other", "https://x.example/y"])
-    def test_that_lead_nowhere_are_told(self, ref):
+    def test_without_a_target_are_refused(self, ref):
         with pytest.raises(SchemaError, match=r"schema at #/items/\$ref: .* leads nowhere"):
             Validator({"items": {"$ref": ref}})
 
@@ -156,7 +156,7 @@ class TestReferences:
             {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}},
         ],
     )
-    def test_that_lead_to_themselves_are_told(self, schema):
+    def test_that_lead_to_themselves_are_refused(self, schema):
         with pytest.raises(SchemaError, match="leads back to itself without end"):
             Validator(schema)
 
@@ -168,13 +168,13 @@ class TestReferences:
 
 
 class TestUnknownKeywords:
-    def test_are_told_with_what_may_be_meant(self):
+    def test_are_refused_with_a_suggestion(self):
         with pytest.raises(SchemaError, match=r"at #/properties/a: unknown keyword 'minimun'; did"):
             Validator({"properties": {"a": {"minimun": 1}}})
         with pytest.raises(SchemaError, match="unknown keyword 'qqq'"):
             Validator({"items": {"qqq": 1}})
 
-    def test_are_found_in_definitions_that_nobody_uses(self):
+    def test_are_refused_in_unused_definitions(self):
         with pytest.raises(SchemaError, match=r"schema at #/\$defs/a: unknown keyword"):
             Validator({"$defs": {"a": {"typ": "string"}}})
 

@@ -33,13 +33,13 @@ def test_a_failure_has_the_five_names():
     }
 
 
-def test_a_refusal_tells_them():
+def test_the_error_lists_them():
     error = refusal([ONE])
     assert isinstance(error, BadRequest)
     assert (error.message, error.data) == ("validation failed", [ONE])
 
 
-def test_a_refusal_tells_no_more_than_a_client_can_use():
+def test_the_error_lists_no_more_than_a_client_can_use():
     assert len(refusal([ONE] * (MOST_LISTED + 1)).data) == MOST_LISTED
     with pytest.raises(BadRequest) as caught:
         Validator({"items": False}).validate([0] * (MOST_LISTED * 2))

@@ -84,7 +84,7 @@ def test_values_of_other_types_are_no_matter_of_a_format(name):
     assert FORMATS[name]("x" if name in {"int32", "int64"} else 5)
 
 
-def test_an_unknown_format_is_told_where_it_stands():
+def test_the_error_of_an_unknown_format_has_its_location():
     with pytest.raises(SchemaError, match=r"at #/items/format: unknown format 'datum'; known"):
         Validator({"items": {"format": "datum"}})
 

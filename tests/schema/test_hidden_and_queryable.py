@@ -46,12 +46,12 @@ def test_reads_the_names(schema, names):
 
 
 @pytest.mark.parametrize("schema", [3, "Person", Person(id=1, fullName="a")])
-def test_says_what_is_no_schema(schema):
+def test_what_is_not_a_schema_is_refused(schema):
     with pytest.raises(TypeError, match=r"neither a JSON Schema nor a Pydantic"):
         field_names(schema)
 
 
-def test_a_resolver_for_no_property_is_found_when_it_is_made():
+def test_a_resolver_for_an_unknown_property_is_refused_when_it_is_made():
     properties = {"name": lambda: 1, "size": virtual(lambda: 1)}
     assert resolve(properties, schema=CLOSED).names == ("name", "size")
     with pytest.raises(ValueError, match=r"'full_name'.*did you mean 'fullName'"):

@@ -130,7 +130,7 @@ async def test_several_resolvers_follow_each_other():
 
 
 @pytest.mark.parametrize("where", [{"at": "x"}, {"$or": [{"at": "x"}]}])
-async def test_a_value_that_can_not_be_is_a_400(where):
+async def test_a_value_that_cannot_be_is_a_400(where):
     def refuse(value):
         if value is not UNSET:
             raise ValueError(f"{value} is no date")
@@ -174,7 +174,7 @@ class TestData:
                 await service.create(data)
 
 
-async def test_data_that_can_not_be_is_a_400_with_all_properties():
+async def test_data_that_cannot_be_is_a_400_with_all_properties():
     def number(value):
         return int(value)
 
@@ -240,7 +240,7 @@ async def test_a_method_of_its_own_may_take_a_list():
 
 
 @pytest.mark.parametrize("hook", [resolve_query, resolve_data])
-def test_says_what_is_no_resolver(hook):
+def test_what_is_not_a_resolver_is_refused(hook):
     with pytest.raises(TypeError, match=f"{hook.__name__} needs a resolver"):
         hook()
     with pytest.raises(TypeError, match=rf"{hook.__name__} takes what resolve\({{...}}\) returns"):

@@ -29,7 +29,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("schema", "text"), MALFORMED)
-def test_says_where_a_schema_is_malformed(schema, text):
+def test_the_error_of_a_malformed_schema_has_its_location(schema, text):
     with pytest.raises(SchemaError, match=text):
         Validator(schema)
 
@@ -43,7 +43,7 @@ def test_the_meta_schema_is_compiled_once():
 
 
 @pytest.mark.parametrize("place", ["the top", "a property", "a branch of a definition"])
-def test_says_how_a_tuple_of_typebox_is_written(place):
+def test_the_error_shows_how_to_write_a_tuple_of_typebox(place):
     # What `Type.Tuple([Type.String(), Type.Number()])` makes in a generated FeathersJS application.
     pair = {
         "type": "array",

@@ -101,7 +101,7 @@ def test_returns_plain_data_under_the_names_of_the_wire():
     assert str(data) == before
 
 
-def test_fills_defaults_unless_told_otherwise():
+def test_fills_defaults_unless_disabled():
     assert get_validator(Message).validate({"text": "a"}) == {
         "text": "a",
         "sentAt": None,
@@ -135,7 +135,7 @@ def test_tells_what_is_no_model(model):
         get_validator(model)
 
 
-def test_tells_a_model_that_can_not_be_described():
+def test_tells_a_model_that_cannot_be_described():
     class Own:
         pass
 
@@ -281,7 +281,7 @@ def test_errors_become_failures_by_the_table(kind, value, keyword, params, messa
 
 
 @pytest.mark.parametrize("secret", [SecretStr, SecretStr | None])
-def test_the_length_of_a_secret_is_told_in_characters(secret):
+def test_the_length_of_a_secret_is_reported_in_characters(secret):
     validator = get_validator(create_model("Sign", p=(secret, Field(min_length=8, max_length=9))))
     for given, keyword, word in (
         ("short", "minLength", "fewer than 8"),

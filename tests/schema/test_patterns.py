@@ -45,7 +45,7 @@ def test_matches(pattern, text, wanted):
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", r"\p{Greek}", r"\u{110000}", "a{2,1}", r"\p{Lx}"])
-def test_what_is_no_pattern_is_told_where_it_stands(pattern):
+def test_the_error_of_an_invalid_pattern_has_its_location(pattern):
     with pytest.raises(SchemaError, match=r"at #/properties/a/pattern: .* not a regular"):
         Validator({"properties": {"a": {"pattern": pattern}}})
     with pytest.raises(SchemaError, match=r"at #/patternProperties/.* not a regular"):

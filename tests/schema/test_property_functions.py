@@ -103,12 +103,12 @@ async def test_what_is_decorated_is_called_as_it_was():
 
 
 @pytest.mark.parametrize("resolver", [None, "text", 3, virtual("text")])
-def test_says_what_is_no_function(resolver):
+def test_what_is_not_a_function_is_refused(resolver):
     with pytest.raises(TypeError, match=r"resolver of 'name' is .*expected a function"):
         property_function("name", resolver)
 
 
-def test_says_what_takes_too_much():
+def test_a_function_with_too_many_parameters_is_refused():
     def greedy(value, record, context, status):
         """Wants more than there is."""
 
@@ -118,7 +118,7 @@ def test_says_what_takes_too_much():
         property_function("name", virtual(greedy))
 
 
-def test_says_what_needs_a_keyword():
+def test_a_function_with_a_required_keyword_is_refused():
     def picky(value, *, length):
         """Wants what nobody gives."""
 

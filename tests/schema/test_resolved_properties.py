@@ -116,7 +116,7 @@ async def test_other_properties_stay_open(model):
     assert public_part(found) == {"id": 1, "name": "Ann", "size": 3}
 
 
-async def test_what_a_model_says_is_never_sent_cannot_be_opened():
+async def test_what_a_model_excludes_cannot_be_queryable():
     class Account(BaseModel):
         pin: SecretStr
 
@@ -143,7 +143,7 @@ PLACES = ("query", "data", "result", "external")
 
 @models
 @pytest.mark.parametrize("place", PLACES)
-def test_says_what_is_not_a_resolver(model, place):
+def test_what_is_not_a_resolver_is_refused(model, place):
     for wrong in (
         5,
         lambda: 1,

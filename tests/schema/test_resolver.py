@@ -126,7 +126,7 @@ async def test_the_first_record_counts_where_a_later_one_fails_sooner():
 
 
 @pytest.mark.parametrize("waits", [False, True])
-async def test_what_nobody_expects_is_raised_as_it_is_and_says_where(waits):
+async def test_unexpected_errors_are_raised_with_a_note_of_the_property(waits):
     async def fail():
         if waits:
             await asyncio.sleep(0)
@@ -210,12 +210,12 @@ def test_many_records_are_resolved_as_each_alone(records, outcomes, waits):
 
 
 @pytest.mark.parametrize("properties", [None, [("a", len)], "a"])
-def test_says_what_is_no_mapping(properties):
+def test_what_is_not_a_mapping_is_refused(properties):
     with pytest.raises(TypeError, match="resolve takes a mapping of properties"):
         resolve(properties)
 
 
-def test_says_what_is_no_name_and_no_function():
+def test_invalid_names_and_functions_are_refused():
     with pytest.raises(TypeError, match="3 is not the name"):
         resolve({3: lambda: 1})
     with pytest.raises(TypeError, match="the resolver of 'a' is 'text'"):
@@ -232,7 +232,7 @@ def test_knows_its_names():
     assert resolver.hidden_names == {"c"}
 
 
-def test_finds_a_name_that_can_not_be():
+def test_finds_a_name_that_cannot_be():
     properties = {"passwrod": lambda: UNSET, "size": virtual(lambda: 1)}
     with pytest.raises(ValueError, match=r"'passwrod'.*did you mean 'password'\?.*virtual"):
         Resolver(properties, ["id", "password"])

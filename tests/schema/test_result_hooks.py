@@ -486,7 +486,7 @@ class TestNothingHiddenLeaves:
 
 
 @pytest.mark.parametrize("hook", [resolve_result, resolve_external])
-def test_says_what_is_no_resolver_and_no_place(hook):
+def test_what_is_not_a_resolver_is_refused(hook):
     with pytest.raises(TypeError, match=f"{hook.__name__} needs a resolver"):
         hook()
     app = App()

@@ -211,7 +211,7 @@ class TestWithEither:
         assert bundle.service is store
         assert set(bundle.schema["properties"]) == {"id", "text", "likes", "at", "owner"}
 
-    def test_a_resolver_for_no_property_is_found(self, model):
+    def test_a_resolver_for_an_unknown_property_is_refused(self, model):
         for place in ("query", "data", "result", "external"):
             with pytest.raises(ValueError, match=r"'txet'.*did you mean 'text'\?"):
                 with_schema(MemoryService(), model, **{place: resolve({"txet": lambda: 1})})
@@ -340,7 +340,7 @@ class TestHidden:
         return messages(model, store, extensions=exists, **options)
 
     @pytest.mark.parametrize("how", HIDING)
-    async def test_can_not_be_asked_for_from_outside(self, model, how):
+    async def test_cannot_be_asked_for_from_outside(self, model, how):
         service = self.accounts(model, HIDING[how])
         await service.create(self.ADA)
         for query in ASKED:
@@ -359,7 +359,7 @@ class TestHidden:
         assert set(service.record_schema["properties"]) == {"id", "email"}
         assert "password" not in service.record_schema.get("required", ())
 
-    async def test_what_a_model_says_is_never_sent_is_hidden_in_any_case(self, model):
+    async def test_what_a_model_excludes_is_always_hidden(self, model):
         service = messages(model)
         assert public_part(await service.create(self.ADA)) == {
             "id": 1,
@@ -369,7 +369,7 @@ class TestHidden:
         with pytest.raises(BadRequest):
             await service.find(query={"pin": "1234"}, provider="rest")
 
-    def test_no_property_is_found(self, model):
+    def test_an_unknown_property_is_refused(self, model):
         with pytest.raises(ValueError, match=r"'pasword'.*did you mean 'password'\?"):
             with_schema(MemoryService(), model, hidden=["pasword"])
         with pytest.raises(TypeError, match=r"hidden takes .*in a list"):
@@ -480,7 +480,7 @@ class TestModelsOfPydantic:
             await service.find(query={"length": 5})
 
     @pytest.mark.parametrize("kind", [Unknown, Callable[[int], int], list[Unknown]])
-    def test_a_type_that_can_not_be_stored_is_an_error(self, kind):
+    def test_a_type_that_cannot_be_stored_is_an_error(self, kind):
         class Strange(BaseModel):
             model_config = ConfigDict(arbitrary_types_allowed=True)
             text: str = "a"
@@ -489,7 +489,7 @@ class TestModelsOfPydantic:
         with pytest.raises(SchemaError, match=r"^Strange\.odd .*no JSON Schema"):
             with_schema(MemoryService(), Strange)
 
-    def test_an_object_id_without_an_annotation_is_told_which_it_needs(self):
+    def test_the_error_of_a_bare_object_id_names_the_annotation_it_needs(self):
         class Owned(BaseModel):
             model_config = ConfigDict(arbitrary_types_allowed=True)
             owner: ObjectId
@@ -534,12 +534,12 @@ TYPES = {
 
 
 @pytest.mark.parametrize("name", TYPES)
-async def test_everyday_types_are_stored_and_found(name):
+async def test_everyday_types_are_stored_and_queried(name):
     await check_type(MemoryService(id="_id", start_id=1), name)
 
 
 @pytest.mark.parametrize("name", TYPES)
-async def test_everyday_types_are_stored_and_found_in_a_database(collection, name):
+async def test_everyday_types_are_stored_and_queried_in_a_database(collection, name):
     await check_type(MongoDBService(collection), name)
 
 
@@ -636,7 +636,7 @@ class TestIds:
         with pytest.raises(BadRequest):
             await service.find(query={"id": {"a": 1}})
 
-    async def test_data_can_not_have_one_that_a_schema_lacks(self):
+    async def test_data_cannot_have_one_that_a_schema_lacks(self):
         with pytest.raises(BadRequest) as caught:
             await messages(PLAIN).create({"id": 5, "text": "a"})
         assert places(caught) == {("", "additionalProperties")}

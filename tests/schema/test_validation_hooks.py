@@ -114,13 +114,13 @@ async def test_a_validator_may_be_given_as_well():
 
 
 @pytest.mark.parametrize("name", ["$where", "$expr", "$function", "$accumulator"])
-def test_what_never_passes_from_a_query_can_not_be_opened(name):
+def test_what_never_passes_from_a_query_cannot_be_opened(name):
     for extensions in ({"name": {name: {}}}, {name: {}}):
         with pytest.raises(SchemaError, match=rf"opens what cannot be opened: .*\{name}"):
             validate_query(query_syntax(PROPERTIES, extensions))
 
 
-def test_a_malformed_schema_is_told_when_the_hook_is_made():
+def test_a_malformed_schema_is_an_error_when_the_hook_is_made():
     with pytest.raises(SchemaError, match="schema at #/type"):
         validate_query({"type": "objekt"})
     with pytest.raises(SchemaError, match="schema at #/properties/a: unknown keyword"):

@@ -99,7 +99,7 @@ def test_agrees_with_jsonschema_where_nothing_is_converted(seed):
         assert plain.is_valid(value) is checker.is_valid(value)
 
 
-def test_says_whether_a_value_fits():
+def test_is_valid_returns_whether_a_value_is_valid():
     assert VALIDATOR.is_valid({"views": "5"})
     assert not VALIDATOR.is_valid({"views": "x"})
 
@@ -133,5 +133,5 @@ class TestGetValidator:
             assert get_validator(validator) is validator
 
 
-def test_told_passes_options_on():
+def test_report_passes_options_on():
     assert report({"type": "integer"}, "5", coerce=True) == []

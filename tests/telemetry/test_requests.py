@@ -78,7 +78,7 @@ async def test_a_request_that_calls_no_service_is_named_by_its_verb(recording):
     assert "http.route" not in recording.spans[0].attributes
 
 
-async def test_ids_queries_headers_and_addresses_are_not_told(recording):
+async def test_ids_queries_headers_and_addresses_are_not_recorded(recording):
     headers = {"authorization": "Bearer secret"}
     await call(app_with(recording), url="/rooms/1/messages/secret?a=secret", headers=headers)
     told = recording.everything()
@@ -125,7 +125,7 @@ async def test_a_request_that_is_cut_off_ends_its_span(recording):
     assert [point.value for point in recording.points(ACTIVE)] == [0]
 
 
-async def test_an_answer_that_breaks_off_is_told(recording):
+async def test_a_response_that_breaks_off_is_reported(recording):
     async def stream():
         yield "a"
         raise OSError("secret")

@@ -125,7 +125,7 @@ async def test_the_time_of_hooks_that_come_later_counts(recording):
         (KeyError("secret"), "KeyError", "500", True),
     ],
 )
-async def test_an_error_is_named_but_its_message_is_not_told(
+async def test_an_error_is_named_but_its_message_is_not_recorded(
     recording, error, kind, status, failed
 ):
     with pytest.raises(type(error)):
@@ -160,7 +160,7 @@ async def test_a_call_that_is_cancelled_is_no_failure_and_is_counted_off(recordi
     assert [point.value for point in recording.points(ACTIVE)] == [0]
 
 
-async def test_of_what_a_client_sends_nothing_is_told(recording):
+async def test_nothing_that_a_client_sends_is_recorded(recording):
     app = web_with(recording)
     headers = {"authorization": "Bearer secret"}
     await call(app, url="/messages/secret?name=secret", headers=headers)

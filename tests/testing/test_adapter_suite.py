@@ -94,7 +94,7 @@ async def test_unknown_features_are_named():
     await suite.test_declares_features_that_there_are()
 
 
-async def test_a_suite_without_a_service_says_what_to_define():
+async def test_the_error_of_a_suite_without_a_service_has_advice():
     class Unfinished(AdapterSuite):
         pass
 

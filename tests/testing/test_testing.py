@@ -17,7 +17,7 @@ def test_the_suite_is_the_only_name():
         _ = alula.testing.Adapter
 
 
-def test_without_pytest_it_says_what_to_install(monkeypatch):
+def test_without_pytest_the_error_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "pytest", None)
     with pytest.raises(ImportError, match="pip install pytest anyio"):
         _ = alula.testing.AdapterSuite

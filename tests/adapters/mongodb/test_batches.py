@@ -212,7 +212,7 @@ async def test_callers_of_one_record_share_nothing_of_it(model, commands):
     assert second["tags"] == ["a"]
 
 
-async def test_an_id_that_a_collation_takes_for_another_is_found_in_company_too(model):
+async def test_an_id_that_a_collation_equates_is_found_in_batches_too(model):
     sharing = Shared()
     ids = ["abc", "ABC", "Abc", "x"]
     found = await asyncio.gather(*(get(sharing, model, key, collation=CASE_BLIND) for key in ids))
@@ -246,7 +246,7 @@ async def test_an_id_of_another_type_beside_missing_ones(model):
         assert keys == [Decimal128("25") if key == 25 else None for key in ids]
 
 
-async def test_numbers_of_other_types_are_found_as_the_database_does(model):
+async def test_numbers_of_other_types_match_as_in_the_database(model):
     await model.insert_many([{"_id": 20.0}, {"_id": Decimal128("21")}, {"_id": {"a": 1}}])
     sharing = Shared()
     found = await asyncio.gather(*(get(sharing, model, key) for key in (20, 21, 1)))
@@ -261,7 +261,7 @@ async def test_true_is_not_one(model):
 
 
 @pytest.mark.parametrize("id", [2**70, "\ud800"])
-async def test_an_id_that_can_not_be_sent_fails_for_its_own_caller(model, id):
+async def test_an_id_that_cannot_be_sent_fails_for_its_own_caller(model, id):
     sharing = Shared()
     good, bad = await asyncio.gather(
         get(sharing, model, 1), get(sharing, model, id), return_exceptions=True
@@ -270,7 +270,7 @@ async def test_an_id_that_can_not_be_sent_fails_for_its_own_caller(model, id):
     assert isinstance(bad, (OverflowError, UnicodeEncodeError, bson.errors.BSONError))
 
 
-async def test_a_record_that_can_not_be_read_fails_for_its_own_caller(model):
+async def test_a_record_that_cannot_be_read_fails_for_its_own_caller(model):
     await model.insert_one({"_id": "far", "at": bson.datetime_ms.DatetimeMS(2**60)})
     sharing = Shared()
     good, bad = await asyncio.gather(
@@ -289,12 +289,12 @@ async def test_a_failed_round_trip_fails_for_all_that_shared_it(model):
     assert [type(answer) for answer in answers] == [errors.OperationFailure] * 3
 
 
-async def test_criteria_that_can_not_be_sent_fail_in_a_query_of_their_own(model):
+async def test_criteria_that_cannot_be_sent_fail_in_a_query_of_their_own(model):
     with pytest.raises(bson.errors.InvalidDocument):
         await get(Shared(), model, 1, {"n": object()})
 
 
-async def test_a_record_found_by_something_else_than_usual_ids(model, commands):
+async def test_a_record_with_unusual_ids(model, commands):
     sharing = Shared()
     key = Decimal128("21")
     await model.insert_one({"_id": key})
@@ -418,7 +418,7 @@ async def test_a_record_that_the_collection_refuses_concerns_its_own_caller_only
 
 
 @pytest.mark.parametrize("value", [object(), 2**70, "\ud800", datetime])
-async def test_a_value_that_can_not_be_stored_concerns_its_own_caller_only(model, value):
+async def test_a_value_that_cannot_be_stored_concerns_its_own_caller_only(model, value):
     sharing = Shared()
     answers = await asyncio.gather(
         *(create(sharing, model, {"n": each}, None) for each in (500, value)),
@@ -477,7 +477,7 @@ async def test_no_acknowledgement_is_waited_for_where_none_is_configured(model, 
 
 
 @pytest.mark.parametrize("share", [True, False])
-async def test_a_create_that_can_not_end_in_time_fails(model, share):
+async def test_a_create_that_cannot_end_in_time_fails(model, share):
     sharing = Shared(share)
     answers = await asyncio.gather(
         *(create(sharing, model, {"n": 500}, 1e-9) for _ in range(2)), return_exceptions=True

@@ -71,7 +71,7 @@ def test_a_name_that_no_call_knows_is_an_error():
     ("name", "why"),
     [("return_document", "as it is after"), ("ordered", "or none"), ("filter", "params.query")],
 )
-def test_what_a_service_has_its_own_way_for_is_said(name, why):
+def test_the_error_of_an_owned_option_names_the_way_to_set_it(name, why):
     with pytest.raises(ValueError, match=rf"params\.docdb has '{name}'; .*{why}"):
         driver_options("change", Params(docdb={name: 1}))
 

@@ -74,7 +74,7 @@ def translation_of(error):
         (errors.ConfigurationError(SECRET), GeneralError),
     ],
 )
-def test_becomes_an_error_that_tells_nothing_of_the_inside(error, kind):
+def test_becomes_an_error_without_internal_details(error, kind):
     found = translation_of(error)
     assert type(found) is kind
     assert found.__cause__ is error
@@ -182,7 +182,7 @@ def test_a_uuid_is_a_bad_request_where_the_client_knows_no_form_for_it(caplog):
     assert "UuidRepresentation" in caplog.text
 
 
-def test_a_record_that_can_not_be_read_is_in_the_log(caplog):
+def test_a_record_that_cannot_be_read_is_in_the_log(caplog):
     found = translation_of(InvalidBSON("year 14645 is out of range"))
     assert "the log has the details" in found.message
     assert "year 14645 is out of range" in caplog.text

@@ -79,7 +79,7 @@ async def test_a_long_query_of_a_stranger_is_refused_before_it_reaches_the_datab
         )
 
 
-async def test_who_needs_more_conditions_says_so(collection):
+async def test_max_conditions_can_be_raised(collection):
     await collection.insert_one({"n": "value 000150!"})
     query = {"$or": [{"n": {"$gt": f"value {n:06}"}} for n in range(150)]}
     service = MongoDBService(collection)

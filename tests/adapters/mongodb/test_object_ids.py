@@ -89,7 +89,7 @@ def test_the_keyword_has_the_name_of_the_interface():
     assert MongoDBService.schema_keywords == (keyword_object_id,)
 
 
-def test_a_keyword_that_is_false_says_nothing():
+def test_a_keyword_that_is_false_has_no_effect():
     assert keyword_object_id.convert(HEX, False) == HEX
     assert keyword_object_id.convert(5, False) == 5
 

@@ -315,7 +315,7 @@ async def test_a_date_that_python_does_not_know_is_an_error_with_a_name(far, met
 
 
 @pytest.mark.parametrize("method", ["get", "remove"])
-async def test_a_client_that_is_told_so_reads_such_a_date(far, method):
+async def test_a_client_with_that_option_reads_such_a_date(far, method):
     codec = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_AUTO)
     record = await getattr(MongoDBService(far.with_options(codec)), method)("far")
     assert int(record["at"]) == 400_000_000_000_000

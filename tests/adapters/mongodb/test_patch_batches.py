@@ -226,7 +226,7 @@ async def test_of_rivals_for_one_record_one_wins(model, patch):
     assert won == await stored(model, KEYS[1])
 
 
-async def test_a_number_that_only_counts_as_equal_is_found_all_the_same(model, patch):
+async def test_a_number_that_compares_as_equal_matches(model, patch):
     await model.insert_many([{"_id": Decimal128("5"), "n": 5}, {"_id": 6.0, "n": 6}])
     answers = await patch((5, {"on": 1}), (6, {"on": 2}), (KEYS[0], {"on": 3}))
     assert [answer["on"] for answer in answers] == [1, 2, 3]
@@ -340,7 +340,7 @@ async def test_a_record_that_the_collection_refuses(watched, commands):
     await model.drop()
 
 
-async def test_records_that_are_large_or_can_not_be_read_go_alone(model, commands, patch):
+async def test_records_that_are_large_or_cannot_be_read_go_alone(model, commands, patch):
     await model.insert_one({"_id": 1, "text": "x" * 20_000})
     await model.insert_one({"_id": 2, "far": DatetimeMS(2**60)})
     commands.names.clear()
@@ -408,7 +408,7 @@ async def test_over_time_is_over_time_for_all(model, commands):
     assert [type(answer) for answer in answers] == [Timeout] * 3
 
 
-async def test_what_can_not_be_reached_is_unavailable_for_all(unreachable):
+async def test_what_cannot_be_reached_is_unavailable_for_all(unreachable):
     service = MongoDBService(unreachable, max_time_ms=False)
     answers = await asyncio.gather(
         *(service.patch(n, {"on": 1}) for n in range(3)), return_exceptions=True

@@ -138,7 +138,7 @@ async def test_an_own_id_is_text_and_never_an_object_id(service, collection):
 
 @pytest.mark.parametrize("id", ["\ud800", 2**70, -(2**70)])
 @pytest.mark.parametrize("method", ["get", "update", "patch", "remove"])
-async def test_an_id_that_no_record_can_have_is_not_found(people, method, id):
+async def test_an_impossible_id_is_not_found(people, method, id):
     data = [{"a": 1}] if method in {"update", "patch"} else []
     with pytest.raises(NotFound):
         await getattr(people, method)(id, *data)
@@ -216,7 +216,7 @@ async def test_a_collation_counts_in_the_total(people, service):
     assert (page["total"], len(page["data"])) == (2, 1)
 
 
-async def test_a_collation_says_nothing_about_the_id_alone(service):
+async def test_a_collation_does_not_apply_to_the_id_alone(service):
     slugs = service()
     await slugs.create({"_id": "abc"})
     with pytest.raises(NotFound):
@@ -466,7 +466,7 @@ async def test_a_taken_key_is_a_conflict_that_names_it(people, collection):
     ],
     ids=["surrogate", "key", "number", "nul", "size", "set"],
 )
-async def test_what_can_not_be_stored_is_a_bad_request(people, data):
+async def test_what_cannot_be_stored_is_a_bad_request(people, data):
     for call in (
         people.create(data),
         people.create([{"_id": 9}, data]),
@@ -484,7 +484,7 @@ async def test_what_can_not_be_stored_is_a_bad_request(people, data):
     [{"name": "\ud800"}, {"name": 2**63}, {"name": {"$in": ["x" * 1_000_000] * 17}}],
     ids=["surrogate", "number", "size"],
 )
-async def test_what_can_not_be_sent_is_a_bad_request(people, service, query):
+async def test_what_cannot_be_sent_is_a_bad_request(people, service, query):
     paged = service(paginate={"default": 1})
     for call in (
         people.find({"query": query}),
@@ -513,7 +513,7 @@ async def test_a_database_that_is_away_is_unavailable(unreachable):
         assert "127.0.0.1" not in caught.value.message
 
 
-async def test_a_model_that_can_not_be_reached_is_unavailable(unreachable):
+async def test_a_model_that_cannot_be_reached_is_unavailable(unreachable):
     async def model():
         await unreachable.create_index("name")
 

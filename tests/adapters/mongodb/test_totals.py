@@ -157,7 +157,7 @@ async def test_hints_do_not_grow_without_end(monkeypatch):
     assert len(totals._last) <= 3
 
 
-async def test_where_other_stages_follow_the_page_tells_nothing():
+async def test_a_page_followed_by_other_stages_gives_no_total():
     collection = Collection(3)
     assert await collection.find(Totals(), limit=10, short_page_is_total=False) == (3, 3)
     assert collection.begun == ["page", "count"]
@@ -190,7 +190,7 @@ async def test_where_few_records_match_page_and_total_come_in_one_round_trip():
     assert collection.begun == ["page", "count"]
 
 
-async def test_a_page_that_tells_is_still_asked_for_alone_where_few_match():
+async def test_a_short_page_gives_the_total_without_a_count():
     totals, collection = Totals(), Collection(5)
     for _ in range(2):
         found = await collection.find(totals, limit=10, combined=both_at_once(collection))
@@ -320,7 +320,7 @@ async def test_few_matching_records_come_with_their_total_in_one_round_trip(mode
     assert len(commands.take()) == 3
 
 
-async def test_where_all_were_removed_one_round_trip_says_so_too(model, commands):
+async def test_where_all_were_removed_one_round_trip_is_enough(model, commands):
     service = MongoDBService(model, paginate={"default": 5})
     await service.find({"query": {"n": {"$gte": 3}}})
     await model.delete_many({})

@@ -487,7 +487,7 @@ async def test_a_commit_that_failed_for_the_time_being_begins_anew(app, database
         (AutoReconnect("gone"), [], Unavailable),
     ],
 )
-async def test_other_failures_of_the_commit_are_told(app, monkeypatch, error, labels, expected):
+async def test_other_failures_of_the_commit_are_raised(app, monkeypatch, error, labels, expected):
     commits = Commits(monkeypatch, (True, labelled(error, *labels)))
     with pytest.raises(expected):
         await app.service("orders").create(order(1))
@@ -616,7 +616,7 @@ async def test_an_abort_that_fails_leaves_the_error_of_the_call(app, monkeypatch
 # -- what it needs --------------------------------------------------------------------------------
 
 
-async def test_a_standalone_server_is_told_to_become_a_set(tmp_path):
+async def test_the_error_of_a_standalone_server_advises_a_replica_set(tmp_path):
     require_mongod()
     server = Mongod(tmp_path)
     await server.start()
@@ -631,7 +631,7 @@ async def test_a_standalone_server_is_told_to_become_a_set(tmp_path):
     server.kill()
 
 
-async def test_another_failure_of_that_kind_is_told_as_it_is(app):
+async def test_another_failure_of_that_kind_is_raised_unchanged(app):
     async def fail(context):
         raise OperationFailure("not in this way", 20)
 
@@ -657,7 +657,7 @@ async def test_a_server_that_is_away_is_asked_again_until_the_time_is_over(app, 
     assert await database.stock.count_documents({}) == 1
 
 
-async def test_a_service_without_a_client_is_told_how_to_name_one():
+async def test_the_error_of_a_service_without_a_client_shows_how_to_name_one():
     app = App()
     app.use("notes", MemoryService())
     app.service("notes").hooks(around=[transaction()])
@@ -667,13 +667,13 @@ async def test_a_service_without_a_client_is_told_how_to_name_one():
         await app.service("notes").create({})
 
 
-def test_what_is_no_client_is_told_at_once():
+def test_an_invalid_client_is_an_error_at_once():
     with pytest.raises(TypeError, match=r"transaction\(\) takes an AsyncMongoClient, not 'client'"):
         transaction("client")
 
 
 @pytest.mark.parametrize("options", [{"reads": 1}, {"max_commit_time_ms": "long"}])
-def test_wrong_options_are_told_at_once(options):
+def test_wrong_options_are_errors_at_once(options):
     with pytest.raises(TypeError):
         transaction(**options)
 

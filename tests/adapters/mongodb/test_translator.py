@@ -38,7 +38,7 @@ def test_digits_become_an_object_id_as_the_id_of_the_database_only(translator):
 
 
 @pytest.mark.parametrize("id", [2**63, "\ud800"])
-def test_an_id_that_can_not_be_stored_is_not_found(translator, id):
+def test_an_id_that_cannot_be_stored_is_not_found(translator, id):
     with pytest.raises(NotFound):
         translator.key(id)
 

@@ -37,7 +37,7 @@ def test_the_codec_of_the_collection_counts(offline):
     assert read_back(document, offline)["at"].tzinfo is None
 
 
-def test_what_can_not_be_stored_fails_before_it_is_sent(offline):
+def test_what_cannot_be_stored_fails_before_it_is_sent(offline):
     with pytest.raises(InvalidDocument):
         encoded({"_id": 1, "a\0b": 1}, offline)
 
@@ -178,7 +178,7 @@ def test_modifiers_and_conditions_stay_within_their_operators(data):
     check_from_client(data, OPENED)
 
 
-def test_what_could_never_be_read_can_not_be_stored(offline):
+def test_what_could_never_be_read_cannot_be_stored(offline):
     document = encoded({"_id": 1, "at": DatetimeMS(2**60)}, offline)
     with pytest.raises(InvalidDocument):
         read_back(document, offline)

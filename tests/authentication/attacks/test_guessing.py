@@ -60,14 +60,14 @@ async def test_accounts_that_do_not_exist_are_slowed_down_alike(target):
     assert await statuses(target, 15, email="nobody@example.com") == [401] * 10 + [429] * 5
 
 
-async def test_whoever_signs_in_from_home_is_not_locked_out(target):
+async def test_a_user_at_a_known_address_is_not_locked_out(target):
     home = "203.0.113.200"
     assert (await guess(target, 1, password="right", address=home)).status == 201
     assert 429 in await statuses(target, 60, address="198.51.100.{}")
     assert (await guess(target, 1, password="right", address=home)).status == 201
 
 
-async def test_whoever_does_not_know_the_password_is_not_known_by_trying(target):
+async def test_failed_attempts_do_not_make_an_address_known(target):
     assert await statuses(target, 10) == [401] * 10
     assert 429 in await statuses(target, 51, address="198.51.100.{}")
     assert (await guess(target, 0, password="right")).status == 429

@@ -136,7 +136,7 @@ async def test_signing_out_takes_the_token_of_the_caller_alone(target, token):
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH"])
-async def test_a_sign_in_can_not_be_read_or_changed(target, token, method):
+async def test_a_sign_in_cannot_be_read_or_changed(target, token, method):
     value = None if method == "GET" else {"sub": "2"}
     header = {"Authorization": f"Bearer {token}"}
     for url in ("/authentication", f"/authentication/{token}"):

@@ -60,7 +60,7 @@ async def use(target):
     return tokens
 
 
-async def test_no_hash_and_no_password_is_told(everything_logged):
+async def test_no_hash_and_no_password_leaks(everything_logged):
     target = await Target().start()
     users = target.app.service("users").service
     hashes = [(await users.get(number, {}))["password"] for number in (1, 2)]

@@ -125,7 +125,7 @@ async def test_a_sign_in_does_not_wait_behind_registrations(slow):
     assert {answer.status for answer in answers} <= {201, 503}
 
 
-async def test_few_registrations_wait_and_the_next_are_told_to_come_back(slow):
+async def test_few_registrations_wait_and_the_next_get_retry_after(slow):
     crowd = [register(slow, number) for number in range(4 * MAX_WAITING)]
     answers = await asyncio.gather(*crowd)
     made = sum(answer.status == 201 for answer in answers)
@@ -159,7 +159,7 @@ async def test_calls_from_inside_wait_for_as_long_as_it_takes():
     assert all(checks)
 
 
-async def test_whoever_hangs_up_leaves_the_queue():
+async def test_a_client_that_disconnects_leaves_the_queue():
     passwords = quick_passwords()
     for _ in range(3):
         tasks = [
@@ -228,7 +228,7 @@ async def test_what_is_no_user_is_refused(data):
     assert answer.status == 400
 
 
-async def test_other_failures_are_told():
+async def test_other_failures_are_raised():
     target = await registrations()
     assert (await register(target, password="")).status == 400
 

@@ -71,7 +71,7 @@ async def test_every_refusal_takes_the_same_time(target):
     assert slowest <= quickest * (1 + TOLERANCE), medians
 
 
-async def test_the_first_refusal_tells_no_more_than_later_ones(target):
+async def test_the_first_refusal_reveals_no_more_than_later_ones(target):
     started = time.perf_counter()
     await target.sign_in({"$ne": ""}, "wrong")
     first = time.perf_counter() - started

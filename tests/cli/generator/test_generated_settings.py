@@ -71,7 +71,7 @@ def test_errors_name_the_setting(load, environ, told):
     assert "localhost" not in str(caught.value)
 
 
-def test_a_fresh_clone_says_which_variable_is_missing(load):
+def test_the_error_of_a_fresh_clone_names_the_missing_variable(load):
     (load.folder / ".env").unlink()
     with pytest.raises(ConfigurationError, match=rf"set {SECRET} in the environment or in \.env"):
         load()

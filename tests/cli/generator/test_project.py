@@ -23,7 +23,7 @@ def write(folder, text):
     return folder
 
 
-def test_it_is_found_from_below(tmp_path):
+def test_it_is_found_from_a_subfolder(tmp_path):
     write(tmp_path, TABLE)
     (below := tmp_path / "services" / "messages").mkdir(parents=True)
     write(below.parent, "[project]\nname = 'another'")

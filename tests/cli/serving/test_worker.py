@@ -309,7 +309,9 @@ def test_it_ends_while_the_application_is_set_up(tmp_path, early):
         ("shop:app", CODE.replace("FAILS = 0", "FAILS = 1"), 1, "LookupError: no database"),
     ],
 )
-def test_an_application_that_does_not_start_says_why(tmp_path, capfd, target, code, status, said):
+def test_an_application_that_does_not_start_prints_the_reason(
+    tmp_path, capfd, target, code, status, said
+):
     (tmp_path / "shop.py").write_text(code)
     parent = Parent(WorkerSettings(target))
     with contextlib.closing(parent):
@@ -321,7 +323,7 @@ def test_an_application_that_does_not_start_says_why(tmp_path, capfd, target, co
     assert "alula/_cli" not in error
 
 
-def test_a_teardown_that_fails_says_why(tmp_path, capfd):
+def test_a_teardown_that_fails_prints_the_reason(tmp_path, capfd):
     (tmp_path / "shop.py").write_text(CODE.replace("FAILS_LATE = 0", "FAILS_LATE = 1"))
     assert run(lambda parent: parent.ask()[0]) == (1, 200)
     assert "LookupError: no end" in capfd.readouterr().err

@@ -196,7 +196,7 @@ def test_a_command_serves_until_a_signal_comes(bound, kind, tmp_path):
     assert bound[0].fileno() == -1
 
 
-def test_a_port_in_use_says_so(sock):
+def test_a_port_in_use_is_an_error(sock):
     host, port = sock.getsockname()
     for start in (
         lambda: serve_with_workers(WorkerSettings("app:app"), host=host, port=port, path=None),
@@ -206,19 +206,19 @@ def test_a_port_in_use_says_so(sock):
             start()
 
 
-def test_a_path_in_use_says_so(tmp_path):
+def test_a_path_in_use_is_an_error(tmp_path):
     (tmp_path / "s").write_text("")
     with pytest.raises(UsageError, match="not a socket; choose another path"):
         serve_with_workers(WorkerSettings("app:app"), host="", port=0, path=str(tmp_path / "s"))
 
 
-def test_without_uvicorn_it_says_what_to_install(monkeypatch):
+def test_without_uvicorn_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(listen_module, "find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'alula\[server\]'"):
         serve_with_reload(WorkerSettings("app:app"), "127.0.0.1", 0, [])
 
 
-def test_without_unix_processes_it_says_what_to_do(monkeypatch):
+def test_without_unix_processes_the_error_has_advice(monkeypatch):
     monkeypatch.setattr(listen_module, "IS_UNIX", False)
     with pytest.raises(UsageError, match=r"app\.run\(3030\)"):
         serve_with_reload(WorkerSettings("app:app"), "127.0.0.1", 0, [])

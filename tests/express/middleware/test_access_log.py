@@ -168,7 +168,7 @@ async def test_a_stream_is_counted_to_its_end(lines):
     assert not hasattr(line, "aborted")
 
 
-async def test_an_answer_that_breaks_off_is_told(lines):
+async def test_a_response_that_breaks_off_is_reported(lines):
     async def stream():
         yield "abc"
         raise OSError("disk")
@@ -181,7 +181,7 @@ async def test_an_answer_that_breaks_off_is_told(lines):
     assert (line.status, line.bytes, line.aborted) == (200, 3, True)
 
 
-async def test_a_request_that_is_cut_off_is_told(lines):
+async def test_a_request_that_is_cut_off_is_logged(lines):
     began = asyncio.Event()
 
     async def hang(req, res):
@@ -229,7 +229,7 @@ class User:
     ("user", "told"),
     [({"id": 7, "email": "a@b.c"}, "7"), (User(), "7"), ({"id": "a\nb"}, "a\\x0ab"), (None, None)],
 )
-async def test_the_user_of_a_middleware_is_told_by_one_property(lines, user, told):
+async def test_the_user_of_a_middleware_is_logged_by_one_property(lines, user, told):
     app = app_with(signed_in(user), user="id")
     await call(app)
     assert lines[0].user == told
@@ -237,7 +237,7 @@ async def test_the_user_of_a_middleware_is_told_by_one_property(lines, user, tol
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-async def test_the_user_that_a_hook_found_is_told(lines, replaced):
+async def test_the_user_of_a_hook_is_logged(lines, replaced):
     def sign_in(context):
         context.params.user = {"id": 8}
         if replaced:
@@ -251,7 +251,7 @@ async def test_the_user_that_a_hook_found_is_told(lines, replaced):
     assert lines[0].user == "8"
 
 
-async def test_the_address_is_told_where_it_is_wanted(lines):
+async def test_the_address_is_logged_where_it_is_enabled(lines):
     await call(app_with(ip=True))
     await call(app_with(ip=True), client=None)
     assert lines[0].ip == "192.0.2.7"

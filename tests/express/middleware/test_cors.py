@@ -61,7 +61,7 @@ async def test_by_default_all_origins_may_read(origin):
     assert "Origin" in answer.vary
 
 
-async def test_a_request_without_an_origin_is_told_nothing_but_caches_are():
+async def test_a_request_without_an_origin_gets_only_headers_for_caches():
     answer = await get(app_with(cors()), None)
     assert cors_headers(answer) == {}
     assert "Origin" in answer.vary
@@ -200,7 +200,7 @@ async def test_exposed_headers_and_age():
     assert (await preflight(app)).get("access-control-max-age") == "5"
 
 
-async def test_what_is_asked_for_can_not_break_the_head():
+async def test_what_is_asked_for_cannot_break_the_head():
     answer = await preflight(app_with(cors()), headers="x-a\r\nx-evil: 1")
     assert (answer.status, answer.get("x-evil")) == (400, None)
     assert answer.json["message"].startswith("Invalid preflight request: the head")

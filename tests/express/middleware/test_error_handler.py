@@ -147,7 +147,7 @@ async def test_headers_of_an_error_are_sent():
 
 
 @pytest.mark.parametrize("bad", ["a\r\nx-evil: 1", "Ω", None, object()])
-async def test_a_header_that_can_not_be_sent_is_left_out(bad, caplog):
+async def test_a_header_that_cannot_be_sent_is_left_out(bad, caplog):
     error = NotFound("No")
     error.headers = {"X-Bad": bad, "X-Good": "1"}
     answer = await get(raising(error, headers=["X-Bad", "x-good"]))
@@ -450,7 +450,7 @@ async def test_a_function_that_fails_after_its_answer_is_an_error_of_the_server(
     assert (answer.status, "half" in answer.text) == (500, False)
 
 
-async def test_a_function_that_says_nothing_is_found_out(caplog):
+async def test_a_function_without_a_response_is_an_error(caplog):
     answer = await get(raising(Conflict("Taken"), html=lambda error, req, res, go_on: None), HTML)
     assert answer.status == 500
     assert "nothing responded to <Request GET /" in caplog.text

@@ -185,7 +185,7 @@ async def test_an_application_that_extends_another_answers_probes_too():
 # -- checks ----------------------------------------------------------------------------------------
 
 
-async def test_every_check_is_told_by_its_name():
+async def test_every_check_is_reported_by_its_name():
     app = app_with(checks={"mongodb": passes, "queue": passes_later})
     assert await ready(app) == (200, {"status": "ok", "checks": {"mongodb": "ok", "queue": "ok"}})
 
