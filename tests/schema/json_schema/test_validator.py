@@ -20,7 +20,7 @@ from alula.schema._validators import AnyValidator
 from alula.types import SchemaKeyword
 
 QUERY = json.loads(
-    (Path(__file__).parents[1] / "conformance/schemas/validatedQuery.json").read_text("utf-8")
+    (Path(__file__).parents[2] / "conformance/schemas/validatedQuery.json").read_text("utf-8")
 )
 VALIDATOR = Validator(QUERY, coerce=True)
 

@@ -92,7 +92,7 @@ def test_an_item_is_known_by_its_signature(item, kind):
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        (Service, r"test_classify\.Service is a class; use an instance: Service\(\)"),
+        (Service, r"test_arguments_of_use\.Service is a class; use an instance: Service\(\)"),
         (Starlette, r"Starlette is a class; use an instance: Starlette\(\)"),
         ({"methods": ["find"]}, r"options are keywords: use\(path, service, methods=\[...\]\)"),
         (lambda: None, r"<lambda>\(\) fits nothing that can be used"),

@@ -10,7 +10,7 @@ import pytest
 from alula.schema import Validator, get_validator, query_syntax
 from alula.schema._json_schema.query_schema import beside_the_common, names_opened
 
-SCHEMAS = Path(__file__).parents[1] / "conformance" / "schemas"
+SCHEMAS = Path(__file__).parents[2] / "conformance" / "schemas"
 
 SIZE = {"$size": {"type": "integer"}}
 OPENED = [
