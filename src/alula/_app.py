@@ -253,7 +253,9 @@ class App(Registry[ServiceHandle], Publishing):
     def add_connection(self, connection: Connection) -> None:
         """Emit ``connection``; transports call this when a client may get events."""
         self.channel_registry.connections[connection.id] = connection
+        before = frozenset(self._running)
         super().emit("connection", connection)
+        connection._joining = self._running - before  # noqa: SLF001  # for wait_until_joined
 
     def remove_connection(self, connection: Connection) -> None:
         """Emit ``disconnect`` once, then leave all channels; transports call this on closing."""

@@ -5,9 +5,10 @@ Transports make connections (`alula.realtime`); channels and services use them.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from base64 import urlsafe_b64encode  # `secrets` is slow to import, and clients import this, too
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -126,7 +127,7 @@ class Connection:
 
     # As in `Params`: attributes of users are in __dict__, those of this class are not.
     __slots__ = (
-        *("__dict__", "__weakref__", "_link", "_names"),
+        *("__dict__", "__weakref__", "_joining", "_link", "_names"),
         *("id", "is_asleep", "is_open", "sign_in"),
     )
 
@@ -156,6 +157,7 @@ class Connection:
         self.__dict__.update(attributes)
         self._link = link
         self._names: dict[str, None] = {}  # of its channels, in the order in which it joined them
+        self._joining: Collection[asyncio.Task[Any]] = ()
         self.is_open = True
         self.is_asleep = False
         self.sign_in = None
@@ -172,6 +174,15 @@ class Connection:
     def queued(self) -> int:
         """How many messages wait until the client reads."""
         return self._link.queued
+
+    async def wait_until_joined(self, seconds: float = 5) -> None:
+        """Wait for asynchronous listeners of ``connection``, which may join channels.
+
+        Args:
+            seconds: How long at most.
+        """
+        if self._joining:
+            await asyncio.wait(self._joining, timeout=seconds)
 
     def deliver(self, message: EventMessage) -> None:
         """Send an event to the client, unless the connection is closed."""

@@ -198,8 +198,9 @@ async def identify_connection(
 
     Args:
         app: The application.
-        connection: The connection.
-        ticket: A ticket from the URL, which counts in place of the headers.
+        connection: The connection. The credentials that middleware has set as its
+            ``authentication`` count in place of the headers.
+        ticket: A ticket from the URL, which counts in place of both.
 
     Raises:
         NotAuthenticated: The credentials are not valid.
@@ -210,7 +211,9 @@ async def identify_connection(
     parse = getattr(service, "parse", None)
     if parse is None:
         return
-    if ticket is None:
+    if ticket is None and connection.authentication is not None:  # from a cookie, for example
+        credentials = connection.authentication
+    elif ticket is None:
         credentials = parse(Handshake(connection), None)
         if hasattr(credentials, "__await__"):
             credentials = await credentials

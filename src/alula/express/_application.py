@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, NamedTuple, Self, TypeAlias, overload
 
 from starlette.applications import Starlette
 
@@ -13,12 +13,20 @@ from alula._channels import Channel, Channels, Connection, Publishing
 from alula._routes import Match
 from alula._service import ServiceHandle
 from alula.express._chain import Step
+from alula.express._request import Request
+from alula.express._response import Response
 from alula.express._routing import ItemType, Router, flatten, item_type_of, step_of
 from alula.express._server import Server
 from alula.express._web_application import WebApplication
 from alula.hooks import HookTable
 
-__all__ = ["ExpressApplication", "express"]
+__all__ = ["ExpressApplication", "Representation", "express"]
+
+
+Representation: TypeAlias = Callable[
+    [ServiceHandle, Mapping[str, str], Request, Response], Awaitable[None]
+]
+"""``(handle, route, req, res)``, asynchronous: responds in place of ``find``."""
 
 
 class ServiceMiddleware(NamedTuple):
@@ -44,6 +52,8 @@ class ExpressApplication(WebApplication, Publishing):
     Attributes:
         app: The application below.
         service_middleware: The middleware around each service that has some.
+        representations: By media type: what responds to a GET of all records for clients that ask
+            for it by the header ``Accept``.
         transports: Names of what carries calls to the services, such as ``"rest"``. Plugins that
             bring a transport add its name.
     """
@@ -52,6 +62,7 @@ class ExpressApplication(WebApplication, Publishing):
         super().__init__(existing)
         self.app = app
         app.present_as(self)
+        self.representations: dict[str, Representation] = {}
         self.transports: list[str] = []
         self.settings = app.settings
         self._own_publishers = app.channel_registry.publishers
@@ -117,6 +128,15 @@ class ExpressApplication(WebApplication, Publishing):
             added = [self.services[name] for name in self.services.keys() - registered]
             self.service_middleware.update(dict.fromkeys(added, middleware))
         return self
+
+    def add_representation(self, media_type: str, respond: Representation) -> None:
+        """Respond to a GET of all records of a service in another form, such as an event stream.
+
+        Args:
+            media_type: For clients that prefer it to JSON.
+            respond: ``(handle, route, req, res)``, asynchronous. The service offers ``find``.
+        """
+        self.representations[media_type] = respond
 
     # -- the interface of the application, delegated one by one ---------------------------------
 

@@ -22,7 +22,7 @@ from alula.errors import BadRequest, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
 from alula.express._chain import NextFunction, Step, never, run_steps
 from alula.express._middleware.authenticate import credentials_step
-from alula.express._request import Request
+from alula.express._request import Request, best_match
 from alula.express._response import Response
 from alula.outgoing import public_part
 from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
@@ -99,7 +99,8 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
         match: PlainMatch[ServiceHandle], req: Request, res: Response
     ) -> None:
         await call_service(match, req, res)
-        await send_result(formatter, req, res)
+        if not res.headers_sent:  # not an event stream
+            await send_result(formatter, req, res)
 
     def plain_services(req: Request, res: Response) -> Awaitable[None] | None:
         match = lookup(req.path)
@@ -187,6 +188,13 @@ async def call_service(
     method = method_for(verb, record_id is not None, custom)
     if method not in handle.methods or (custom and method in STANDARD_METHODS):
         raise not_allowed(method, verb, handle.methods, record_id is not None)
+    representations = handle.app.representations
+    if representations and method == "find" and verb == "GET":
+        offered = ("application/json", *representations)
+        respond = representations.get(best_match(req.headers.get("accept"), offered))
+        if respond is not None:
+            await respond(handle, route, req, res)
+            return
     data = None if method in METHODS_WITHOUT_DATA else req.body
     if data is UNSET:
         data = await _data_without_parser(req)

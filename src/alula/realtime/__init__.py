@@ -5,6 +5,7 @@ from alula._connection import Connection
 from alula.realtime._bus import Bus, BusEvent, MongoBus, RedisBus
 from alula.realtime._handshake import Handshake
 from alula.realtime._socketio import SocketIO, socketio
+from alula.realtime._sse import sse
 
 __all__ = [
     "Bus",
@@ -16,4 +17,5 @@ __all__ = [
     "RedisBus",
     "SocketIO",
     "socketio",
+    "sse",
 ]

@@ -1,0 +1,307 @@
+"""One stream of server-sent events: which events it takes, and how it sends them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from alula._channels import EventMessage
+from alula._json_encoding import dumps
+from alula.errors import BadRequest
+from alula.outgoing import as_mapping, json_encoder_of
+from alula.query import Grammar, ValidatedQuery, predicate
+from alula.query._query import Budget
+from alula.types import SCALAR_TYPES
+
+__all__ = ["EventStream", "Receive", "Scope", "Send", "Subscription", "send_head"]
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+_log: Final = logging.getLogger("alula.realtime")
+
+MAX_QUEUED_EVENTS: Final = 1_000
+MAX_QUEUED_BYTES: Final = 1_048_576
+"""How far a client may be behind before its stream ends. It comes back, and resumes."""
+
+RETRY_MILLISECONDS: Final = 3_000
+"""How long a browser waits before it comes back."""
+
+MATCH_STEPS: Final = 10_000
+"""The work limit for matching one event with the query of one stream."""
+
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),  # otherwise nginx collects the events
+]
+
+
+class Subscription:
+    """The events of one service that a stream takes.
+
+    Args:
+        query: What their records must match. ``$select`` narrows their data.
+        grammar: Reads queries of the service.
+        route: The values of the placeholders in the path of the service.
+        names_path: Whether events are called ``messages created``, in streams of several services.
+
+    Raises:
+        BadRequest: The query is not valid, or cannot be matched without a database.
+    """
+
+    def __init__(
+        self,
+        query: Mapping[str, Any],
+        grammar: Grammar,
+        route: Mapping[str, str],
+        *,
+        names_path: bool,
+    ) -> None:
+        raw: Any = _comparable(query)
+        if isinstance(query, ValidatedQuery):
+            raw = ValidatedQuery(raw, query.operators, query.filters)
+        read = grammar.read(raw)
+        self._route = {**route}
+        self._budget = Budget(MATCH_STEPS)
+        self._matches = predicate(read.criteria, self._budget) if read.criteria.parts else None
+        self.encode = _encoder(read.select, names_path)
+
+    def takes(self, message: EventMessage) -> bool:
+        """Tell whether an event is for the stream."""
+        if message.route and {**message.route} != self._route:
+            return False
+        if self._matches is None:
+            return True
+        record = message.encoded(_comparable_record)
+        self._budget.steps_left = MATCH_STEPS
+        try:
+            return isinstance(record, Mapping) and self._matches(record)
+        except BadRequest:  # too many steps
+            return False
+
+
+def _event_block(event: str, data: bytes, id: str | None) -> bytes:
+    """Return the lines of one event.
+
+    Args:
+        event: Its name.
+        data: JSON, which has no line breaks.
+        id: The position to resume from, None to keep the one before.
+    """
+    head = f"event: {event}\ndata: " if id is None else f"id: {id}\nevent: {event}\ndata: "
+    return b"".join((head.encode(), data, b"\n\n"))
+
+
+# The same function for the same arguments: messages keep what each function has made of them.
+@lru_cache(maxsize=1024)
+def _encoder(
+    select: tuple[str, ...] | None, names_path: bool
+) -> Callable[[EventMessage], bytes | None]:
+    """Return the function that encodes an event; it returns None for one that has no JSON form."""
+    selected = None if select is None else {"id", "_id", *(name.split(".")[0] for name in select)}
+
+    def encode(message: EventMessage) -> bytes | None:
+        data = message.data
+        if selected is not None and isinstance(data, Mapping):
+            data = {name: value for name, value in data.items() if name in selected}
+        try:
+            encoded = dumps(data)
+        except Exception:  # noqa: BLE001  # events must not fail the call that they follow
+            _log.exception("%r cannot be sent as JSON", message)
+            return None
+        name = f"{message.path} {message.event}" if names_path else message.event
+        return _event_block(name, encoded, message.id)
+
+    return encode
+
+
+def _comparable_record(message: EventMessage) -> object:
+    return _comparable(as_mapping(message.record))
+
+
+def _comparable(value: object) -> object:
+    """Return a value with ids of databases and other types of its own in their JSON form.
+
+    Clients send them as text, and adapters convert it; here both sides become text.
+    """
+    if type(value) in SCALAR_TYPES:
+        return value
+    if isinstance(value, Mapping):
+        return {name: _comparable(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_comparable(inner) for inner in value]
+    encode = json_encoder_of(type(value))
+    return value if encode is None else encode(value)
+
+
+class EventStream:
+    """A stream to one client: the `Link` of its connection, which sends what it gets.
+
+    Args:
+        subscriptions: What it takes, by the path of the service.
+        heartbeat: Seconds of silence after which it sends a comment.
+        position: Returns the id of what was published so far.
+
+    Attributes:
+        leave: Called once when it ends, to remove its connection.
+        expires: When it ends with ``event: expired``, in seconds since 1970; None for never.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Mapping[str, Subscription],
+        heartbeat: float,
+        position: Callable[[], str],
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._heartbeat = heartbeat
+        self._position = position
+        self.leave: Callable[[], None] = _nothing
+        self.expires: float | None = None
+        self._queue: deque[bytes] = deque()
+        self._bytes = 0
+        self._replayed: deque[bytes] = deque()
+        self._seen: Mapping[str, int] = {}
+        self._has_news = asyncio.Event()
+        self._has_ended = False
+        self._last = b""
+
+    @property
+    def queued(self) -> int:
+        """How many events wait until the client reads."""
+        return len(self._queue) + len(self._replayed)
+
+    def deliver(self, message: EventMessage) -> None:
+        """Queue an event; end the stream if the client is too far behind."""
+        block = self._block_of(message)
+        if block is None or self._has_ended:
+            return
+        self._queue.append(block)
+        self._bytes += len(block)
+        self._has_news.set()
+        if len(self._queue) > MAX_QUEUED_EVENTS or self._bytes > MAX_QUEUED_BYTES:
+            self._queue.clear()
+            self._end(b"")
+
+    def resume(self, messages: Iterable[EventMessage | None], seen: Mapping[str, int]) -> None:
+        """Send what the client has missed first.
+
+        Args:
+            messages: All messages for the connection since the client left, those that were
+                delivered to this stream included; None for events of others.
+            seen: The number of the last event of each process that the client has.
+        """
+        blocks = (self._block_of(message) for message in messages if message is not None)
+        self._replayed = deque(block for block in blocks if block is not None)
+        self._queue.clear()  # it is among the messages
+        self._bytes = 0
+        self._seen = seen
+        self._has_news.set()
+
+    def reset(self) -> None:
+        """Tell the client first that it has missed events, so that it fetches all records anew."""
+        self._replayed.append(_event_block("reset", b"null", self._position()))
+        self._has_news.set()
+
+    async def close(self, reason: str = "") -> None:
+        """End the stream; clients come back by themselves, unless the reason is ``expired``."""
+        self._end(_event_block("expired", b"null", None) if reason == "expired" else b"")
+
+    async def run(self, receive: Receive, send: Send) -> None:
+        """Send the stream until either side ends it."""
+        sending = asyncio.create_task(self._send_all(send), name="a stream of events")
+        leaving = asyncio.create_task(_disconnected(receive), name="the end of a stream")
+        try:
+            left = None if self.expires is None else max(0, self.expires - time.time())
+            tasks = (sending, leaving)
+            done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                await self.close("expired")
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._end(b"")
+            for task in (sending, leaving):
+                task.cancel()
+            # A client that is gone is no error. Others, of the server, belong to the log.
+            with suppress(asyncio.CancelledError, OSError):
+                await sending
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _block_of(self, message: EventMessage) -> bytes | None:
+        """Return the lines of an event, None for one that is not for the client."""
+        subscription = self._subscriptions.get(message.path)
+        if (
+            subscription is None
+            or message.sequence <= self._seen.get(message.origin, 0)
+            or not subscription.takes(message)
+        ):
+            return None
+        return message.encoded(subscription.encode)
+
+    def _end(self, last: bytes) -> None:
+        if not self._has_ended:
+            self._has_ended, self._last = True, last
+            self._has_news.set()
+            self.leave()
+
+    async def _send_all(self, send: Send) -> None:
+        await send(_start())
+        start = f"retry: {RETRY_MILLISECONDS}\n"
+        # An id without data sets the position, so that nothing is missed before the first event.
+        if not self.queued:
+            start += f"id: {self._position()}\n"
+        await _send_part(send, f"{start}\n".encode())
+        while True:
+            blocks = [*self._replayed, *self._queue]
+            self._replayed.clear()
+            self._queue.clear()
+            self._bytes = 0
+            self._has_news.clear()
+            if blocks:
+                await _send_part(send, b"".join(blocks))
+            if self._has_ended and not self._queue:
+                break
+            if self._queue:
+                continue
+            try:
+                async with asyncio.timeout(self._heartbeat):
+                    await self._has_news.wait()
+            except TimeoutError:
+                # The id goes on with events that were for others: what a client resumes from
+                # stays recent. Nothing waits for this client, so it has all up to here.
+                if not self._queue:
+                    await _send_part(send, f"id: {self._position()}\n:\n\n".encode())
+        await send({"type": "http.response.body", "body": self._last, "more_body": False})
+
+
+async def send_head(_: Scope, __: Receive, send: Send) -> None:
+    """Respond to HEAD with the headers of a stream."""
+    await send(_start())
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _start() -> Message:
+    return {"type": "http.response.start", "status": 200, "headers": [*_HEADERS]}
+
+
+def _nothing() -> None:
+    """Of streams that have no connection yet."""
+
+
+async def _send_part(send: Send, part: bytes) -> None:
+    await send({"type": "http.response.body", "body": part, "more_body": True})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

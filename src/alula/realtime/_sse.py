@@ -1,0 +1,377 @@
+"""Server-sent events: the plugin `sse`, and how a request becomes a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+from alula._channels import Channels, Connection, call_params
+from alula._context import HookContext, Params
+from alula._identity import Application, add_tickets, identify_connection
+from alula._routes import Match
+from alula._service import ServiceHandle, owning_handle
+from alula.errors import BadRequest, MethodNotAllowed, NotFound
+from alula.query import Grammar
+from alula.realtime._bus import connect_bus
+from alula.realtime._event_log import EventLog, read_position
+from alula.realtime._event_stream import (
+    EventStream,
+    Receive,
+    Scope,
+    Send,
+    Subscription,
+    send_head,
+)
+
+__all__ = ["sse"]
+
+MEDIA_TYPE: Final = "text/event-stream"
+
+MAX_SERVICES: Final = 100
+"""Services of one stream."""
+
+_PAGE_NAMES: Final = ("$limit", "$skip", "$sort")
+_NOT_OF_CONNECTION: Final = frozenset(
+    {"authenticated_by", "connection", "headers", "ip", "provider", "query", "route"}
+)
+
+
+class StreamRequest(Protocol):
+    """A request, as `alula.express` makes it."""
+
+    query: dict[str, Any]
+    method: str
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers, names in lower case."""
+        ...
+
+    @property
+    def ip(self) -> str | None:
+        """The address of the client."""
+        ...
+
+    @property
+    def framework(self) -> Params:
+        """The params that middleware has set."""
+        ...
+
+
+class StreamResponse(Protocol):
+    """A response, as `alula.express` makes it."""
+
+    def delegate(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        """Respond with an ASGI application."""
+        ...
+
+    def vary(self, name: str) -> object:
+        """Add a name to the header ``Vary``."""
+        ...
+
+
+class WebApplication(Application, Protocol):
+    """What `alula.express.express` makes of an `App`, as far as streams need it."""
+
+    transports: list[str]
+
+    @property
+    def channel_registry(self) -> Channels:
+        """The channels and connections."""
+        ...
+
+    def lookup(self, path: str) -> Match[ServiceHandle] | None:
+        """Return the service at the path of a request."""
+        ...
+
+    def add_connection(self, connection: Connection) -> None:
+        """Emit ``connection``."""
+        ...
+
+    def remove_connection(self, connection: Connection) -> None:
+        """Emit ``disconnect`` once."""
+        ...
+
+    def add_representation(self, media_type: str, respond: Any) -> None:
+        """Respond to a GET of a service for clients that ask for a media type."""
+        ...
+
+    def get(self, path: str, *handlers: Any) -> object:
+        """Register a route."""
+        ...
+
+
+def sse(
+    events_path: str = "events",
+    *,
+    keep: int = 10_000,
+    keep_seconds: float = 120,
+    heartbeat: float = 15,
+) -> Callable[[Any], None]:
+    """Return the plugin for server-sent events: ``app.configure(sse())``, behind `rest`.
+
+    Every service is a stream for clients that ask for one: ``new EventSource("/messages?room=a")``
+    in a browser, without a library. It gets the events that publishers give to its channels, if
+    their record matches the query. ``/events?services=messages,users`` has several services in one
+    stream, whose events are called ``messages created``.
+
+    The hooks of ``find`` run before the stream starts, so that `authenticate` and `validate_query`
+    refuse it as they refuse a call. A client that comes back gets what it has missed, or the event
+    ``reset`` if it was away for too long: then it fetches its records anew. Browsers come back by
+    themselves, with the header ``Last-Event-ID``; ``?lastEventId=`` does the same.
+
+    Who listens is known by the ``Authorization`` header, by a cookie that middleware reads, or by
+    ``?ticket=``: ``POST /authentication/tickets`` gives one for a single use. A stream ends with
+    the event ``expired`` when its token expires.
+
+    Args:
+        events_path: Where streams of several services are.
+        keep: How many events are kept for clients that come back.
+        keep_seconds: How long they are kept.
+        heartbeat: Seconds of silence after which a comment is sent, so that proxies keep the
+            connection.
+
+    Raises:
+        ValueError: A number is not positive.
+        TypeError: By the plugin: the application is not made by ``express(App())``.
+        RuntimeError: By the plugin: the application has no `rest`, or has streams already.
+
+    Examples:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.express import express, json, rest
+        >>> from alula.realtime import sse
+        >>> app = express(App()).use(json()).configure(rest()).configure(sse())
+        >>> app = app.use("messages", MemoryService())
+        >>> @app.on("connection")
+        ... def join(connection):
+        ...     app.channel("everyone").join(connection)
+        >>> @app.service("messages").publish
+        ... def to_everyone(data, context):
+        ...     return app.channel("everyone")
+    """
+    for name, value in (("keep", keep), ("keep_seconds", keep_seconds), ("heartbeat", heartbeat)):
+        if not value > 0:
+            raise ValueError(f"{name} is {value!r}; it must be a number greater than 0")
+
+    def configure(app: WebApplication) -> None:
+        if not hasattr(app, "add_representation"):
+            raise TypeError(f"sse() configures what express(App()) returns, not {app!r}")
+        if "rest" not in app.transports:
+            raise RuntimeError("streams are read over HTTP: app.configure(rest()) before sse()")
+        if "sse" in app.transports:
+            raise RuntimeError("sse() is configured already")
+        app.transports.append("sse")
+        # An id is as old as the last heartbeat when the client leaves.
+        log = EventLog(keep, keep_seconds + heartbeat)
+        app.channel_registry.log = log
+        streams = _Streams(app, log, heartbeat)
+        app.add_representation(MEDIA_TYPE, streams.of_service)
+        add_tickets(app)
+        connect_bus(app, None)
+        app.get("/" + events_path.strip("/"), streams.of_several)
+
+    return configure
+
+
+class _Streams:
+    """Opens the streams of one application.
+
+    Args:
+        app: The application.
+        log: Its recent events.
+        heartbeat: Seconds between two heartbeats.
+    """
+
+    def __init__(self, app: WebApplication, log: EventLog, heartbeat: float) -> None:
+        self._app = app
+        self._log = log
+        self._heartbeat = heartbeat
+
+    async def of_service(
+        self,
+        handle: ServiceHandle,
+        route: Mapping[str, str],
+        req: StreamRequest,
+        res: StreamResponse,
+    ) -> None:
+        """Respond with the events of one service.
+
+        Raises:
+            Exception: Whatever the hooks of ``find`` raise.
+        """
+        await self._open([(handle, route)], {**req.query}, req, res, names_path=False)
+
+    async def of_several(self, req: StreamRequest, res: StreamResponse) -> None:
+        """Respond with the events of the services in the query.
+
+        Raises:
+            BadRequest: The query names no service, or has something else.
+            NotFound: There is no such service.
+            MethodNotAllowed: A service does not offer ``find``.
+            Exception: Whatever the hooks of ``find`` raise.
+        """
+        query = {**req.query}
+        given = query.pop("services", None)
+        paths = given.split(",") if isinstance(given, str) else given
+        if not isinstance(paths, list) or not 0 < len(paths) <= MAX_SERVICES:
+            raise BadRequest(
+                f"name up to {MAX_SERVICES} services: ?services=messages,users", {"services": given}
+            )
+        others = query.keys() - {"ticket", "lastEventId"}
+        if others:
+            raise BadRequest(
+                f"a stream of several services takes no query but `services`, not {min(others)!r}"
+            )
+        services = []
+        for path in dict.fromkeys(map(str, paths)):
+            match = self._app.lookup(path)
+            if match is None or match.id is not None or not match.value.methods:
+                raise NotFound(f"there is no service at {path!r}")
+            if "find" not in match.value.methods:
+                raise MethodNotAllowed(f"the service at {path!r} has no `find`, so no stream")
+            services.append((match.value, match.route))
+        await self._open(services, query, req, res, names_path=True)
+
+    async def _open(
+        self,
+        services: Sequence[tuple[ServiceHandle, Mapping[str, str]]],
+        query: dict[str, Any],
+        req: StreamRequest,
+        res: StreamResponse,
+        *,
+        names_path: bool,
+    ) -> None:
+        ticket, last_id = query.pop("ticket", None), query.pop("lastEventId", None)
+        if not isinstance(ticket, str | None) or not isinstance(last_id, str | None):
+            raise BadRequest("ticket and lastEventId are texts")
+        refused = next((name for name in _PAGE_NAMES if name in query), None)
+        if refused is not None:
+            raise BadRequest(f"a stream has no pages: {refused} is for `find` without a stream")
+        subscriptions: dict[str, Subscription] = {}
+        stream = EventStream(subscriptions, self._heartbeat, self._log.position)
+        given = req.framework.__dict__
+        attributes = {n: value for n, value in given.items() if n not in _NOT_OF_CONNECTION}
+        connection = Connection(
+            stream, provider="sse", headers=req.headers, ip=req.ip, **attributes
+        )
+        try:
+            await identify_connection(self._app, connection, ticket)
+            for handle, route in services:
+                params = await _params_of_find(handle, connection, {**query}, route)
+                grammar = _grammar_of(handle, params)
+                subscriptions[handle.path] = Subscription(
+                    params.query, grammar, route, names_path=names_path
+                )
+        except BaseException:
+            self._app.remove_connection(connection)  # it may have joined channels by a sign-in
+            raise
+        payload = (connection.authentication or {}).get("payload")
+        stream.expires = payload.get("exp") if isinstance(payload, Mapping) else None
+        res.vary("Accept")
+        if req.method == "HEAD":
+            res.delegate(send_head)
+            self._app.remove_connection(connection)
+            return
+        # A browser sends the header by itself. A new `EventSource`, as with a new ticket, cannot.
+        last_id = req.headers.get("last-event-id") or last_id
+        res.delegate(partial(self._run, stream, connection, last_id))
+
+    async def _run(
+        self,
+        stream: EventStream,
+        connection: Connection,
+        last_id: str | None,
+        _: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Be connected, and send the events of a stream, until either side ends it."""
+        app = self._app
+        stream.leave = partial(app.remove_connection, connection)
+        try:
+            app.add_connection(connection)
+            await connection.wait_until_joined()
+            if last_id is not None:
+                position = read_position(last_id)
+                missed = None if position is None else self._log.since(position)
+                if position is None or missed is None:
+                    stream.reset()
+                else:
+                    messages = (delivery.message_for(connection) for delivery in missed)
+                    stream.resume(messages, position.sequences)
+            await stream.run(receive, send)
+        finally:
+            app.remove_connection(connection)
+
+
+class _MethodReached(BaseException):
+    """Ends a call of ``find`` in front of its method; error hooks do not see it.
+
+    Attributes:
+        params: Those that the method would have got.
+    """
+
+    def __init__(self, params: Params) -> None:
+        self.params = params
+
+
+async def _params_of_find(
+    handle: ServiceHandle, connection: Connection, query: dict[str, Any], route: Mapping[str, str]
+) -> Params:
+    """Run the hooks of ``find`` up to its method, and return the params that it would have got.
+
+    What hooks set in them, such as the user, becomes part of the connection.
+
+    Raises:
+        MethodNotAllowed: A hook responded itself, so later ones have not checked the call.
+        Exception: Whatever the hooks raise.
+    """
+    await handle.wait_for_setup()
+    context = HookContext(handle.app, handle, "find", call_params(connection, query, route))
+    params: Params | None = None
+    try:
+        await _run_hooks(handle, context)
+    except* _MethodReached as reached:  # in a group, where a hook runs the call in a task group
+        (params,) = (error.params for error in _leaves(reached))
+    if params is None:
+        raise MethodNotAllowed(f"a hook of {handle!r} responds in its place, so it has no stream")
+    connection.__dict__.update(
+        (name, value) for name, value in params.__dict__.items() if name not in _NOT_OF_CONNECTION
+    )
+    return params
+
+
+def _leaves(group: BaseExceptionGroup[_MethodReached]) -> Iterator[_MethodReached]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+async def _run_hooks(handle: ServiceHandle, context: HookContext) -> None:
+    """Run the hooks of a call, and those of an application that is mounted, up to the method.
+
+    Raises:
+        _MethodReached: All hooks before the method have run.
+        Exception: Whatever they raise.
+    """
+
+    async def stop(context: HookContext) -> None:
+        inner = handle.service
+        if not isinstance(inner, ServiceHandle):
+            raise _MethodReached(context.params)
+        params = context.params.copy()
+        await _run_hooks(inner, HookContext(inner.app, inner, "find", params))
+
+    around_service = handle.hook_table.wrap("find", stop)
+    await handle.app.hook_table.wrap("find", around_service)(context)
+
+
+def _grammar_of(handle: ServiceHandle, params: Params) -> Grammar:
+    """Return the grammar of the queries of a service: its own, if it is one of an adapter."""
+    options_for = getattr(owning_handle(handle).service, "options_for", None)
+    grammar = getattr(options_for(params), "grammar", None) if callable(options_for) else None
+    return grammar if isinstance(grammar, Grammar) else Grammar()
