@@ -21,6 +21,7 @@ from alula.express import json as json_parser
 from alula.hooks import Next
 from alula.outgoing import RedactedRecord
 from alula.realtime import _event_stream, sse
+from alula.schema import query_syntax, validate_query
 
 
 class Stream:
@@ -356,6 +357,15 @@ class TestAQuery:
         await app.service("texts").create({"text": "ba"})
         await app.service("texts").create({"text": "ab"})
         assert [data["text"] for _, data in await stream.have(1)] == ["ab"]
+
+    async def test_is_validated_by_the_schema_of_the_service(self, app, connect):
+        app.use("rated", MemoryService(multi=True))
+        query = validate_query(query_syntax({"stars": {"type": "integer"}}))
+        app.service("rated").hooks(before={"find": [query]})
+        stream = await connect("/rated?stars[$gt]=3")
+        assert (await Stream(app, "/rated?stars=many").error())[0] == 400
+        await app.service("rated").create([{"stars": 3}, {"stars": 4}])
+        assert [data["stars"] for _, data in await stream.have(1)] == [4]
 
     async def test_that_takes_too_long_selects_nothing(self, app, connect, monkeypatch):
         monkeypatch.setattr(_event_stream, "MATCH_STEPS", 100)

@@ -7,7 +7,7 @@ import logging
 import os
 from base64 import urlsafe_b64encode  # `secrets` is slow to import, and clients import this, too
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from alula._channels._channel import Channel, Delivery, Members
@@ -280,7 +280,7 @@ class Channels:
                 )
                 return
             # At once, and not when it is its turn: slow publishers run at the same time.
-            returned = loop.create_task(_limited(returned))
+            returned = loop.create_task(asyncio.wait_for(returned, PUBLISHER_SECONDS))
             if waiting is None:
                 waiting = self._waiting[event.origin] = deque()
                 self._start(self._publish_waiting(event.origin), "events that wait for publishers")
@@ -365,11 +365,6 @@ def _call(publisher: Publisher, data: object, context: HookContext) -> object:
         _log_failure(publisher)
         return None
     return returned
-
-
-async def _limited(returned: Awaitable[object]) -> object:
-    async with asyncio.timeout(PUBLISHER_SECONDS):
-        return await returned
 
 
 def _log_failure(publisher: Publisher) -> None:

@@ -165,7 +165,7 @@ class EventStream:
         self._subscriptions = subscriptions
         self._heartbeat = heartbeat
         self._position = position
-        self.leave: Callable[[], None] = _nothing
+        self.leave: Callable[[], object] = dict  # there is no connection yet
         self.expires: float | None = None
         self._queue: deque[bytes] = deque()
         self._bytes = 0
@@ -212,14 +212,22 @@ class EventStream:
         self._replayed.append(_event_block("reset", b"null", self._position()))
         self._has_news.set()
 
-    async def close(self, reason: str = "") -> None:
-        """End the stream; clients come back by themselves, unless the reason is ``expired``."""
+    async def close(self, reason: str = "", *, reconnect: bool = True) -> None:  # noqa: ARG002
+        """End the stream, with the event ``expired`` for that reason.
+
+        Browsers come back by themselves, whatever ``reconnect`` is; hooks may refuse them then.
+        """
         self._end(_event_block("expired", b"null", None) if reason == "expired" else b"")
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Send the stream until either side ends it."""
+
+        async def disconnect() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
         sending = asyncio.create_task(self._send_all(send), name="a stream of events")
-        leaving = asyncio.create_task(_disconnected(receive), name="the end of a stream")
+        leaving = asyncio.create_task(disconnect(), name="the end of a stream")
         try:
             left = None if self.expires is None else max(0, self.expires - time.time())
             tasks = (sending, leaving)
@@ -261,26 +269,29 @@ class EventStream:
         if not self.queued:
             start += f"id: {self._position()}\n"
         await _send_part(send, f"{start}\n".encode())
+        is_idle = False
         while True:
+            self._has_news.clear()
             blocks = [*self._replayed, *self._queue]
             self._replayed.clear()
             self._queue.clear()
             self._bytes = 0
-            self._has_news.clear()
             if blocks:
                 await _send_part(send, b"".join(blocks))
-            if self._has_ended and not self._queue:
+                continue  # meanwhile others may have come, or the end
+            if self._has_ended:
                 break
-            if self._queue:
-                continue
+            if is_idle:
+                # The id goes on with events that were for others: what a client resumes from
+                # stays recent. Nothing waits for this client, so it has all up to here.
+                await _send_part(send, f"id: {self._position()}\n:\n\n".encode())
             try:
                 async with asyncio.timeout(self._heartbeat):
                     await self._has_news.wait()
             except TimeoutError:
-                # The id goes on with events that were for others: what a client resumes from
-                # stays recent. Nothing waits for this client, so it has all up to here.
-                if not self._queue:
-                    await _send_part(send, f"id: {self._position()}\n:\n\n".encode())
+                is_idle = True
+            else:
+                is_idle = False
         await send({"type": "http.response.body", "body": self._last, "more_body": False})
 
 
@@ -294,14 +305,5 @@ def _start() -> Message:
     return {"type": "http.response.start", "status": 200, "headers": [*_HEADERS]}
 
 
-def _nothing() -> None:
-    """Of streams that have no connection yet."""
-
-
 async def _send_part(send: Send, part: bytes) -> None:
     await send({"type": "http.response.body", "body": part, "more_body": True})
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -307,14 +307,7 @@ class _Streams:
 
 
 class _MethodReached(BaseException):
-    """Ends a call of ``find`` in front of its method; error hooks do not see it.
-
-    Attributes:
-        params: Those that the method would have got.
-    """
-
-    def __init__(self, params: Params) -> None:
-        self.params = params
+    """Ends a call of ``find`` in front of its method; error hooks do not see it."""
 
 
 async def _params_of_find(
@@ -328,46 +321,36 @@ async def _params_of_find(
         MethodNotAllowed: A hook responded itself, so later ones have not checked the call.
         Exception: Whatever the hooks raise.
     """
+    reached: list[Params] = []
+
+    async def run_hooks(handle: ServiceHandle, context: HookContext) -> None:
+        """Run the hooks of a call, then those of the mounted application that has the service."""
+
+        async def stop(context: HookContext) -> None:
+            inner = handle.service
+            if not isinstance(inner, ServiceHandle):
+                reached.append(context.params)
+                raise _MethodReached
+            params = context.params.copy()
+            await run_hooks(inner, HookContext(inner.app, inner, "find", params))
+
+        around_service = handle.hook_table.wrap("find", stop)
+        await handle.app.hook_table.wrap("find", around_service)(context)
+
     await handle.wait_for_setup()
     context = HookContext(handle.app, handle, "find", call_params(connection, query, route))
-    params: Params | None = None
     try:
-        await _run_hooks(handle, context)
-    except* _MethodReached as reached:  # in a group, where a hook runs the call in a task group
-        (params,) = (error.params for error in _leaves(reached))
-    if params is None:
+        await run_hooks(handle, context)
+    except* _MethodReached:  # in a group, where a hook runs the call in a task group
+        pass
+    if not reached:
         raise MethodNotAllowed(f"a hook of {handle!r} responds in its place, so it has no stream")
     connection.__dict__.update(
-        (name, value) for name, value in params.__dict__.items() if name not in _NOT_OF_CONNECTION
+        (name, value)
+        for name, value in reached[0].__dict__.items()
+        if name not in _NOT_OF_CONNECTION
     )
-    return params
-
-
-def _leaves(group: BaseExceptionGroup[_MethodReached]) -> Iterator[_MethodReached]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
-
-
-async def _run_hooks(handle: ServiceHandle, context: HookContext) -> None:
-    """Run the hooks of a call, and those of an application that is mounted, up to the method.
-
-    Raises:
-        _MethodReached: All hooks before the method have run.
-        Exception: Whatever they raise.
-    """
-
-    async def stop(context: HookContext) -> None:
-        inner = handle.service
-        if not isinstance(inner, ServiceHandle):
-            raise _MethodReached(context.params)
-        params = context.params.copy()
-        await _run_hooks(inner, HookContext(inner.app, inner, "find", params))
-
-    around_service = handle.hook_table.wrap("find", stop)
-    await handle.app.hook_table.wrap("find", around_service)(context)
+    return reached[0]
 
 
 def _grammar_of(handle: ServiceHandle, params: Params) -> Grammar:
