@@ -61,6 +61,14 @@ class EventMessage:
     def __repr__(self) -> str:
         return f"<EventMessage {self.path} {self.event}>"
 
+    def with_data(self, data: object) -> EventMessage:
+        """Return the same event with other data."""
+        return EventMessage(
+            *(self.path, self.event, data, self.record, self.route),
+            origin=self.origin,
+            sequence=self.sequence,
+        )
+
     def encoded(self, encode: Callable[[EventMessage], T]) -> T:
         """Return ``encode(message)``; it is called once, however many connections get the event."""
         cache = self._encoded

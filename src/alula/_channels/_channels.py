@@ -322,7 +322,9 @@ class Channels:
             origin=event.origin,
             sequence=event.sequence,
         )
-        targets = tuple((channel, _message_of(channel, plain)) for channel in channels)
+        targets = tuple(
+            (c, plain if c.data is None else plain.with_data(public_part(c.data))) for c in channels
+        )
         try:
             # Filters are functions of the application: they run before anybody gets anything.
             reached = [(channel.connections, message) for channel, message in targets]
@@ -345,17 +347,6 @@ class Channels:
                     seen.add(connection)
                     connection.deliver(message)
         self.sent += len(seen)
-
-
-def _message_of(channel: Channel, plain: EventMessage) -> EventMessage:
-    """Return the message for a channel: the plain one, unless it has data of its own."""
-    if channel.data is None:
-        return plain
-    return EventMessage(
-        *(plain.path, plain.event, public_part(channel.data), plain.record, plain.route),
-        origin=plain.origin,
-        sequence=plain.sequence,
-    )
 
 
 def _call(publisher: Publisher, data: object, context: HookContext) -> object:

@@ -260,7 +260,10 @@ class _Streams:
             await identify_connection(self._app, connection, ticket)
             for handle, route in services:
                 params = await _params_of_find(handle, connection, {**query}, route)
-                grammar = _grammar_of(handle, params)
+                # The service reads queries by a grammar of its own if it is one of an adapter.
+                options_for = getattr(owning_handle(handle).service, "options_for", None)
+                options = options_for(params) if callable(options_for) else None
+                grammar = getattr(options, "grammar", None) or Grammar()
                 subscriptions[handle.path] = Subscription(
                     params.query, grammar, route, names_path=names_path
                 )
@@ -351,10 +354,3 @@ async def _params_of_find(
         if name not in _NOT_OF_CONNECTION
     )
     return reached[0]
-
-
-def _grammar_of(handle: ServiceHandle, params: Params) -> Grammar:
-    """Return the grammar of the queries of a service: its own, if it is one of an adapter."""
-    options_for = getattr(owning_handle(handle).service, "options_for", None)
-    grammar = getattr(options_for(params), "grammar", None) if callable(options_for) else None
-    return grammar if isinstance(grammar, Grammar) else Grammar()
