@@ -19,11 +19,12 @@ from typing import Any
 
 from pymongo import AsyncMongoClient
 from tests.conformance import services
-from tests.conformance.services import accounts
+from tests.conformance.services import accounts, realtime
 from tests.conformance.services.answers import Conflicting
 from tests.conformance.services.database import refill
 from tests.conformance.services.echo import Echo
 from tests.conformance.services.javascript import as_list, in_property_order, text_of
+from tests.conformance.services.realtime.transport import main_transport, second_transport
 
 from alula import App
 from alula.adapters._options import read_multi, read_pagination
@@ -52,8 +53,12 @@ def make_apps(database: Any = None) -> tuple[Any, Any]:
     main.use(json(limit="100kb"))
     main.use(urlencoded(limit="100kb"))
     main.configure(rest())
-    for register in services.GROUPS:
+    main.configure(main_transport())
+    for register in (*services.GROUPS, *realtime.GROUPS):
         register(main)
+    second.configure(second_transport())
+    for register in realtime.SECOND_GROUPS:
+        register(second)
     for register in services.DATABASE_GROUPS if database is not None else ():
         register(main, database)
     routes(main)
@@ -70,7 +75,12 @@ def control(main: Any, second: Any, database: Any) -> None:
 
     async def reset_all(_, res):
         reset(main, second)
+        await main.service("control").service.reset()
         await main.service("authentication").service.throttle.reset()
+        for app in (main, second):
+            for connection in list(app.channel_registry.connections.values()):
+                await connection.close()
+        main.service("log").service.entries.clear()
         if database is not None and any(changed):
             await refill(database, SEED)
             changed[:] = []
@@ -99,6 +109,8 @@ def reset(main: Any, second: Any) -> None:
     for path, seed in services.SEEDS.items():
         service = main.service(path).service
         service.reset(in_property_order(SEED[seed], service.id) if seed else None)
+    for path, records in realtime.RECORDS.items():
+        main.service(path).service.reset(records)
     for path in {"at-memory", "at-mongo"} & main.services.keys():
         service = main.service(path).service
         service.options = replace(service.options, pagination=None, multi=frozenset())

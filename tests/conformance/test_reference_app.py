@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from pymongo import MongoClient
-from tests.conformance.serving import ROOT, environment, free_ports
+from tests.conformance.serving import ROOT, environment, free_ports, unexpected_errors
 from tests.conformance.wire import send
 
 JSON = {"content-type": "application/json"}
@@ -119,3 +119,9 @@ def test_queries_get_the_types_of_the_fields(reference):
     assert names("$and[0][$or][0][age]=9") == ["A"]
     assert send(base, "GET", "/at-memory?age=old").status == 400
     assert send(base, "GET", "/at-memory?created=yes").status == 400
+
+
+def test_errors_that_are_not_raised_on_purpose_are_found_in_a_log():
+    stack = 'Traceback (most recent call last):\n  File "x.py", line 1, in y\n    z()\n'
+    log = f"started\n{stack}RuntimeError: Plain failure\n{stack}KeyError: 'a'\nended\n"
+    assert unexpected_errors(log) == ["KeyError: 'a'"]

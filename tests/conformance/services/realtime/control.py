@@ -77,7 +77,9 @@ class Control:
     async def call(self, data):
         """Call a service inside of the server."""
         method = getattr(self.app.service(data["path"]), data["method"])
-        return {"result": await method(*data.get("args", ()))}
+        result = await method(*data.get("args", ()))
+        # A plain copy: what clients may not see is shown here, too.
+        return {"result": dict(result) if isinstance(result, dict) else result}
 
     async def token(self, data):
         """Create an access token that expires soon."""
