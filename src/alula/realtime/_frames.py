@@ -9,7 +9,7 @@ from alula._connection import EventMessage
 from alula._json_encoding import MAX_CONTAINERS, dumps_with_attachments, loads
 from alula._wire import Frame, Packet, PacketType, encode_packet
 
-__all__ = ["encode_event", "log_unencodable", "parse_json"]
+__all__ = ["encode_event", "event_name", "log_unencodable", "parse_json"]
 
 _log: Final = logging.getLogger("alula.realtime")
 
@@ -25,12 +25,20 @@ def parse_json(text: str) -> Any:
 
 def encode_event(message: EventMessage) -> list[Frame]:
     """Return the frames of an event, none if its data has no JSON form."""
-    packet = Packet(PacketType.EVENT, [f"{message.path} {message.event}", message.data])
+    packet = Packet(PacketType.EVENT, [event_name(message), message.data])
     try:
         return encode_packet(packet, dumps_with_attachments)
     except TypeError:
         log_unencodable(message)
         return []
+
+
+def event_name(message: EventMessage) -> str:
+    """Return the name by which clients of FeathersJS listen: ``messages created``.
+
+    A service at the root has the path ``/`` there.
+    """
+    return f"{message.path or '/'} {message.event}"
 
 
 def log_unencodable(message: EventMessage) -> None:

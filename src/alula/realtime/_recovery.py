@@ -18,7 +18,7 @@ from alula._connection import EventMessage
 from alula._json_encoding import dumps_with_attachments
 from alula._wire import Frame, Packet, PacketType, encode_packet
 from alula.realtime._engine import Scheduler, Timer
-from alula.realtime._frames import log_unencodable
+from alula.realtime._frames import event_name, log_unencodable
 
 __all__ = ["EventWithOffset", "MissedEvents", "RecoverOptions", "encode_with_offset"]
 
@@ -42,7 +42,7 @@ class EventWithOffset(NamedTuple):
 def encode_with_offset(message: EventMessage) -> EventWithOffset | None:
     """Encode an event, with its offset as the last argument; None if it has no JSON form."""
     offset = f"{next(_offsets):x}"
-    event = [f"{message.path} {message.event}", message.data, offset]
+    event = [event_name(message), message.data, offset]
     try:
         frames = encode_packet(Packet(PacketType.EVENT, event), dumps_with_attachments)
     except TypeError:
