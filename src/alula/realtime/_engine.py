@@ -265,7 +265,7 @@ class Session:
     )
     receiver: Receiver
     _queue: deque[Frame] | None  # None while nothing waits: most connections keep up
-    _timer: Timer | None
+    _timer: Timer
 
     def __init__(self, engine: Engine, sid: str, transport: Transport, address: str | None) -> None:
         self._engine = engine
@@ -277,18 +277,17 @@ class Session:
         self._awaits_pong = False
         self._queue = None
         self._queued_bytes = 0
-        self._timer = None
+        self._timer = engine.scheduler.call_later(engine.options.ping_interval, self._beat)
         self._writable = transport.name == WEBSOCKET  # polls take what is queued
 
     def start(self, receiver: Receiver, dumps: _wire.Dumps) -> None:
-        """Send the handshake, and begin the heartbeat."""
+        """Send the handshake."""
         self.receiver = receiver
         options = self._engine.options
         can_upgrade = self.transport.name == POLLING and WEBSOCKET in options.transports
         upgrades = (WEBSOCKET,) if can_upgrade else ()
         times = (options.ping_interval, options.ping_timeout)
         self.send(OpenPacket(self.id, upgrades, *times, options.max_message).encode(dumps))
-        self._schedule(options.ping_interval)
 
     # -- frames to the client ------------------------------------------------------------------
 
@@ -394,8 +393,7 @@ class Session:
     # -- heartbeat and end ---------------------------------------------------------------------
 
     def _schedule(self, delay: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         self._timer = self._engine.scheduler.call_later(delay, self._beat)
 
     def _beat(self) -> None:
@@ -413,8 +411,7 @@ class Session:
             return
         self.is_open = self._writable = False
         self._queue = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         self._engine.remove(self)
         self.transport.close(reason)
         self.receiver.closed(reason)

@@ -125,10 +125,9 @@ class WebSocket:
         while not followed:
             frame = await self._next_frame()
             if frame is None:
-                if session.transport is self:
-                    session.close("transport close")
-                if not self._closed.done():
+                if not self._closed.done():  # the client has left: nothing is sent to it
                     self._closed.set_result(None)
+                session.close("transport close")
                 return
             work = session.receive(frame)
             if work is not None:

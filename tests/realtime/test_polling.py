@@ -1,0 +1,264 @@
+"""Long polling, the change to websocket, and requests from other origins."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from tests.realtime.asgi_peer import PATH, Peer, request, settle
+from tests.realtime.test_socketio import POLL, joined, make
+
+from alula.realtime._polling import Polling
+
+
+class PollingPeer:
+    """A client that polls."""
+
+    def __init__(self, web):
+        self.web = web
+
+    async def open(self):
+        response = await request(self.web, POLL)
+        [handshake] = response.frames
+        self.url = f"{POLL}&sid={json.loads(handshake[1:])['sid']}"
+        return self
+
+    async def join(self):
+        await self.open()
+        assert (await self.post("40")).body == b"ok"
+        await settle()
+        [joined] = (await self.get()).frames
+        assert joined.startswith("40")
+        return self
+
+    def get(self, **options):
+        return request(self.web, self.url, **options)
+
+    def post(self, body, **options):
+        raw = body.encode() if isinstance(body, str) else body
+        return request(self.web, self.url, "POST", raw, **options)
+
+    async def is_open(self):
+        """Tell whether the session exists; a poll would wait."""
+        return (await request(self.web, self.url, "PUT")).json["code"] == 3
+
+
+@pytest.fixture
+def web():
+    return make()
+
+
+async def test_calls_and_events_by_polling(web):
+    peer = await PollingPeer(web).join()
+    waiting = asyncio.ensure_future(peer.get())
+    await settle()
+    await web.service("feed").create({"n": 1})
+    response = await waiting
+    assert response.frames == ['42["feed created",{"n":1,"id":1}]']
+    assert response.headers["content-type"] == "text/plain; charset=UTF-8"
+    assert response.headers["cache-control"] == "no-store"
+    await peer.post('421["get","things",1]\x1e422["get","things",2]\x1e423["nothing"]')
+    await settle()
+    frames = (await peer.get()).frames
+    assert sorted(frame[:3] for frame in frames) == ["431", "432", "433"]
+    await peer.post("41")
+    await peer.post("1")
+    assert not await peer.is_open()
+
+
+async def test_binary_data_by_polling(web):
+    peer = await PollingPeer(web).join()
+    await peer.post('451-1["create","things",{"_placeholder":true,"num":0}]\x1ebAQID')
+    await settle()
+    frames = (await peer.get()).frames
+    assert frames == ['461-1[null,{"_placeholder":true,"num":0}]', b"\1\2\3"]
+    await peer.post("1")
+
+
+@pytest.mark.parametrize("body", ["", "9", "hello", "4\x1e", "bA", "40\x1e40", b"4\xff"])
+async def test_what_is_not_a_packet_is_a_400_and_ends_the_session(web, body):
+    peer = await PollingPeer(web).open()
+    response = await peer.post(body)
+    assert (response.status, response.json["code"]) == (400, 3)
+    await settle()
+    assert not await peer.is_open()
+
+
+async def test_bodies_are_limited(web):
+    web = make(max_message=100)
+    peer = await PollingPeer(web).open()
+    response = await request(web, peer.url, "POST", [b"4" * 60, b"4" * 60])
+    assert (response.status, response.headers["connection"]) == (413, "close")
+    assert await peer.is_open()
+    response = await peer.post("40", headers={"content-type": "application/octet-stream"})
+    assert response.status == 400
+    assert not await peer.is_open()
+
+
+async def test_a_body_may_come_in_parts_and_only_one_at_a_time(web):
+    peer = await PollingPeer(web).open()
+    assert (await request(web, peer.url, "POST", [b"4", b"0"])).status == 200
+    gone = asyncio.Event()
+    gone.set()
+    polling = next(iter(web.endpoints._endpoints[0].app._engine.sessions.values())).transport
+    assert isinstance(polling, Polling)
+    with pytest.raises(RuntimeError, match="not written"):
+        polling.write("40")
+    polling._takes = True
+    assert (await peer.post("41")).status == 400
+    assert not await peer.is_open()
+
+
+async def test_a_client_that_leaves_in_mid_request(web):
+    peer = await PollingPeer(web).open()
+    gone = asyncio.Event()
+    gone.set()
+    response = await request(web, peer.url, "POST", [], leave=gone)
+    assert response.status == 400
+
+
+async def test_two_waiting_requests_end_the_session(web):
+    peer = await PollingPeer(web).join()
+    waiting = asyncio.ensure_future(peer.get())
+    await settle()
+    assert (await peer.get()).status == 400
+    assert (await waiting).frames == ["1"]
+    assert not await peer.is_open()
+
+
+async def test_what_a_client_that_left_did_not_get_waits_for_it(web):
+    peer = await PollingPeer(web).join()
+    gone = asyncio.Event()
+    waiting = asyncio.ensure_future(peer.get(leave=gone))
+    await settle()
+    gone.set()
+    assert (await waiting).body == b""
+    await web.service("feed").create({"n": 1})
+    assert (await peer.get()).frames == ['42["feed created",{"n":1,"id":1}]']
+    await peer.post("1")
+
+
+async def test_a_stopping_server_ends_requests_that_wait_and_takes_no_new_clients(web):
+    peer = await PollingPeer(web).join()
+    other = await joined(web)
+    waiting = asyncio.ensure_future(peer.get())
+    await settle()
+    web.endpoints.close()
+    assert (await waiting).frames == ["1"]
+    await other.wait_closed()
+    refused = await request(web, POLL)
+    assert refused.status == 503
+    await web.setup()
+    assert (await request(web, POLL)).status == 200
+    await web.teardown()
+
+
+# -- the change to websocket -----------------------------------------------------------------------
+
+
+async def test_a_websocket_takes_over(web):
+    polling = await PollingPeer(web).join()
+    waiting = asyncio.ensure_future(polling.get())
+    await settle()
+    peer = Peer(web, polling.url.replace("polling", "websocket"))
+    peer.send("2probe")
+    assert await peer.next() == ("3probe", None)
+    assert (await waiting).frames == ["6"]
+    # A further request gets a noop soon, since the client stops polling only then.
+    assert (await polling.get()).frames == ["6"]
+    await web.service("feed").create({"n": 1})
+    peer.send("5")
+    assert await peer.next() == ("42", ["feed created", {"n": 1, "id": 1}])
+    assert await peer.call("get", "things", 1) == [None, {"id": 1, "name": None}]
+    for method in ("GET", "POST"):
+        response = await request(web, polling.url, method)
+        assert (response.status, response.json["code"]) == (400, 3)
+    second = Peer(web, polling.url.replace("polling", "websocket"))
+    await second.wait_closed()
+    assert second.accepted is False
+    await peer.leave()
+    assert not await polling.is_open()
+
+
+@pytest.mark.parametrize("frame", ["2wrong", "5", None])
+async def test_polling_goes_on_if_the_websocket_fails(web, frame):
+    polling = await PollingPeer(web).join()
+    peer = Peer(web, polling.url.replace("polling", "websocket"))
+    if frame is None:
+        peer.send("2probe")
+        await peer.next()
+        await peer.leave()
+    else:
+        peer.send(frame)
+        await peer.wait_closed()
+    await polling.post('421["get","things",1]')
+    await settle()
+    assert (await polling.get()).frames == ['431[null,{"id":1,"name":null}]']
+    await polling.post("1")
+
+
+async def test_a_websocket_that_never_takes_over_is_closed():
+    web = make(upgrade_timeout=0.02)
+    polling = await PollingPeer(web).join()
+    peer = Peer(web, polling.url.replace("polling", "websocket"))
+    await peer.wait_closed()
+    assert await polling.is_open()
+    await polling.post("1")
+
+
+# -- other origins ---------------------------------------------------------------------------------
+
+HOST = {"host": "api.example"}
+ORIGINS = [
+    (None, {}, True),
+    (None, {"origin": "https://api.example"}, True),
+    (None, {"origin": "https://evil.example"}, True),
+    (None, {"origin": "https://evil.example", "cookie": "session=1"}, False),
+    (None, {"origin": "null", "cookie": "session=1"}, False),
+    (None, {"origin": "https://API.example", "cookie": "session=1"}, True),
+    (["https://app.example/"], {"origin": "https://APP.example", "cookie": "session=1"}, True),
+    (["https://app.example"], {"origin": "https://evil.example"}, False),
+    (["https://app.example"], {"origin": "https://app.example.evil.example"}, False),
+    ("*", {"origin": "https://evil.example", "cookie": "session=1"}, True),
+]
+
+
+@pytest.mark.parametrize(("origins", "headers", "is_admitted"), ORIGINS)
+async def test_websockets_of_other_pages(origins, headers, is_admitted):
+    web = make(origins=origins)
+    peer = Peer(web, f"{PATH}websocket", {**HOST, **headers})
+    await settle()
+    assert peer.accepted is is_admitted
+    await peer.leave()
+
+
+async def test_pages_of_allowed_origins_may_read_responses():
+    web = make(origins=["https://app.example"])
+    for query in ("", "&sid=unknown"):
+        response = await request(web, POLL + query, headers={"origin": "https://app.example"})
+        assert response.headers["access-control-allow-origin"] == "https://app.example"
+        assert response.headers["access-control-allow-credentials"] == "true"
+        assert response.headers["vary"] == "Origin"
+        response = await request(web, POLL + query, headers={"origin": "https://evil.example"})
+        assert "access-control-allow-origin" not in response.headers
+        assert response.headers["vary"] == "Origin"
+
+
+async def test_all_pages_may_read_responses_without_credentials():
+    response = await request(make(origins="*"), POLL, headers={"origin": "https://a.example"})
+    assert response.headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-credentials" not in response.headers
+
+
+@pytest.mark.parametrize("asked", [None, "content-type"])
+async def test_preflights_are_answered(asked):
+    headers = {"origin": "https://app.example", "access-control-request-method": "POST"}
+    if asked:
+        headers["access-control-request-headers"] = asked
+    web = make(origins=["https://app.example"])
+    response = await request(web, POLL, "OPTIONS", headers=headers)
+    assert response.status == 204
+    assert response.headers.get("access-control-allow-headers") == asked
+    response = await request(make(), POLL, "OPTIONS", headers=headers)
+    assert response.status == 400

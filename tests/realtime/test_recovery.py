@@ -1,0 +1,196 @@
+"""Connections that sleep while their clients are away, and what these get when they come back."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from tests.realtime.asgi_peer import Clock, Peer, settle
+from tests.realtime.test_socketio import joined, make
+
+from alula.realtime._recovery import EventWithOffset, MissedEvents, RecoverOptions
+
+
+@pytest.fixture
+def web():
+    return make(recover=60, backlog=5)
+
+
+async def numbers(peer, count):
+    """Return the numbers and offsets of the next events."""
+    events = [(await peer.next())[1] for _ in range(count)]
+    return [event[1]["n"] for event in events], [event[2] for event in events]
+
+
+async def publish(web, *values):
+    for value in values:
+        await web.service("feed").create({"n": value})
+
+
+async def back(web, joined, offset=None):
+    """Return a client that comes back, and what it is told."""
+    peer = Peer(web)
+    auth = {"pid": joined["pid"]} | ({} if offset is None else {"offset": offset})
+    return peer, await peer.join(auth)
+
+
+async def test_a_client_that_comes_back_gets_what_it_missed(web):
+    told = []
+    web.on("connection", told.append)
+    web.on("disconnect", told.append)
+    peer = Peer(web)
+    first = await peer.join()
+    await publish(web, 1, 2)
+    assert (await numbers(peer, 2))[0] == [1, 2]
+    await publish(web, 3)
+    _, offsets = await numbers(peer, 1)
+    [connection] = web.app.channel("everyone").connections
+    await peer.leave()
+    assert connection.is_asleep
+    assert connection.queued == 0
+    await publish(web, 4, 5)
+    peer, again = await back(web, first, offsets[-1])
+    assert again == first
+    assert (await numbers(peer, 2))[0] == [4, 5]
+    assert not connection.is_asleep
+    assert web.app.channel("everyone").connections == [connection]
+    assert told == [connection]
+    assert await peer.call("get", "things", 1) == [None, {"id": 1, "name": None}]
+    await peer.leave()
+    # What was under way when the network failed is sent again: here all since the first event.
+    peer, _ = await back(web, first, offsets[-1])
+    assert (await numbers(peer, 2))[0] == [4, 5]
+    peer.send("41")
+    await settle()
+    assert told == [connection, connection]
+    await peer.leave()
+
+
+async def test_a_client_that_never_got_an_event_gets_all(web):
+    peer = Peer(web)
+    first = await peer.join()
+    await peer.leave()
+    await publish(web, 1, 2)
+    peer, again = await back(web, first)
+    assert again == first
+    assert (await numbers(peer, 2))[0] == [1, 2]
+    peer.send("41")
+    await peer.leave()
+
+
+@pytest.mark.parametrize("offset", ["", "unknown", 5])
+async def test_a_gap_is_a_new_connection(web, offset):
+    peer = Peer(web)
+    first = await peer.join()
+    await publish(web, *range(7))  # five are kept
+    await peer.leave()
+    peer, again = await back(web, first, offset)
+    assert again["pid"] != first["pid"]
+    assert again["sid"] != first["sid"]
+    peer.send("41")
+    await peer.leave()
+
+
+async def test_a_connection_that_missed_too_much_ends(web):
+    told = []
+    web.on("disconnect", told.append)
+    peer = Peer(web)
+    await peer.join()
+    await peer.leave()
+    await publish(web, *range(5))
+    assert told == []
+    await publish(web, 5)
+    assert len(told) == 1
+    assert web.app.channels == []
+
+
+async def test_a_connection_does_not_sleep_forever():
+    web = make(recover=0.02)
+    ended = []
+    web.on("disconnect", ended.append)
+    peer = await joined(web)
+    await peer.leave()
+    assert ended == []
+    while not ended:
+        await settle()
+    assert web.app.channels == []
+
+
+@pytest.mark.parametrize("pid", ["unknown", 5, None, ["a"], "__proto__"])
+async def test_an_unknown_secret_is_a_new_connection(web, pid):
+    peer = Peer(web)
+    assert (await peer.join({"pid": pid}))["pid"] != pid
+    peer.send("41")
+    await peer.leave()
+
+
+async def test_a_slow_reader_recovers(web):
+    peer = Peer(web)
+    first = await peer.join()
+    peer.reads.clear()
+    await publish(web, *range(7))
+    assert [c.is_asleep for c in web.app.channel("everyone").connections] == [True]
+    peer.reads.set()
+    await peer.wait_closed()
+    received = [peer.from_server.get_nowait() for _ in range(peer.from_server.qsize())]
+    peer, again = await back(web, first)
+    assert again["pid"] != first["pid"]  # two of seven are not kept any more
+    assert len(received) <= 2
+    peer.send("41")
+    await peer.leave()
+
+
+async def test_a_bad_packet_and_a_closed_connection_do_not_sleep(web):
+    peer = await joined(web)
+    peer.send("4bad")
+    await peer.wait_closed()
+    assert web.app.channels == []
+    peer = await joined(web)
+    [connection] = web.app.channel("everyone").connections
+    await connection.close("expired")
+    await peer.wait_closed()
+    await settle()
+    assert web.app.channels == []
+    peer = await joined(web)
+    [connection] = web.app.channel("everyone").connections
+    await peer.leave()
+    await connection.close("expired")  # while it sleeps
+    assert web.app.channels == []
+    peer = await joined(web)
+    await peer.leave()
+    web.endpoints.close()
+    assert web.app.channels == []
+
+
+async def test_not_too_many_sleep(web, monkeypatch):
+    monkeypatch.setattr("alula.realtime._sockets.MAX_ASLEEP", 2)
+    for _ in range(4):
+        peer = await joined(web)
+        await peer.leave()
+    assert len(web.app.channel("everyone").connections) == 2
+    web.endpoints.close()
+
+
+async def test_an_event_without_a_json_form_is_logged(web, caplog):
+    caplog.set_level(logging.ERROR)
+    peer = await joined(web)
+    web.service("feed").emit("created", object())
+    assert "its data has no JSON form" in caplog.text
+    peer.send("41")
+    await peer.leave()
+
+
+def test_old_events_and_too_many_bytes_are_dropped():
+    clock = Clock()
+    missed = MissedEvents(RecoverOptions(60, 100, 10), clock)
+    events = [EventWithOffset(f"{number:x}", ["42"], 4) for number in range(5)]
+    assert missed.append(events[0])
+    clock.advance(61)
+    assert missed.append(events[1])  # the first is too old for anybody to need it
+    assert missed.after("") is None
+    assert missed.after("0") == [events[1]]
+    assert missed.append(events[2])
+    assert not missed.append(events[3])
+    assert missed.after("1") == [events[2], events[3]]
+    assert missed.after("3") == []
+    assert missed.after("0") is None
