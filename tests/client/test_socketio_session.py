@@ -308,7 +308,7 @@ class TestRecovery:
         client.join(pid="p2")
         assert not client.session.recovered
         client.session.closed("")
-        assert client.join() == {"pid": "p2", "offset": None}
+        assert client.join() == {"pid": "p2"}
         client.session.closed("")
         assert client.join() is None
 

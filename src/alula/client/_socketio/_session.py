@@ -240,7 +240,9 @@ class Session:
             self._max_payload = opened.max_payload
             self._phase = _Phase.JOINING
             recovery = {"pid": self._pid, "offset": self._offset} if self._pid else {}
-            self._send(Packet(PacketType.CONNECT, {**recovery, **self._auth} or None))
+            # As the official client: what it does not know it leaves out.
+            data = {key: value for key, value in recovery.items() if value is not None}
+            self._send(Packet(PacketType.CONNECT, {**data, **self._auth} or None))
 
     def _join(self, data: Mapping[str, Any]) -> None:
         pid = data.get("pid")
