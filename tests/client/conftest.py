@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.client.kinds import KINDS, Kind
+from tests.client.realtime_app import realtime_app, serve_in_thread
 from tests.conformance.serving import reference_server
 from tests.requirements import require_node, require_node_modules
 
@@ -45,6 +46,20 @@ def feathers_url():
             process.wait(SECONDS_TO_END)
         finally:
             process.kill()
+
+
+@pytest.fixture(scope="session")
+def feathers_realtime_url(feathers_url):
+    """The same, where it has real time."""
+    require_node_modules("@feathersjs/socketio")
+    return feathers_url
+
+
+@pytest.fixture(scope="session")
+def alula_realtime_url():
+    """The address of the same services in Alula, with real time."""
+    with serve_in_thread(realtime_app(SEED)) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 //   node feathers.mjs NODE_MODULES SEED
 //
 // It listens on a free port, prints its address, and ends when its standard input does.
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import path from 'node:path'
@@ -21,6 +21,16 @@ const { LocalStrategy } = require('@feathersjs/authentication-local')
 const app = feathersExpress.default(feathers())
 app.use(feathersExpress.json())
 app.configure(feathersExpress.rest())
+// Without the package, what needs real time is left out.
+const hasRealTime = existsSync(path.join(folder, '@feathersjs/socketio'))
+if (hasRealTime) {
+  app.configure(require('@feathersjs/socketio')((io) => io.use((socket, next) => {
+    const refused = socket.handshake.auth.refuse
+    next(refused ? new errors.Forbidden('no entry', { why: refused }) : undefined)
+  })))
+  app.on('connection', (connection) => app.channel('everyone').join(connection))
+  app.publish(() => app.channel('everyone'))
+}
 
 app.use('messages', new MemoryService({ startId: 1, multi: true, paginate: { default: 10, max: 50 } }))
 app.use('keyed', new MemoryService({ id: 'key', multi: true }))
@@ -64,6 +74,18 @@ app.use('calc', {
   async hidden() { return { hidden: true } }
 }, { methods: ['find', 'create', 'sum', 'noop', 'fail'] })
 
+class Feed extends MemoryService {
+  async ping(data) { this.emit('pinged', data); return { pinged: data } }
+}
+app.use('feed', new Feed({ startId: 1, multi: true }), {
+  events: ['pinged'],
+  methods: ['find', 'get', 'create', 'update', 'patch', 'remove', 'ping']
+})
+// Ends every connection of real time, without a word.
+app.use('cut', { async create() { for (const { conn } of app.io.sockets.sockets.values()) conn.close() } })
+app.use('whoami', { async find({ user, provider }) { return { email: user?.email ?? null, provider } } })
+app.use('bytes', { async create({ data }) { return { size: data.length, data } } })
+
 app.set('authentication', {
   secret: seed.secret,
   entity: 'user',
@@ -84,10 +106,11 @@ app.get('/mw/plain', (_, res) => res.type('text/plain').send('hello'))
 app.use(feathersExpress.notFound())
 app.use(feathersExpress.errorHandler({ logger: false }))
 
-await app.setup()
+const server = createServer(app)
+await app.setup(server)
 for (const user of seed.users) await app.service('users').create(user)
 for (const secret of seed.secrets) await app.service('secrets').create(secret)
-const server = createServer(app).listen(0, '127.0.0.1', () => {
+server.listen(0, '127.0.0.1', () => {
   console.log(`http://127.0.0.1:${server.address().port}`)
 })
 process.stdin.resume().on('end', () => process.exit(0))
