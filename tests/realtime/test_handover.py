@@ -134,6 +134,23 @@ async def test_a_request_reaches_the_worker_of_its_session(workers):
     assert two.scopes == [expected]
 
 
+async def test_a_response_arrives_that_did_not_wait_for_the_body(workers):
+    first, second, _, _ = workers
+
+    async def respond_at_once(scope, receive, send):
+        waiting = asyncio.ensure_future(receive())  # left behind, as by a transport that polls
+        await asyncio.sleep(0.02)
+        waiting.cancel()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"early"})
+
+    second._app = respond_at_once
+    exchange = Exchange(first)
+    for _ in range(100):
+        exchange.send(type="http.request", body=b"x" * 10_000, more_body=True)
+    assert await exchange.response() == (200, {}, b"early")
+
+
 @pytest.mark.parametrize("sid", ["w1.x", "unknown", "w.x", "w2x", "../w2.x", "w2-.x", ""])
 async def test_all_else_is_served_here(workers, sid):
     first, _, _, two = workers

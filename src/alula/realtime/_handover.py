@@ -28,6 +28,12 @@ ASGIApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 _ACCEPT_SECONDS: Final = 3.0
 """How long a worker may take to accept a request; one that hangs has lost its sessions."""
 
+_CLOSE_SECONDS: Final = 5.0
+"""How long to wait for the other side to close a connection after the end of a request."""
+
+_MAX_QUEUED: Final = 16
+"""How many messages of a client may wait for the transport."""
+
 _SESSION: Final = re.compile(rb"(?:^|&)sid=(w[0-9]{1,9}(?:-[0-9]{1,3})?)\.")
 _SCOPE_KEYS: Final = (
     *("type", "asgi", "http_version", "method", "scheme", "path", "raw_path", "root_path"),
@@ -118,19 +124,29 @@ class Handover(UnixServer):
         """Run the transport for a request that another worker hands over."""
         scope = _decode(await reader.read())
         writer.write(frame(_ACCEPTED))
+        # A task of its own reads, and the application may cancel or leave behind its `receive`.
+        messages: asyncio.Queue[Message] = asyncio.Queue(_MAX_QUEUED)
 
-        async def receive() -> Message:
-            try:
-                return _decode(await reader.read())
-            except ConnectionError:
-                return {"type": f"{scope['type']}.disconnect", "code": 1006}
+        async def read_messages() -> None:
+            while (data := await _read_or_end(reader)) is not None:
+                await messages.put(_decode(data))
+            await messages.put({"type": f"{scope['type']}.disconnect", "code": 1006})
 
         async def send(message: Message) -> None:
             writer.write(frame(_encode(message)))
             await writer.drain()  # raises if the worker that handed the request over is gone
 
-        await self._app(scope, receive, send)
-        writer.write(frame(_END))
+        reading = asyncio.create_task(read_messages(), name="messages handed over")
+        try:
+            await self._app(scope, messages.get, send)
+            writer.write(frame(_END))
+            # The other side closes first. Closing with messages unread, such as the body of a
+            # request that got its response without it, would lose the response.
+            while not messages.empty():
+                messages.get_nowait()
+            await asyncio.wait({reading}, timeout=_CLOSE_SECONDS)
+        finally:
+            reading.cancel()
 
 
 async def _connect(path: Path, scope: Message) -> tuple[FrameReader, asyncio.StreamWriter]:
