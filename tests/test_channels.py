@@ -840,3 +840,21 @@ async def test_a_service_that_is_mounted_keeps_them_as_well():
     inner.service("echo").emit("created", 1)
     await outer.service("inner/echo").create({})
     assert forwarded == []
+
+
+def test_a_connection_leaves_the_channels_of_all_applications():
+    inner = App()
+    outer = App().use("inner", inner)
+    _, connection = connect(outer, "everyone")
+    inner.channel("everyone", "rooms/a").join(connection)
+    inner.channel("everyone").join(connection)
+    assert connection.channels == ["everyone", "rooms/a"]
+    inner.channel("everyone").leave(connection)
+    assert (outer.channels, inner.channels) == (["everyone"], ["rooms/a"])
+    inner.channel("everyone").leave(connection)
+    assert connection.channels == ["everyone", "rooms/a"]
+    inner.channel("everyone").join(connection)
+    inner.channel_registry.leave_all(connection, {"rooms/a"})
+    assert (outer.channels, inner.channels) == ([], ["rooms/a"])
+    outer.remove_connection(connection)
+    assert (inner.channels, connection.channels) == ([], [])

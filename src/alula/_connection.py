@@ -164,7 +164,9 @@ class Connection:
         self.ip = ip
         self.__dict__.update(attributes)
         self._link = link
-        self._names: dict[str, None] = {}  # of its channels, in the order in which it joined them
+        # Its channels, in the order in which it joined them, with the tables that have it: more than
+        # one where channels of several applications, one mounted in another, have the same name.
+        self._names: dict[str, tuple[Any, ...]] = {}
         self._joining: Collection[asyncio.Task[Any]] = ()
         self.is_open = True
         self.is_asleep = False

@@ -615,3 +615,21 @@ class TestSecrets:
 
 def test_params_of_nobody():
     assert who(Params()) == NOBODY
+
+
+async def test_an_application_that_another_one_mounts():
+    inner = await make_live_app()
+    outer = App().use("api", inner)
+    await outer.setup()
+    told = follow_the_book(inner)
+    connection = open_connection(outer)
+    outer.channel("everyone").join(connection)
+    await call(connection, outer, "api/authentication", "create", None, login())
+    assert (await call(connection, outer, "api/private", "find"))["authenticated"]
+    assert connection.channels == ["everyone", "signed in", "users/1"]
+    await inner.service("users").remove(1)
+    assert (outer.channels, inner.channels) == ([], ["anonymous"])
+    await connection.close()
+    assert inner.channels == []
+    assert [name for name, *_ in told] == ["login", "logout"]
+    assert is_empty(inner)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import NamedTuple, Self, TypeAlias
 
 from alula._connection import Connection, EventMessage
 
-__all__ = ["Channel", "Delivery", "Members"]
+__all__ = ["Channel", "Delivery", "Members", "leave_all"]
 
 Predicate: TypeAlias = Callable[[Connection], object]
 Members: TypeAlias = dict[str, dict[Connection, None]]
@@ -71,9 +71,12 @@ class Channel:
                     " call is context.params.connection"
                 )
             if connection.is_open:  # else nothing would ever remove it
+                names = connection._names  # noqa: SLF001  # kept here alone
                 for name in self.names:
-                    self._members.setdefault(name, {})[connection] = None
-                    connection._names[name] = None  # noqa: SLF001  # kept here alone
+                    members = self._members.setdefault(name, {})
+                    if connection not in members:
+                        members[connection] = None
+                        names[name] = (*names.get(name, ()), self._members)
         return self
 
     def leave(self, *connections: Connection | Predicate | None) -> Self:
@@ -93,11 +96,7 @@ class Channel:
                 raise TypeError(f"leave({given!r}) takes connections, or a function of one")
             for connection in leaving:
                 for name in self.names:
-                    connection._names.pop(name, None)  # noqa: SLF001  # kept here alone
-                    if name in self._members:
-                        self._members[name].pop(connection, None)
-                        if not self._members[name]:
-                            del self._members[name]
+                    _remove(connection, name, self._members)
         return self
 
     def filter(self, predicate: Predicate) -> Channel:
@@ -128,12 +127,39 @@ class Channel:
     def __contains__(self, connection: object) -> bool:
         return (
             isinstance(connection, Connection)
-            and any(name in connection._names for name in self.names)  # noqa: SLF001
+            and any(connection in self._members.get(name, ()) for name in self.names)
             and all(keeps(connection) for keeps in self._predicates)
         )
 
     def __len__(self) -> int:
         return len(self.connections)
+
+
+def leave_all(connection: Connection, kept: Container[str]) -> None:
+    """Remove a connection from its channels, those of other applications included.
+
+    Args:
+        connection: The connection.
+        kept: Names of channels that it stays in.
+    """
+    names = connection._names  # noqa: SLF001  # kept here alone
+    for name, tables in [*names.items()]:
+        if name not in kept:
+            for members in tables:
+                _remove(connection, name, members)
+
+
+def _remove(connection: Connection, name: str, members: Members) -> None:
+    named = members.get(name)
+    if named is None or connection not in named:
+        return
+    del named[connection]
+    if not named:
+        del members[name]
+    names = connection._names  # noqa: SLF001  # kept here alone
+    names[name] = tuple(table for table in names[name] if table is not members)
+    if not names[name]:
+        del names[name]
 
 
 class Delivery(NamedTuple):

@@ -7,10 +7,17 @@ import logging
 import os
 from base64 import urlsafe_b64encode  # `secrets` is slow to import, and clients import this, too
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Container,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from typing import Any, Final, Protocol, TypeAlias
 
-from alula._channels._channel import Channel, Delivery, Members
+from alula._channels._channel import Channel, Delivery, Members, leave_all
 from alula._channels._publishers import Publication, Publisher, PublisherTable
 from alula._connection import NO_ROUTE, Connection, EventMessage
 from alula._context import HookContext, Params, RequestParams
@@ -124,10 +131,14 @@ class Channels:
         """The names that somebody is in."""
         return list(self._members)
 
-    def leave_all(self, connection: Connection) -> None:
-        """Remove a connection from all its channels."""
-        if names := connection.channels:
-            self.channel(names).leave(connection)
+    def leave_all(self, connection: Connection, kept: Container[str] = ()) -> None:
+        """Remove a connection from all its channels.
+
+        Args:
+            connection: The connection.
+            kept: Names of channels that it stays in.
+        """
+        leave_all(connection, kept)
 
     # -- publishers ----------------------------------------------------------------------------
 

@@ -213,9 +213,7 @@ class SignedInConnections:
             sign_in.channels = before.channels
             before.owner.remove_user(before)
             if not sign_in.has_same_user(before):
-                joined = [name for name in connection.channels if name not in before.channels]
-                if joined:
-                    self._channels.channel(joined).leave(connection)
+                self._channels.leave_all(connection, before.channels)
         if (closing := _closing.pop(connection, None)) is not None:
             closing.cancel()
         connection.sign_in = sign_in
