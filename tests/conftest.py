@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import importlib
 import inspect
 import logging
 import os
-import pkgutil
 import re
 import signal
-import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.requirements import require_mongod
+from tests.tracing import (
+    pytest_collection,
+    pytest_fixture_setup,
+    pytest_pyfunc_call,
+    pytest_runtest_protocol,
+    pytest_runtest_teardown,
+    pytest_sessionfinish,
+)
 
-import alula
 from alula.logs import _fields as fields
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+__all__ = [
+    "pytest_collection",
+    "pytest_fixture_setup",
+    "pytest_pyfunc_call",
+    "pytest_runtest_protocol",
+    "pytest_runtest_teardown",
+    "pytest_sessionfinish",
+]
 
 # Deadlines and the check for slowness measure the machine, not the code.
 calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -46,77 +55,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 SECONDS_TO_END = 2.0
 
-# Tests of whole applications do not count as coverage: a line is covered by the tests of its
-# package. Neither do property tests: what Hypothesis happens to generate proves no branch.
-UNTRACED = {
-    "conformance",
-    "docs",
-    "examples",
-    "faults",
-    "generator",
-    "interop",
-    "outside",
-    "packaging",
-    "robustness",
-    "test_floors.py",
-    "test_measures.py",
-}
-TESTS = Path(__file__).parent
-
 # What runs beside the tests and is none of theirs.
 BESIDE = re.compile(r"TestRunner\.|at \S*[/\\]pymongo[/\\]")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[object]:
-    """Collect without coverage and without the garbage collector, in a third of the time."""
-    if sys.gettrace():
-        import_all_of_alula()  # lines that run on import are covered, too
-    gc.disable()
-    try:
-        with untraced():
-            return (yield)
-    finally:
-        gc.freeze()  # tests that collect garbage need not look at all tests
-        gc.enable()
-
-
-def import_all_of_alula() -> None:
-    for module in pkgutil.walk_packages(alula.__path__, "alula."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what counts for no coverage."""
-    for item in items:
-        (room, *_) = item.path.relative_to(TESTS).parts
-        if room in UNTRACED or item.get_closest_marker("hypothesis"):
-            item.add_marker(pytest.mark.untraced)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
-    """Pause coverage for tests marked `untraced`."""
-    with untraced() if item.get_closest_marker("untraced") else nullcontext():
-        return (yield)
-
-
-@contextmanager
-def untraced() -> Iterator[None]:
-    """Pause coverage: tracing doubles the time of most code, and slows some down ten times.
-
-    `no_cover` of pytest-cov does not do it: a process of xdist has two collectors, and stopping one
-    of them resumes the other.
-    """
-    tracer, tracer_of_threads = sys.gettrace(), threading.gettrace()
-    sys.settrace(None)
-    threading.settrace(None)
-    try:
-        yield
-    finally:
-        threading.settrace(tracer_of_threads)
-        sys.settrace(tracer)
 
 
 def pytest_xdist_auto_num_workers() -> int:
