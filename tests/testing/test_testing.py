@@ -10,8 +10,9 @@ import pytest
 import alula.testing
 
 
-def test_the_suite_is_the_only_name():
-    assert alula.testing.__all__ == ["AdapterSuite"]
+def test_its_names_are_imported_on_first_access():
+    assert alula.testing.__all__ == ["AdapterSuite", "RealtimeClient", "ReceivedEvent"]
+    assert alula.testing.ReceivedEvent("messages created", {}).data == {}
     assert alula.testing.AdapterSuite.__module__ == "alula.testing._rules"
     with pytest.raises(AttributeError, match="no attribute 'Adapter'"):
         _ = alula.testing.Adapter

@@ -1,6 +1,6 @@
-"""Tests that ship with Alula: `AdapterSuite`, which every adapter passes.
+"""For tests: `AdapterSuite`, which every adapter passes, and `RealtimeClient`.
 
-The suite is imported on first access, because only tests need pytest.
+Both are imported on first access: one needs pytest, the other the packages of a server.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from alula.testing._realtime_client import RealtimeClient, ReceivedEvent
     from alula.testing._rules import AdapterSuite
 
-__all__ = ["AdapterSuite"]
+__all__ = ["AdapterSuite", "RealtimeClient", "ReceivedEvent"]
 
 
 def __getattr__(name: str) -> Any:
+    if name in {"RealtimeClient", "ReceivedEvent"}:
+        return getattr(import_module(f"{__name__}._realtime_client"), name)
     if name != "AdapterSuite":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
