@@ -141,6 +141,14 @@ print(bool(alula.telemetry.__all__))
 """,
         "True",
     ),
+    "realtime": (
+        """
+from alula.client import create_client, socketio
+client = create_client().configure(socketio("http://host.example"))
+print(client.service("messages").path)
+""",
+        "messages",
+    ),
 }
 
 # By extra: what fails without it, in the core alone.
@@ -153,6 +161,8 @@ WITHOUT = {
     "httpx": "from alula.client import rest; rest('http://host.example').httpx()",
     "aiohttp": "from alula.client import rest; rest('http://host.example').aiohttp()",
     "telemetry": "import alula.telemetry",
+    "realtime": "from alula.client import create_client, socketio;"
+    " create_client().configure(socketio('http://host.example'))",
 }
 
 ASK_ALL = """
@@ -166,8 +176,8 @@ for extra, code in {programs!r}.items():
 print(json.dumps(told))
 """
 
-# These are together, or part of others.
-ELSEWHERE = {"all", "embedded"}
+# These are together, or part of others: a bus needs a server.
+ELSEWHERE = {"all", "embedded", "redis"}
 
 
 def test_every_extra_is_tried():

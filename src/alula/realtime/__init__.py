@@ -1,4 +1,15 @@
-"""Events that reach those who may see them: transports, connections, and several processes."""
+"""Events that reach those who may see them: transports, connections, and several processes.
+
+Needs the extra ``server``, for websockets also ``realtime``, and for `RedisBus` also ``redis``.
+"""
+
+try:
+    import orjson as _orjson  # noqa: F401  # to see whether it is there
+except ImportError as error:
+    raise ImportError(
+        f"alula.realtime needs {error.name}, which is not installed;"
+        " install it with: pip install 'alula[server,realtime]'"
+    ) from error
 
 from alula._channels import Channel
 from alula._connection import Connection
