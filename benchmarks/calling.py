@@ -94,10 +94,10 @@ def measure_clients(
     A machine that is shared is twice as fast in one second as in the next, so what is compared has
     to be measured within one. One process of a client is a tenth faster than the next one of it.
     """
-    with running(SERVER, {}) as base:
+    with running(SERVER, {}) as server:
         for _ in range(max(rounds, 1)):
             with contextlib.ExitStack() as stack:
-                asked = [(each, stack.enter_context(calling(each, base))) for each in clients]
+                asked = [(each, stack.enter_context(calling(each, server.url))) for each in clients]
                 for row in (ONE, MANY):
                     measured = [(client, ask) for client, ask in asked if row in client.rows]
                     if not rows or row.name in rows:

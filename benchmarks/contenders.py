@@ -74,12 +74,22 @@ class Contest:
         contenders: All of them; the first is Alula.
         targets: The ratios that are wanted.
         bounds: Names of contenders that show a limit and are no peers.
+        unit: What the rates are.
     """
 
     name: str
     contenders: tuple[Contender, ...]
     targets: tuple[Target, ...]
     bounds: frozenset[str] = frozenset()
+    unit: str = "requests a second"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs: its base URL, and its process."""
+
+    url: str
+    pid: int
 
 
 def uvicorn(module: str) -> tuple[str, ...]:
@@ -215,8 +225,8 @@ def pinned(core: int) -> list[str]:
 
 
 @contextlib.contextmanager
-def running(contender: Contender, environment: Mapping[str, str]) -> Iterator[str]:
-    """Run a server on core 0 and yield its base URL."""
+def running(contender: Contender, environment: Mapping[str, str]) -> Iterator[Server]:
+    """Run a server on core 0."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
@@ -230,8 +240,9 @@ def running(contender: Contender, environment: Mapping[str, str]) -> Iterator[st
     )
     base = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(base + contender.rows[0].path, process, contender.name)
-        yield base
+        path = contender.rows[0].path
+        _wait_for(base + (path if path.startswith("/") else "/"), process, contender.name)
+        yield Server(base, process.pid)
     finally:
         process.terminate()
         process.wait()

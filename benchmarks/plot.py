@@ -13,7 +13,7 @@ from benchmarks.table import Figures
 rcParams["svg.hashsalt"] = "alula"
 
 
-def write_plot(figures: Figures, file: Path) -> None:
+def write_plot(figures: Figures, unit: str, file: Path) -> None:
     """Write one panel per request, servers from slow to fast."""
     rates = {key: [each.rate for each in found] for key, found in figures.items()}
     rows = list(dict.fromkeys(row for _, row in rates))
@@ -33,6 +33,6 @@ def write_plot(figures: Figures, file: Path) -> None:
         names = [name for _, _, name in bars]
         panel.barh(names, medians, xerr=spans, color=colors, ecolor="#495057")
         panel.set_title(row.name, loc="left", fontsize=10)
-        panel.set_xlabel("requests per second (more is better)", fontsize=8)
+        panel.set_xlabel(f"{unit} (more is better)", fontsize=8)
         panel.spines[["top", "right"]].set_visible(False)
     figure.savefig(file, metadata={"Date": None})

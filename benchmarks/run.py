@@ -19,10 +19,11 @@ from benchmarks.calling import CLIENT, measure_clients
 from benchmarks.contenders import HERE, MONGODB, REST, ROOT, Contender, Contest, Row
 from benchmarks.database import Fresh, mongodb
 from benchmarks.plot import write_plot
+from benchmarks.realtime import REALTIME, measure_sockets
 from benchmarks.table import Figures, medians_of, table, verdicts
 from benchmarks.wrk import Figure, serving
 
-CONTESTS = {"rest": REST, "mongodb": MONGODB, "client": CLIENT}
+CONTESTS = {"rest": REST, "mongodb": MONGODB, "client": CLIENT, "realtime": REALTIME}
 
 
 @contextlib.contextmanager
@@ -61,6 +62,8 @@ def run(
     """Measure, and say meanwhile who has been."""
     if contest is CLIENT:
         measured = measure_clients(contenders, rows, rounds, seconds if rounds else 0.0)
+    elif contest is REALTIME:
+        measured = measure_sockets(contenders, rows, rounds, seconds)
     else:
         measured = measure_servers(contest, contenders, rows, rounds, seconds)
     figures: Figures = {}
@@ -75,7 +78,8 @@ def run(
 def main() -> None:
     """Measure, print the tables, write the plots."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("contests", nargs="*", metavar="contest", help="rest, mongodb, client; all")
+    names = ", ".join(CONTESTS)
+    parser.add_argument("contests", nargs="*", metavar="contest", help=f"{names}; all without one")
     parser.add_argument("--smoke", action="store_true", help="one short request: does it run?")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0, help="for each figure")
@@ -84,7 +88,7 @@ def main() -> None:
     parser.add_argument("--plots", type=Path, default=ROOT / "docs", help="folder for the plots")
     options = parser.parse_args()
     if unknown := set(options.contests) - set(CONTESTS):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(CONTESTS)}")
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {names}")
     if shutil.which("wrk") is None:
         raise SystemExit("bench: needs wrk, which is not installed (Debian: apt-get install wrk)")
     rounds, seconds = (0, 1.0) if options.smoke else (options.rounds, options.seconds)
@@ -105,7 +109,7 @@ def main() -> None:
             print(f"bench: {line}")
         if not options.only and not rows:
             suffix = "" if contest is REST else f"-{name}"
-            write_plot(figures, options.plots / f"benchmarks{suffix}.svg")
+            write_plot(figures, contest.unit, options.plots / f"benchmarks{suffix}.svg")
 
 
 def _chosen(contest: Contest, only: str | None) -> list[Contender]:

@@ -25,7 +25,7 @@ def medians_of(figures: Figures) -> Medians:
 def table(contest: Contest, medians: Medians) -> str:
     """Return the figures as a Markdown table."""
     lines = [
-        "| request | server | requests a second | p99 in ms | Alula is | wanted |",
+        f"| request | server | {contest.unit} | p99 in ms | Alula is | wanted |",
         "|---|---|---:|---:|---:|---:|",
     ]
     for (name, row), median in sorted(medians.items(), key=lambda item: _place(contest, item[0])):

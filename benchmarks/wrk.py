@@ -28,8 +28,10 @@ Ask = Callable[[Row, float], Figure]
 @contextlib.contextmanager
 def serving(server: Contender, environment: Mapping[str, str]) -> Iterator[Ask]:
     """Run a server on core 0; yield what measures it from core 1."""
-    with running(server, environment) as base:
-        yield lambda row, seconds: measure(base, row, seconds, server.arguments, server.headers)
+    with running(server, environment) as serving_server:
+        yield lambda row, seconds: measure(
+            serving_server.url, row, seconds, server.arguments, server.headers
+        )
 
 
 def measure(

@@ -1,0 +1,129 @@
+"""Servers over socket.io: what a second of the server's processor time gives, and memory.
+
+The rate of the clock would measure the load as much as the server: for one event the load reads a
+thousand messages. So every rate is that of a second of processor time of the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.contenders import (
+    CONNECTIONS,
+    ROOT,
+    Contender,
+    Contest,
+    Row,
+    Target,
+    pinned,
+    run,
+    running,
+    uvicorn,
+)
+from benchmarks.wrk import Figure
+
+LISTENERS = 1_000
+IDLE = 10_000
+
+# The path is a command of load/sockets.py.
+CALLS = Row("calls over 32 sockets", f"calls {CONNECTIONS}")
+EVENTS = Row(f"events to {LISTENERS:,} connections", f"events {LISTENERS}")
+MEMORY = Row("connections in a MiB", "")
+HEARTBEATS = Row(f"{IDLE:,} idle connections on one core", "")
+ROWS = (CALLS, EVENTS, MEMORY)
+
+REALTIME = Contest(
+    "Real time",
+    (
+        Contender("Alula", run("alula_realtime"), (*ROWS, HEARTBEATS)),
+        Contender("Alula by uvicorn", uvicorn("alula_realtime"), ROWS),
+        Contender("FeathersJS", ("node", "servers/feathers_realtime.mjs", "{port}"), ROWS),
+        Contender("python-socketio", uvicorn("socketio_realtime"), ROWS),
+    ),
+    (
+        Target(CALLS, 1.3, "FeathersJS"),
+        Target(EVENTS, 1.3, "FeathersJS"),
+        Target(EVENTS, 4.0, "python-socketio"),
+    ),
+    bounds=frozenset({"Alula by uvicorn"}),
+    unit="per second of the server's processor",
+)
+
+Command = Callable[[str], Figure]
+"""Sends a command to the load, and returns how much it did and the p99."""
+
+
+def measure_sockets(
+    contenders: list[Contender], rows: set[str], rounds: int, seconds: float
+) -> Iterator[tuple[Contender, Row, Figure]]:
+    """Yield figures of every server in every round; without rounds some calls only."""
+    for number in range(max(rounds, 1)):
+        first = number % len(contenders)
+        for contender in contenders[first:] + contenders[:first]:
+            chosen = [row for row in contender.rows if not rows or row.name in rows]
+            for row in chosen if rounds else chosen[:1]:
+                # A server of its own for each row: one that had a thousand connections has more
+                # memory than one that starts.
+                with running(contender, {}) as server, _load(server.url) as command:
+                    yield contender, row, _measure(row, server.pid, command, seconds)
+
+
+def _measure(row: Row, pid: int, command: Command, seconds: float) -> Figure:
+    if row is MEMORY:
+        command("connect 500")
+        before = _resident(pid)
+        command("connect 4500")
+        return Figure(4_000 * 2**20 / (_resident(pid) - before), 0.0)
+    if row is HEARTBEATS:
+        command(f"connect {IDLE}")
+        command("wait 5")  # what connecting has left to do
+        spent = _processor_seconds(pid)
+        command("wait 50")  # two heartbeats each
+        return Figure(IDLE / ((_processor_seconds(pid) - spent) / 50), 0.0)
+    command(f"{row.path} 0.5")  # warm up
+    spent = _processor_seconds(pid)
+    done = command(f"{row.path} {seconds}")
+    return Figure(done.rate / max(_processor_seconds(pid) - spent, 0.01), done.p99)
+
+
+@contextlib.contextmanager
+def _load(url: str) -> Iterator[Command]:
+    """Run the load on core 1; yield what sends it a command."""
+    with subprocess.Popen(
+        [*pinned(1), sys.executable, "-m", "benchmarks.load.sockets", url],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+
+        def command(line: str) -> Figure:
+            assert process.stdin
+            assert process.stdout
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline().split()
+            if not answer:
+                raise SystemExit(f"bench: the load ended at {line!r}")
+            return Figure(float(answer[0]), float(answer[1]))
+
+        yield command
+        assert process.stdin
+        process.stdin.close()
+
+
+def _processor_seconds(pid: int) -> float:
+    """Return what a process has used, of all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _resident(pid: int) -> int:
+    """Return the bytes of memory that a process has."""
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
