@@ -164,8 +164,8 @@ class Connection:
         self.ip = ip
         self.__dict__.update(attributes)
         self._link = link
-        # Its channels, in the order in which it joined them, with the tables that have it: more than
-        # one where channels of several applications, one mounted in another, have the same name.
+        # Its channels, in the order in which it joined them, with the tables that have it: several
+        # where an application and one that it mounts have channels of the same name.
         self._names: dict[str, tuple[Any, ...]] = {}
         self._joining: Collection[asyncio.Task[Any]] = ()
         self.is_open = True
