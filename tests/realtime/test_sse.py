@@ -257,6 +257,12 @@ class TestAStream:
         app.emit("disconnect", connections[0])
         await stream.until(lambda: stream.ended)
 
+    async def test_ends_when_the_server_stops(self, app, connect):
+        streams = [await connect("/messages"), await connect("/events?services=users")]
+        app.endpoints.close()
+        for stream in streams:
+            await stream.until(lambda stream=stream: stream.ended)
+
     async def test_has_heartbeats(self):
         app = build(heartbeat=0.01)
         stream = await Stream(app, "/messages").started()

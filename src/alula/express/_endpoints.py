@@ -13,7 +13,6 @@ __all__ = ["Endpoints"]
 class _Endpoint(NamedTuple):
     prefix: str  # with a slash at its end
     app: ASGIApp
-    closing: Callable[[], object] | None
 
 
 class Endpoints:
@@ -22,6 +21,11 @@ class Endpoints:
     def __init__(self) -> None:
         self._endpoints: list[_Endpoint] = []
         self._mounted: list[tuple[str, Endpoints]] = []
+        self._closing: list[Callable[[], object]] = []
+
+    def add_closing(self, closing: Callable[[], object]) -> None:
+        """Call a function when a server begins to stop: it ends responses that take long."""
+        self._closing.append(closing)
 
     def add(self, prefix: str, app: ASGIApp, closing: Callable[[], object] | None) -> None:
         """Serve an ASGI application below a path.
@@ -35,7 +39,9 @@ class Endpoints:
         for endpoint in self._endpoints:
             if endpoint.prefix == prefix:
                 raise ValueError(f"there is an endpoint at {prefix!r} already; give another path")
-        self._endpoints.append(_Endpoint(prefix, app, closing))
+        self._endpoints.append(_Endpoint(prefix, app))
+        if closing is not None:
+            self._closing.append(closing)
 
     def mount(self, path: str, endpoints: Endpoints) -> None:
         """Serve the endpoints of another application below a path as well."""
@@ -50,9 +56,8 @@ class Endpoints:
 
     def close(self) -> None:
         """Tell all endpoints that the server stops."""
-        for endpoint in self._endpoints:
-            if endpoint.closing is not None:
-                endpoint.closing()
+        for closing in self._closing:
+            closing()
         for _, endpoints in self._mounted:
             endpoints.close()
 

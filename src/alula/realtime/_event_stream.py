@@ -190,7 +190,7 @@ class EventStream:
         self._has_news.set()
         if len(self._queue) > MAX_QUEUED_EVENTS or self._bytes > MAX_QUEUED_BYTES:
             self._queue.clear()
-            self._end(b"")
+            self.end()
 
     def resume(self, messages: Iterable[EventMessage | None], seen: Mapping[str, int]) -> None:
         """Send what the client has missed first.
@@ -217,7 +217,15 @@ class EventStream:
 
         Browsers come back by themselves, whatever ``reconnect`` is; hooks may refuse them then.
         """
-        self._end(_event_block("expired", b"null", None) if reason == "expired" else b"")
+        self.end(reason)
+
+    def end(self, reason: str = "") -> None:
+        """End the stream; does nothing the second time."""
+        if not self._has_ended:
+            self._has_ended = True
+            self._last = _event_block("expired", b"null", None) if reason == "expired" else b""
+            self._has_news.set()
+            self.leave()
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Send the stream until either side ends it."""
@@ -233,10 +241,10 @@ class EventStream:
             tasks = (sending, leaving)
             done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if not done:
-                await self.close("expired")
+                self.end("expired")
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._end(b"")
+            self.end()
             for task in (sending, leaving):
                 task.cancel()
             # A client that is gone is no error. Others, of the server, belong to the log.
@@ -255,12 +263,6 @@ class EventStream:
         ):
             return None
         return message.encoded(subscription.encode)
-
-    def _end(self, last: bytes) -> None:
-        if not self._has_ended:
-            self._has_ended, self._last = True, last
-            self._has_news.set()
-            self.leave()
 
     async def _send_all(self, send: Send) -> None:
         await send(_start())

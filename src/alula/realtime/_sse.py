@@ -71,10 +71,23 @@ class StreamResponse(Protocol):
         ...
 
 
+class Closing(Protocol):
+    """What is told when a server stops."""
+
+    def add_closing(self, closing: Callable[[], object]) -> None:
+        """Call a function then."""
+        ...
+
+
 class WebApplication(Application, Protocol):
     """What `alula.express.express` makes of an `App`, as far as streams need it."""
 
     transports: list[str]
+
+    @property
+    def endpoints(self) -> Closing:
+        """What is told when a server stops."""
+        ...
 
     @property
     def channel_registry(self) -> Channels:
@@ -170,6 +183,7 @@ def sse(
         app.add_representation(MEDIA_TYPE, streams.of_service)
         add_tickets(app)
         connect_bus(app, None)
+        app.endpoints.add_closing(streams.close)
         app.get("/" + events_path.strip("/"), streams.of_several)
 
     return configure
@@ -188,6 +202,12 @@ class _Streams:
         self._app = app
         self._log = log
         self._heartbeat = heartbeat
+        self._open_streams: set[EventStream] = set()
+
+    def close(self) -> None:
+        """End all streams, since the server stops: their clients come back to another one."""
+        for stream in tuple(self._open_streams):
+            stream.end()
 
     async def of_service(
         self,
@@ -292,6 +312,7 @@ class _Streams:
     ) -> None:
         """Be connected, and send the events of a stream, until either side ends it."""
         app = self._app
+        self._open_streams.add(stream)
         stream.leave = partial(app.remove_connection, connection)
         try:
             app.add_connection(connection)
@@ -306,6 +327,7 @@ class _Streams:
                     stream.resume(messages, position.sequences)
             await stream.run(receive, send)
         finally:
+            self._open_streams.discard(stream)
             app.remove_connection(connection)
 
 
