@@ -14,13 +14,17 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import alula._cli.serving.worker as worker_module
-from alula._cli.serving.worker import main, serve_as_worker
+from alula import App
+from alula._cli.serving.worker import announce, main, serve_as_worker
 from alula._cli.serving.worker_process import READY, WorkerSettings
 from alula._sockets import listen_on_port
+from alula.express import express, rest
+from alula.realtime import sse
 
 SECONDS = 60
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -353,6 +357,25 @@ class TestDevelopment:
         out = capfd.readouterr().out
         assert f"  {url}\n\n    /notes  get\n" in out
         assert f"  Documentation: {url}/docs\n" in out
+
+    def test_it_prints_which_services_have_no_publisher(self, capfd):
+        class Notes:
+            async def find(self, params): ...
+
+            async def create(self, data, params): ...
+
+        class Secrets(Notes):
+            secret_events = True
+
+        app = express(App()).use("notes", Notes()).use("read", Notes(), methods=["find"])
+        app.use("secrets", Secrets()).use("tasks", Notes()).configure(rest())
+        server = SimpleNamespace(url="http://127.0.0.1:3030")
+        announce(app, server)
+        assert "publisher" not in capfd.readouterr().out
+        app.configure(sse())
+        app.service("tasks").publish(lambda data, context: None)
+        announce(app, server)
+        assert "without a publisher, so nobody gets their events: notes\n" in capfd.readouterr().out
 
     def test_it_prints_the_services_without_documentation(self, tmp_path, capfd):
         (tmp_path / "shop.py").write_text(CODE.replace("app.configure(openapi())", ""))

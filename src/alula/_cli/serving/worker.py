@@ -37,6 +37,7 @@ from alula.express import (
 )
 from alula.express._uvicorn import fastest_loop
 from alula.logs import configure_logging
+from alula.types import EVENT_OF_METHOD
 from alula.watchdog import LoopWatchdog
 
 __all__ = ["announce", "load_web_application", "main", "serve_as_worker"]
@@ -139,15 +140,25 @@ def _error_application(error: Exception) -> WebApplication:
 
 def announce(app: WebApplication, server: Server) -> None:
     """Print the URL of the application, its services and the URL of its documentation."""
-    services = list_services(app.services) if isinstance(app, ExpressApplication) else []
-    if not services:  # such as the application that shows why another one does not start
+    # Without services, such as the application that shows why another one does not start.
+    if not isinstance(app, ExpressApplication) or not app.services:
         typer.echo(f"  {server.url}")
         return
+    services = list_services(app.services)
     width = max(len(service.path) for service in services)
     lines = [
         f"    /{service.path:<{width}}  {style(', '.join(service.open), dim=True)}"
         for service in services
     ]
+    silent = [
+        path
+        for path, handle in app.services.items()
+        if not (handle.publishers or handle.secret_events)
+        and not EVENT_OF_METHOD.keys().isdisjoint(handle.methods)
+    ]
+    if silent and not {"socketio", "sse"}.isdisjoint(app.transports):
+        text = f"without a publisher, so nobody gets their events: {', '.join(silent)}"
+        lines += ["", f"  {style(text, dim=True)}"]
     docs_path = app.settings.get(_DOCS_SETTING)
     if docs_path:
         lines += ["", f"  Documentation: {style(server.url + docs_path, fg='cyan')}"]
