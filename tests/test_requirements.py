@@ -53,6 +53,7 @@ REQUIREMENTS = [
     (requirements.require_node, "node", requirements.NO_NODE),
     (requirements.require_wrk, "wrk", requirements.NO_WRK),
     (requirements.require_nginx, "nginx", requirements.NO_NGINX),
+    (requirements.require_redis, "redis-server", requirements.NO_REDIS),
     (requirements.require_chromium, "chromium", requirements.NO_CHROMIUM),
     (requirements.require_chromium, "chromium-browser", requirements.NO_CHROMIUM),
     (requirements.require_chromium, "google-chrome", requirements.NO_CHROMIUM),
@@ -160,15 +161,16 @@ def test_lists_what_is_missing(modules, bin_folder):
         requirements.NO_CHROMIUM,
         requirements.NO_WRK,
         requirements.NO_NGINX,
+        requirements.NO_REDIS,
         requirements.NO_MONGODB,
     ]
-    for name in ("google-chrome-stable", "wrk", "nginx", "mongod"):
+    for name in ("google-chrome-stable", "wrk", "nginx", "redis-server", "mongod"):
         program(bin_folder, name)
     assert requirements.missing() == []
 
 
 def test_lists_missing_javascript(modules, bin_folder):
-    for name in ("chromium", "wrk", "nginx", "mongod"):
+    for name in ("chromium", "wrk", "nginx", "redis-server", "mongod"):
         program(bin_folder, name)
     (bin_folder / "node").unlink()
     shutil.rmtree(modules)
