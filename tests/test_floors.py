@@ -41,7 +41,7 @@ THIRD_PARTY = {
     "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop"},
     "json_encoding": {"orjson"},  # for those who send: the core imports it nowhere
     "local_mongodb": {"pymongo"},
-    "realtime": {"bson", "pymongo", "redis"},
+    "realtime": {"bson", "orjson", "pymongo", "redis"},  # orjson: to name the extra without it
     "schema": {
         *("jsonschema", "jsonschema_specifications", "referencing"),
         *("pydantic", "pydantic_core", "typing_extensions"),
