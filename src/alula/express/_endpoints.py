@@ -16,9 +16,14 @@ class _Endpoint(NamedTuple):
 
 
 class Endpoints:
-    """The endpoints of an application, and of those that are mounted in it."""
+    """The endpoints of an application, and of those that are mounted in it.
+
+    Attributes:
+        is_used: Whether there may be any; most applications have none, and need not look.
+    """
 
     def __init__(self) -> None:
+        self.is_used = False
         self._endpoints: list[_Endpoint] = []
         self._mounted: list[tuple[str, Endpoints]] = []
         self._closing: list[Callable[[], object]] = []
@@ -39,17 +44,19 @@ class Endpoints:
         for endpoint in self._endpoints:
             if endpoint.prefix == prefix:
                 raise ValueError(f"there is an endpoint at {prefix!r} already; give another path")
+        self.is_used = True
         self._endpoints.append(_Endpoint(prefix, app))
         if closing is not None:
             self._closing.append(closing)
 
     def mount(self, path: str, endpoints: Endpoints) -> None:
         """Serve the endpoints of another application below a path as well."""
+        self.is_used = True
         self._mounted.append((path.rstrip("/"), endpoints))
 
     def find(self, scope: MutableMapping[str, Any]) -> ASGIApp | None:
         """Return the endpoint of a request or a websocket, None if it is for another part."""
-        if scope["type"] == "lifespan" or not (self._endpoints or self._mounted):
+        if scope["type"] == "lifespan":
             return None
         path, root = scope["path"], scope.get("root_path", "")
         return self._at(f"{path.removeprefix(root)}/")

@@ -137,7 +137,7 @@ class WebApplication(ServedApplication, Router):
         servers = self._servers
         if servers.gate is not None and not await servers.admits(scope, self.early_paths):
             await refuse_connection(self, scope, receive, send)
-        elif (endpoint := self.endpoints.find(scope)) is not None:
+        elif self.endpoints.is_used and (endpoint := self.endpoints.find(scope)) is not None:
             await endpoint(scope, receive, send)
         elif self._existing is not None and not self._existing.has_passed(scope):
             await self._existing(scope, receive, send)
