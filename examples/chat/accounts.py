@@ -52,6 +52,7 @@ def guard(messages: Any) -> None:
         before={
             "create": [signed_in],
             "react": [signed_in],
+            "typing": [signed_in],
             "patch": [signed_in, only_own],
             "remove": [signed_in, only_own],
         }

@@ -5,6 +5,7 @@ from typing import Any
 
 from examples.chat.accounts import add_accounts, guard
 from examples.chat.hooks import add_users, check_edit, check_message, log_call
+from examples.chat.live import add_events
 from examples.chat.services import services_of
 
 from alula import App
@@ -21,6 +22,7 @@ from alula.express import (
 from alula.openapi import openapi
 
 PUBLIC = Path(__file__).parent / "public"
+RETURN_MESSAGES = ("find", "get", "create", "patch", "remove", "react")
 
 
 def make_app(database: Any = None, secret: str | None = None) -> ExpressApplication:
@@ -37,13 +39,15 @@ def make_app(database: Any = None, secret: str | None = None) -> ExpressApplicat
     app.configure(rest())
 
     add_accounts(app, users, secret)
-    app.use("messages", messages, methods=["find", "get", "create", "patch", "remove", "react"])
+    methods = ["find", "get", "create", "patch", "remove", "react", "typing"]
+    app.use("messages", messages, methods=methods, events=["typing"])
+    add_events(app)
 
     app.hooks(around=[log_call])
     guard(app.service("messages"))
     app.service("messages").hooks(
         before={"create": [check_message], "patch": [check_edit]},
-        after=[add_users],
+        after={method: [add_users] for method in RETURN_MESSAGES},
     )
 
     app.configure(openapi(title="Chat"))

@@ -13,7 +13,7 @@ PAGES = {"default": 50, "max": 200}
 
 
 class Messages:
-    """The custom method and the welcome message, for any store."""
+    """The custom methods and the welcome message, for any store."""
 
     app: App
 
@@ -34,6 +34,10 @@ class Messages:
         if data.get("id") is None:
             raise BadRequest("id must name a message")
         return await self.count(data["id"], emoji)
+
+    async def typing(self, _: Any, params: Params) -> None:
+        """Tell everyone that the caller is typing."""
+        self.app.service("messages").emit("typing", {"name": params.user["name"]})
 
     async def count(self, id: Any, emoji: str) -> Any:
         """Count a reaction, and return the message."""

@@ -189,7 +189,7 @@ const checks = {
     await answer(zoe, edit, '   ')
     await eventually(async () =>
       assert.equal(await problem(zoe), 'text must be a text of 1 to 500 characters'))
-    await zoe.waitForTimeout(2000) // it stays while the page asks for news
+    await zoe.waitForTimeout(500) // it stays
     assert.notEqual(await problem(zoe), '')
     await shoot(zoe, 'desktop-problem')
   },
@@ -250,6 +250,27 @@ const checks = {
     await withText(ben, 'Hello again').getByTitle('React with 👍').click()
     const button = withText(zoe, 'Hello again').getByTitle('React with 👍')
     await eventually(async () => assert.equal(await button.textContent(), '👍 1'))
+  },
+
+  'it says how many are here': async () => {
+    for (const page of [zoe, ben]) {
+      await eventually(async () => assert.equal(await page.locator('#people').textContent(), '2 here'))
+    }
+    const guest = watch(await (await browser.newContext()).newPage())
+    await guest.goto(url.href)
+    await eventually(async () => assert.equal(await zoe.locator('#people').textContent(), '3 here'))
+    await guest.close()
+    await eventually(async () => assert.equal(await zoe.locator('#people').textContent(), '2 here'))
+  },
+
+  'it says who is typing, to the others': async () => {
+    await ben.getByLabel('Message', { exact: true }).pressSequentially('Hm')
+    const typing = zoe.locator('#typing')
+    await eventually(async () => assert.equal(await typing.textContent(), 'Ben is typing…'))
+    assert.equal(await ben.locator('#typing').textContent(), '')
+    await shoot(zoe, 'desktop-typing')
+    await ben.getByLabel('Message', { exact: true }).fill('')
+    await eventually(async () => assert.equal(await typing.textContent(), ''))
   },
 
   'a removed message goes everywhere': async () => {

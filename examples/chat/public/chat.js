@@ -1,11 +1,14 @@
-// Uses the whole REST API of the chat with plain fetch.
+// Uses the whole REST API of the chat with plain fetch, and its events with a plain EventSource.
 const EMOJI = ['👍', '❤️', '😂', '🎉']
+const SERVICES = { messages: ['created', 'patched', 'removed', 'typing'], presence: ['changed'] }
+const TYPING = 2000 // milliseconds that a user counts as typing
 const $ = (selector, parent = document) => parent.querySelector(selector)
 const shown = new Map() // id -> { element, state: what it shows, as JSON }
 let me = null // the signed-in user
 let token = sessionStorage.getItem('token') // survives a reload, not the tab
-let away = true // until the server has answered
 let asked = 0
+let soon = null // the timer of a refresh
+let toldTyping = 0 // when the server last heard that this user types
 
 class Unreachable extends Error {}
 class SignedOut extends Error {}
@@ -35,7 +38,6 @@ function show (selector, text) {
 function report (error) {
   if (error instanceof SignedOut) leave()
   if (!(error instanceof Unreachable)) return show('#problem', error.message)
-  away = true
   show('#status', error.message)
   $('#status').classList.add('bad')
 }
@@ -152,20 +154,53 @@ $('#leave').onclick = action(async () => {
   $('#name').focus()
 })
 
+$('#text').oninput = () => {
+  if (!$('#text').value || Date.now() - toldTyping < TYPING) return
+  toldTyping = Date.now()
+  call('POST', 'messages', {}, { 'X-Service-Method': 'typing' }).catch(() => {})
+}
+
 $('#say').onsubmit = action(async () => {
   await call('POST', 'messages', { text: $('#text').value })
   $('#text').value = ''
   $('#messages').scrollTop = $('#messages').scrollHeight
 })
 
-// The demo polls; Alula 0.1 has no real-time transport.
-async function poll () {
-  try {
-    if (away && token) await enterAgain()
-    away = false
-    await refresh()
-  } catch (error) { report(error) }
-  setTimeout(poll, 1500)
+// Several events at once lead to one request.
+function refreshSoon () {
+  soon ??= setTimeout(() => { soon = null; refresh().catch(report) }, 30)
 }
 
-poll()
+const heard = {
+  'messages typing': ({ name }) => {
+    if (name === me?.name) return
+    show('#typing', `${name} is typing…`)
+    clearTimeout(heard.timer)
+    heard.timer = setTimeout(() => show('#typing', ''), TYPING + 1000)
+  },
+  'presence changed': ({ people }) => show('#people', people === 1 ? 'only you' : `${people} here`)
+}
+
+// The server sends an event for each change, and the page then fetches the messages.
+function listen () {
+  const events = new EventSource(`events?services=${Object.keys(SERVICES)}`)
+  events.onopen = async () => {
+    try {
+      if (token) await enterAgain()
+      await refresh()
+    } catch (error) { report(error) }
+  }
+  events.onerror = () => {
+    report(new Unreachable('The server does not answer. Trying again…'))
+    if (events.readyState === EventSource.CLOSED) setTimeout(listen, 1500) // else it tries itself
+  }
+  events.addEventListener('reset', refreshSoon) // events were lost
+  for (const [service, names] of Object.entries(SERVICES)) {
+    for (const name of names) {
+      const act = heard[`${service} ${name}`] ?? refreshSoon
+      events.addEventListener(`${service} ${name}`, (event) => act(JSON.parse(event.data)))
+    }
+  }
+}
+
+listen()

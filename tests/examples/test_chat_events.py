@@ -1,0 +1,78 @@
+"""Which events the example chat sends to the pages that are open."""
+
+from __future__ import annotations
+
+import pytest
+from examples.chat.app import make_app
+from tests.express.serving import living
+
+from alula.realtime import Connection
+
+ADA = {"_id": 1, "name": "Ada"}
+
+
+class Page:
+    """An open page: the link of a connection, which keeps the events it gets."""
+
+    def __init__(self, app) -> None:
+        self.events = []
+        self.connection = Connection(self, provider="sse", headers={}, ip=None)
+        app.add_connection(self.connection)
+
+    def deliver(self, message) -> None:
+        self.events.append((message.path, message.event, message.data))
+
+    async def close(self, reason: str = "", *, reconnect: bool = True) -> None:
+        """Nothing carries it."""
+
+    def taken(self):
+        """Return the events since the last call."""
+        taken, self.events = self.events, []
+        return taken
+
+
+@pytest.fixture
+async def app():
+    app = make_app()
+    async with living(app):
+        yield app
+
+
+async def test_every_page_hears_of_messages(app):
+    pages = [Page(app), Page(app)]
+    for page in pages:
+        page.taken()
+    messages = app.service("messages")
+    created = await messages.create({"text": "Hello"}, user=ADA)
+    reacted = await messages.react({"id": created["_id"], "emoji": "🎉"})
+    await messages.remove(created["_id"])
+    for page in pages:
+        assert page.taken() == [
+            ("messages", "created", created),
+            ("messages", "patched", reacted),
+            ("messages", "removed", reacted),
+        ]
+
+
+async def test_every_page_hears_who_is_typing(app):
+    page = Page(app)
+    page.taken()
+    assert await app.service("messages").typing({}, user=ADA) is None
+    assert page.taken() == [("messages", "typing", {"name": "Ada"})]
+
+
+async def test_every_page_hears_how_many_are_open(app):
+    first = Page(app)
+    second = Page(app)
+    assert first.taken() == [("presence", "changed", {"people": count}) for count in (1, 2)]
+    assert await app.service("presence").find() == {"people": 2}
+    app.remove_connection(second.connection)
+    assert first.taken() == [("presence", "changed", {"people": 1})]
+    assert await app.service("presence").find() == {"people": 1}
+
+
+async def test_nobody_hears_of_accounts(app):
+    page = Page(app)
+    page.taken()
+    await app.service("users").create({"name": "Ada"})
+    assert page.taken() == []
