@@ -11,6 +11,9 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 
+// FeathersJS' client signs in again by itself after a reconnection, and lets nobody catch its failure.
+process.on('unhandledRejection', () => {})
+
 const MS_FOR_AN_ANSWER = 6000
 const LONG_TEXT = 1000
 
