@@ -11,9 +11,11 @@ from http import HTTPStatus
 
 import pytest
 import trustme
+from tests.client.faking import faked
 from tests.client.socketio_server import SILENT, ScriptedServer, frames_of
 
-from alula import errors
+from alula import App, errors
+from alula._connection import Connection as RealtimeConnection
 from alula._wire import PacketType
 from alula.client import (
     AbortController,
@@ -155,6 +157,22 @@ class TestCalls:
 
             await client.service("letters").archive({})
             assert server.calls == [["archive", "messages", {}, {"from": "hook"}]]
+
+    @pytest.mark.parametrize("transport", ["rest", "socketio"])
+    async def test_a_server_passes_calls_of_connections_on(self, server, transport):
+        params = {"provider": "socketio", "headers": {"x-test": "1"}, "query": {"a": 1}}
+        params["connection"] = RealtimeConnection(None, provider="socketio", headers={}, ip=None)
+        if transport == "socketio":
+            client = client_of(server)
+        else:
+            client, fetch = faked([])
+        async with client:
+            app = App().use("letters", client.service("messages"))
+            await app.service("letters").find(params)
+        if transport == "socketio":
+            assert server.calls == [["find", "messages", {"a": 1}]]
+        else:
+            assert fetch.calls[0][1]["headers"] == {"Accept": "application/json", "x-test": "1"}
 
 
 class TestTheHandshake:

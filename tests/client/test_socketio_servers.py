@@ -131,10 +131,10 @@ class TestEvents:
         assert await asyncio.to_thread(heard.get, True, SECONDS) == made[0]
 
     async def test_after_a_break(self, client, url):
-        feed = client.service("feed")
-        stream = feed.events("created")
         told = queue.Queue()
         client.on("connect", told.put)
+        feed = client.service("feed")
+        stream = feed.events("created")
         await settled(client.open())
         async with connected(url) as other:
             with pytest.raises(errors.Unavailable):

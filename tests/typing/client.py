@@ -11,8 +11,12 @@ from alula.client import (
     Client,
     ClientService,
     Connection,
+    EventStream,
     PageOf,
+    ServiceEvent,
+    SocketConnection,
     SyncClient,
+    SyncEventStream,
     SyncService,
     TypedService,
     TypedSyncService,
@@ -20,6 +24,7 @@ from alula.client import (
     create_client,
     create_sync_client,
     rest,
+    socketio,
 )
 
 
@@ -71,6 +76,22 @@ async def call_services() -> None:
     assert_type(await client.login(strategy="local", email="a@b.c"), dict[str, Any])
 
 
+async def listen() -> None:
+    socket = socketio("http://localhost:3030", auth={"tenant": "acme"})
+    assert_type(socket, SocketConnection)
+    assert_type(create_client().configure(socket), Client)
+    stream = messages.events("created")
+    assert_type(stream, EventStream[Message])
+    async for event in stream:
+        assert_type(event, ServiceEvent[Message])
+        assert_type(event.data["text"], str)
+        event.data["name"]  # type: ignore[typeddict-item]  # pyright: ignore[reportGeneralTypeIssues]
+    messages.events(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert_type("created" in messages.events, bool)
+    async with plain.events() as everything:
+        assert_type(await anext(everything), ServiceEvent[Any])
+
+
 sync = create_sync_client()
 assert_type(sync, SyncClient)
 assert_type(sync.configure(connection), SyncClient)
@@ -78,6 +99,10 @@ assert_type(sync.service("plain"), SyncService)
 assert_type(sync.service("plain").find(), Any)
 letters = sync.service("messages", Message)
 assert_type(letters, TypedSyncService[Message])
+assert_type(letters.events("created"), SyncEventStream[Message])
+assert_type(letters.events("created").get(timeout=1).data, Message)
+for happened in letters.events():
+    assert_type(happened, ServiceEvent[Message])
 assert_type(letters.get(1), Message)
 letters.find(done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 sync.service("plain").find(done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -52,6 +52,7 @@ class ClientService(ServiceHandle):
     """
 
     events: ServiceEvents[EventStream[Any]]
+    """The names of its events; called, a stream: ``service.events("created")``."""
 
     _elsewhere: ClassVar[Mapping[str, str]] = {
         "timeout": "connection={'timeout': ...}",
@@ -69,7 +70,9 @@ class ClientService(ServiceHandle):
         app_hooks: HookTable | None = None,
     ) -> None:
         super().__init__(app, path, service, methods=methods, events=events, app_hooks=app_hooks)
-        self.events = ServiceEvents.of(self.events, self._stream)
+        callable_names: ServiceEvents[EventStream[Any]]
+        callable_names = ServiceEvents.of(self.events, self._stream)
+        self.events = callable_names  # pyright: ignore[reportIncompatibleVariableOverride]
         if isinstance(service, SocketService):
             service.connection.attach(service.name, self)
 
@@ -87,8 +90,12 @@ class ClientService(ServiceHandle):
     def _listen(self, how: str, event: str, listener: Listener | None) -> Listener:
         if listener is None or not isinstance(self.service, SocketService):
             return super()._listen(how, event, listener)
-        is_alone = callable(listener) and _takes_data_alone(listener)
-        super()._listen(how, event, _DataListener(listener) if is_alone else listener)
+        takes_data_alone = (
+            callable(listener)
+            and unfit_signature(listener, "data", "context") is not None
+            and unfit_signature(listener, "data") is None
+        )
+        super()._listen(how, event, _DataListener(listener) if takes_data_alone else listener)
         self.service.connection.start()
         return listener
 
@@ -180,7 +187,7 @@ class TypedService(ClientService, Generic[T]):
     """A `ClientService` whose records have a type, for type checkers only."""
 
     if TYPE_CHECKING:
-        events: ServiceEvents[EventStream[T]]
+        events: ServiceEvents[EventStream[T]]  # pyright: ignore[reportIncompatibleVariableOverride]
 
         async def find(
             self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
@@ -297,13 +304,6 @@ class TypedService(ClientService, Generic[T]):
             page_size: int | None = None,
             progress: Progress | None = None,
         ) -> AsyncIterator[T]: ...
-
-
-def _takes_data_alone(listener: Listener) -> bool:
-    return (
-        unfit_signature(listener, "data", "context") is not None
-        and unfit_signature(listener, "data") is None
-    )
 
 
 class _DataListener:

@@ -173,7 +173,9 @@ class DefaultHeaders:
         if method in HTTP_METHODS and not headers and not connection:
             return defaults.copy()
         custom = None if method in HTTP_METHODS else {"X-Service-Method": method}
-        return merge_headers(custom, defaults, headers, (connection or {}).get("headers"))
+        # Where a server passes a call on, it is the connection that the call came by.
+        options = connection if isinstance(connection, Mapping) else {}
+        return merge_headers(custom, defaults, headers, options.get("headers"))
 
 
 def merge_headers(*levels: Mapping[str, str] | None) -> dict[str, str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 
+from alula._connection import Connection as RealtimeConnection
 from alula._context import Params
 from alula.client._abort import AbortSignal
 from alula.client._codec import Sendable, merge_headers
@@ -100,7 +102,7 @@ class StoredSignIn(Protocol):
         ...
 
 
-class Connection:
+class Connection(ABC):
     """The transport and the options of a client, which has it as its ``connection``.
 
     `rest` and `socketio` return connections of their kind.
@@ -180,7 +182,7 @@ class Connection:
                 " synchronous client need a connection each"
             )
 
-    def belong_to(
+    def belong_to(  # noqa: B027  # REST learns nothing of its client
         self, emit: Callable[..., object], sign_in: Callable[[], StoredSignIn | None]
     ) -> None:
         """Learn of the client that is configured with it.
@@ -190,6 +192,7 @@ class Connection:
             sign_in: Returns the sign-in of the client, if it has one.
         """
 
+    @abstractmethod
     def request(self, name: str, method: str, id: Id, data: object, params: Params) -> Sendable:
         """Return the request of a call.
 
@@ -198,15 +201,14 @@ class Connection:
             TypeError: Data or query hold a value that cannot be sent.
             ValueError: The same.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, request: Any, response: Any) -> object:
         """Return the result in a response.
 
         Raises:
             FrameworkError: The error in the response.
         """
-        raise NotImplementedError
 
     async def call(
         self, name: str, method: str, id: object, data: object, params: Params
@@ -241,6 +243,9 @@ class Connection:
             attempt += 1
 
     def _send_options(self, given: object) -> SendOptions:
+        if isinstance(given, RealtimeConnection):
+            # A server passes a call of its own client on, with the connection that it came by.
+            return self._default_options
         if not isinstance(given, Mapping):
             raise TypeError(f"params.connection is {given!r}; give a mapping")
         extra = dict(given)
@@ -254,7 +259,7 @@ class Connection:
         check_timeout(timeout)
         return SendOptions(timeout, self.options.max_response_size, signal, extra)
 
-    async def open(self) -> None:
+    async def open(self) -> None:  # noqa: B027  # REST has nothing to open
         """Open the connection now, if it stays open between calls."""
 
     async def close(self) -> None:

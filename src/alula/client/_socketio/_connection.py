@@ -124,8 +124,10 @@ class SocketConnection(Connection):
             BadRequest: An id is missing, or a placeholder has no value.
             TypeError: The call has headers, which only a whole connection has.
         """
-        connection = params.get("connection") or {}
-        if params.get("headers") or (isinstance(connection, Mapping) and "headers" in connection):
+        connection = params.get("connection")
+        has_headers = isinstance(connection, Mapping) and "headers" in connection
+        # With a provider, a server passes the call of a client on, and they are of its request.
+        if has_headers or (params.get("headers") and params.get("provider") is None):
             # Not ignored: with the `Authorization` of somebody else it would be another call.
             raise TypeError(
                 "a call over socket.io has no headers of its own; give them to the connection:"

@@ -242,7 +242,8 @@ class Session:
             recovery = {"pid": self._pid, "offset": self._offset} if self._pid else {}
             # As the official client: what it does not know it leaves out.
             data = {key: value for key, value in recovery.items() if value is not None}
-            self._send(Packet(PacketType.CONNECT, {**data, **self._auth} or None))
+            packet = Packet(PacketType.CONNECT, {**data, **self._auth} or None)
+            self.frames.extend(encode_packet(packet, _dumps))
 
     def _join(self, data: Mapping[str, Any]) -> None:
         pid = data.get("pid")
@@ -335,9 +336,6 @@ class Session:
     def forget(self, call_id: int) -> None:
         """Ignore the response to a call, whose caller has given up."""
         self._sent.pop(call_id, None)
-
-    def _send(self, packet: Packet) -> None:
-        self.frames.extend(encode_packet(packet, _dumps))
 
     def _new_decoder(self) -> Decoder:
         return Decoder(_loads, max_attachments=_MAX_ATTACHMENTS, max_bytes=self._max_size)

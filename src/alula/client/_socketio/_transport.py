@@ -26,7 +26,7 @@ from alula.client._transport import AsyncTransport, SendOptions
 from alula.errors import FrameworkError
 
 if TYPE_CHECKING:
-    from alula.client._socketio._websocket import ClientConnection
+    from websockets.asyncio.client import ClientConnection
 
 __all__ = ["Listener", "SocketioTransport"]
 

@@ -19,14 +19,14 @@ from alula.errors import (
 
 try:
     from websockets.asyncio.client import ClientConnection, connect
-    from websockets.exceptions import InvalidStatus, InvalidURI, WebSocketException
+    from websockets.exceptions import InvalidStatus, InvalidURI
 except ImportError as error:
     raise ImportError(
         "socketio() needs websockets, which is not installed;"
         " install it with: pip install 'alula[realtime]'"
     ) from error
 
-__all__ = ["ClientConnection", "WebSocketException", "open_websocket"]
+__all__ = ["open_websocket"]
 
 _CLOSE_TIMEOUT: Final = 1.0  # seconds that a server has to agree to the end of a connection
 _MAY_PASS: Final = frozenset({408, 425, 429})
