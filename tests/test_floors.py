@@ -38,7 +38,7 @@ THIRD_PARTY = {
     "cli": {"jinja2", "typer"},
     "client": {"aiohttp", "httpx2", "js", "pyodide", "websockets", "yarl"},
     "configuration": {"pydantic"},
-    "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop"},
+    "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop", "websockets"},
     "json_encoding": {"orjson"},  # for those who send: the core imports it nowhere
     "local_mongodb": {"pymongo"},
     "realtime": {"bson", "orjson", "pymongo", "redis"},  # orjson: to name the extra without it

@@ -30,12 +30,14 @@ class ServedApplication(ABC):
     Attributes:
         early_paths: Paths whose requests do not wait while the application is set up.
         endpoints: What is served below a path of its own, before any middleware.
+        server_options: Defaults for the options of `listen` and `serve`.
     """
 
     def __init__(self, outer_lifespan: OuterLifespan | None = None) -> None:
         self.early_paths: set[str] = set()
         self._outer_lifespan = outer_lifespan or (lambda: nullcontext({}))
         self.endpoints = Endpoints()
+        self.server_options: dict[str, Any] = {}
         self._servers = ServerGroup(self._lifespan, self.endpoints.close)
         self._is_draining = False
 
@@ -89,7 +91,7 @@ class ServedApplication(ABC):
             Exception: What ``setup`` raises; the server is closed then.
         """
         return await self._servers.start_before_setup(
-            partial(start_server, self, port, host, **options)
+            partial(start_server, self, port, host, **{**self.server_options, **options})
         )
 
     async def serve(
@@ -117,6 +119,7 @@ class ServedApplication(ABC):
             Exception: What ``setup`` raises; with ``accept_during_setup`` the socket is closed
                 then.
         """
+        options = {**self.server_options, **options}
         server = prepare_server(self, sock, late_request_seconds=late_request_seconds, **options)
         if accept_during_setup:
             return await self._servers.start_before_setup(server.start)

@@ -114,13 +114,20 @@ class WebApplication(ServedApplication, Router):
         return self
 
     def add_endpoint(
-        self, prefix: str, app: ASGIApp, closing: Callable[[], object] | None = None
+        self,
+        prefix: str,
+        app: ASGIApp,
+        closing: Callable[[], object] | None = None,
+        *,
+        max_message: int | None = None,
     ) -> Self:
         """Serve an ASGI application below a path, before any middleware, websockets included.
 
         Args:
             prefix: The path, which starts with a slash.
             app: Gets the requests and websockets of the path, and of all below.
+            max_message: Bytes that a message of a websocket may have. The servers of `listen` and
+                `serve` refuse larger ones, unless an existing application has websockets as well.
             closing: Called when a server of `listen` or `serve` begins to stop: end what is open
                 for long.
 
@@ -128,6 +135,10 @@ class WebApplication(ServedApplication, Router):
             ValueError: The path does not start with a slash, or another endpoint has it.
         """
         self.endpoints.add(prefix, app, closing)
+        if max_message is not None and self._existing is None:
+            largest = max(max_message, self.server_options.get("ws_max_size", 0))
+            # Such an endpoint has heartbeats of its own.
+            self.server_options |= {"ws_max_size": largest, "ws_ping_interval": None}
         return self
 
     # -- requests ------------------------------------------------------------------------------

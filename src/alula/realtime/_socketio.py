@@ -29,7 +29,12 @@ class WebApplication(Protocol):
     transports: list[str]
 
     def add_endpoint(
-        self, prefix: str, app: Any, closing: Callable[[], object] | None = None
+        self,
+        prefix: str,
+        app: Any,
+        closing: Callable[[], object] | None = None,
+        *,
+        max_message: int | None = None,
     ) -> object:
         """Serve an ASGI application below a path."""
         ...
@@ -141,7 +146,8 @@ class SocketIO:
 
         app.app.hooks(setup=[start], teardown=[stop])
         connect_bus(app.app, self._bus)
-        app.add_endpoint(self._path, handover or endpoint, hub.close)
+        limit = self._engine.max_message
+        app.add_endpoint(self._path, handover or endpoint, hub.close, max_message=limit)
         app.transports.append("socketio")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import importlib.util
 import logging
 import os
 import socket
@@ -190,4 +191,16 @@ def uvicorn_server(
     config.http_protocol_class = guarded(
         config.http_protocol_class, limits, allow_unguarded=allow_unguarded
     )
+    config.ws_protocol_class = guarded_websockets(config.ws_protocol_class)
     return UvicornServer(config, late_request_seconds)
+
+
+def guarded_websockets(protocol: Any) -> Any:
+    """Return the protocol of websockets with limits, if it is uvicorn's own for `websockets`."""
+    if importlib.util.find_spec("websockets") is None:  # then it is another, or none
+        return protocol
+    from alula.express._uvicorn.websockets import (  # noqa: PLC0415  # it needs the library
+        WebSocketProtocol,
+    )
+
+    return WebSocketProtocol if protocol is WebSocketProtocol.__base__ else protocol

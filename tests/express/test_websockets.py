@@ -1,0 +1,227 @@
+"""Websockets on the servers of `listen`: whole messages, all others, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from alula.express import express
+from alula.express._uvicorn import server as uvicorn_server
+from alula.express._uvicorn import websockets as protocol
+
+
+async def echo(scope, receive, send):
+    """Send everything back; "many" is answered by many messages, "end" by a close."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    while (message := await receive())["type"] == "websocket.receive":
+        if message.get("text") == "many":
+            for number in range(1000):
+                await send({"type": "websocket.send", "text": f"{number}" * 1000})
+        elif message.get("text") == "end":
+            await send({"type": "websocket.close"})
+            return
+        else:
+            kinds = {kind: message[kind] for kind in ("text", "bytes") if kind in message}
+            await send({"type": "websocket.send", **kinds})
+
+
+@contextlib.asynccontextmanager
+async def served(app=echo, max_message=200_000, **options):
+    web = express().add_endpoint("/ws", app, max_message=max_message)
+    async with await web.listen(0, **options) as server:
+        yield f"ws://127.0.0.1:{server.port}/ws"
+
+
+def frame(payload, first=0x81, mask=b"\1\2\3\4"):
+    size = len(payload)
+    if size < 126:
+        head = bytes([first, 0x80 | size])
+    elif size < 0x10000:
+        head = bytes([first, 0x80 | 126]) + size.to_bytes(2, "big")
+    else:
+        head = bytes([first, 0x80 | 127]) + size.to_bytes(8, "big")
+    return head + mask + bytes(b ^ mask[at % 4] for at, b in enumerate(payload))
+
+
+class Raw:
+    """A client that writes bytes."""
+
+    @classmethod
+    async def open(cls, url, headers=""):
+        self = cls()
+        host, port = url[5:].split("/")[0].split(":")
+        self.reader, self.writer = await asyncio.open_connection(host, int(port))
+        self.writer.write(
+            b"GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+            + headers.encode()
+            + b"\r\n"
+        )
+        self.head = await self.reader.readuntil(b"\r\n\r\n")
+        return self
+
+    async def next(self):
+        """Return opcode and payload of the next frame."""
+        first, size = await self.reader.readexactly(2)
+        if size == 126:
+            size = int.from_bytes(await self.reader.readexactly(2), "big")
+        return first, await self.reader.readexactly(size)
+
+    async def close(self):
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+
+
+SIZES = [0, 1, 125, 126, 65535, 65536, 200_000]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_messages_of_any_size(size):
+    async with served() as url, connect(url, max_size=None) as client:
+        for message in ("x" * size, os.urandom(size), "é" * (size // 2)):
+            await client.send(message)
+            assert await client.recv() == message
+
+
+async def test_frames_may_arrive_in_any_pieces():
+    async with served() as url:
+        client = await Raw.open(url)
+        data = frame("é".encode()) + frame(b"\0\1", 0x82) + frame(b"x" * 300)
+        for at in range(len(data)):
+            client.writer.write(data[at : at + 1])
+            await asyncio.sleep(0)
+        assert await client.next() == (0x81, "é".encode())
+        assert await client.next() == (0x82, b"\0\1")
+        assert await client.next() == (0x81, b"x" * 300)
+        client.writer.write(data * 20)
+        for _ in range(20):
+            assert await client.next() == (0x81, "é".encode())
+            assert await client.next() == (0x82, b"\0\1")
+            assert await client.next() == (0x81, b"x" * 300)
+        await client.close()
+
+
+async def test_fragments_and_pings_between_them():
+    async with served() as url:
+        client = await Raw.open(url)
+        client.writer.write(frame(b"ab", 0x01) + frame(b"p", 0x89) + frame(b"cd", 0x80))
+        assert await client.next() == (0x8A, b"p")
+        assert await client.next() == (0x81, b"abcd")
+        client.writer.write(frame(b"e"))
+        assert await client.next() == (0x81, b"e")
+        await client.close()
+
+
+WRONG = [
+    (frame(b"\xff"), 1007),
+    (b"\x81\x01x", 1002),  # not masked
+    (frame(b"x", 0x01) + frame(b"x"), 1002),
+    (frame(b"x", 0x83), 1002),
+    (frame(b"x", 0xC1), 1002),
+    (b"\x81\xfe\xff\xff", 1009),
+]
+
+
+@pytest.mark.parametrize(("data", "code"), WRONG)
+async def test_what_is_not_valid_closes_the_websocket(data, code):
+    async with served(max_message=1000) as url:
+        client = await Raw.open(url)
+        client.writer.write(data)
+        first, payload = await client.next()
+        assert (first, int.from_bytes(payload[:2], "big")) == (0x88, code)
+        await client.close()
+
+
+async def test_compression_is_off_and_may_be_turned_on():
+    async with served() as url, connect(url) as client:
+        assert client.protocol.extensions == []
+    async with served(ws_per_message_deflate=True) as url, connect(url) as client:
+        assert len(client.protocol.extensions) == 1
+        for message in ("x" * 1000, b"y" * 1000):
+            await client.send(message)
+            assert await client.recv() == message
+
+
+async def test_a_client_that_sends_before_its_head_is_answered():
+    async with served() as url:
+        client = await Raw.open(url)
+        client.writer.write(frame(b"a"))
+        assert await client.next() == (0x81, b"a")
+        await client.close()
+
+    async def slow(scope, receive, send):
+        await asyncio.sleep(0.05)
+        await echo(scope, receive, send)
+
+    async with served(slow) as url:
+        host, port = url[5:].split("/")[0].split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(
+            b"GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        await asyncio.sleep(0.02)
+        writer.write(frame(b"early"))
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(7) == b"\x81\x05early"
+        writer.write(frame(b"late"))
+        assert await reader.readexactly(6) == b"\x81\x04late"
+        writer.close()
+
+
+async def test_a_client_that_reads_slowly_gets_all():
+    async with served() as url, connect(url, max_queue=1) as client:
+        await client.send("many")
+        for number in range(1000):
+            assert await client.recv() == f"{number}" * 1000
+        await client.send("end")
+        with pytest.raises(ConnectionClosed):
+            await client.recv()
+
+
+async def test_a_client_that_reads_nothing_at_the_end_is_cut_off(monkeypatch):
+    monkeypatch.setattr(protocol, "CLOSE_SECONDS", 0.05)
+    ended = asyncio.Event()
+
+    async def flood(scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept"})
+        for _ in range(20):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(send({"type": "websocket.send", "text": "x" * 10**6}), 0.01)
+        ended.set()
+
+    async with served(flood) as url:
+        client = await Raw.open(url)
+        await ended.wait()
+        await asyncio.sleep(0.1)
+        with contextlib.suppress(ConnectionResetError):
+            assert len(await client.reader.read(10**9)) < 20 * 10**6
+        await client.close()
+
+
+async def test_connections_are_limited():
+    async with served(limit_concurrency=1) as url, connect(url):
+        with pytest.raises(InvalidStatus, match="503"):
+            async with connect(url):
+                pass
+
+
+async def test_a_head_with_too_many_headers_gets_a_response():
+    async with served() as url:
+        client = await Raw.open(url, "".join(f"X-{number}: 1\r\n" for number in range(200)))
+        assert client.head.startswith(b"HTTP/1.1 431 ")
+        await client.close()
+
+
+def test_other_protocols_stay(monkeypatch):
+    assert uvicorn_server.guarded_websockets(str) is str
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert uvicorn_server.guarded_websockets(None) is None
