@@ -207,7 +207,7 @@ async def test_a_worker_that_dies_before_it_accepts_a_websocket(workers):
 
 
 async def test_a_worker_that_hangs_leaves_an_unknown_session(workers, monkeypatch):
-    monkeypatch.setattr(_handover, "_ACCEPT_SECONDS", 0.02)
+    monkeypatch.setattr(_handover, "_ACCEPT_SECONDS", 0.1)
     first, _, _, _ = workers
 
     async def hang(reader, writer):

@@ -244,7 +244,7 @@ class Session:
         id: The secret by which requests find it.
         address: The IP address of the client.
         transport: What carries its frames.
-        receiver: Gets its messages; set once, before the first.
+        receiver: Gets its messages.
         is_open: Whether it has not ended.
         probing: Whether a websocket is about to replace polling.
     """

@@ -34,7 +34,8 @@ _CLOSE_SECONDS: Final = 5.0
 _MAX_QUEUED: Final = 16
 """How many messages of a client may wait for the transport."""
 
-_SESSION: Final = re.compile(rb"(?:^|&)sid=(w[0-9]{1,9}(?:-[0-9]{1,3})?)\.")
+_SESSION: Final = re.compile(rb"(?:^|&)sid=(w[^&]*)")
+_WORKER: Final = re.compile(r"(w[0-9]{1,9}(?:-[0-9]{1,3})?)\.", re.ASCII)
 _SCOPE_KEYS: Final = (
     *("type", "asgi", "http_version", "method", "scheme", "path", "raw_path", "root_path"),
     *("query_string", "headers", "client", "server", "subprotocols"),
@@ -79,16 +80,34 @@ class Handover(UnixServer):
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request here, or hand it over."""
         match = _SESSION.search(scope["query_string"])
-        if match is not None and (owner := match[1].decode()) != self._worker_id:
-            await self._hand_over(owner, scope, receive, send)
+        owner = None if match is None else self.owner_of(match[1].decode("latin-1"))
+        if owner is not None:
+            # A session whose worker has ended is unknown here.
+            await self.hand_over(owner, scope, receive, send, self._app)
         else:
             await self._app(scope, receive, send)
 
-    async def _hand_over(self, owner: str, scope: Message, receive: Receive, send: Send) -> None:
+    def owner_of(self, session_id: str) -> str | None:
+        """Return the worker that an id names, None if it is this one or does not name any."""
+        match = _WORKER.match(session_id)
+        return None if match is None or match[1] == self._worker_id else match[1]
+
+    async def hand_over(
+        self, owner: str, scope: Message, receive: Receive, send: Send, otherwise: ASGIApp
+    ) -> None:
+        """Pass a request to another worker.
+
+        Args:
+            owner: The name of that worker.
+            scope: The request.
+            receive: Gives the messages of the client.
+            send: Takes those of the worker.
+            otherwise: Serves the request if that worker has ended, or ends before it responds.
+        """
         try:
             reader, writer = await _connect(self.path.with_name(f"{owner}.sock"), scope)
         except (OSError, TimeoutError):
-            await self._app(scope, receive, send)  # its worker has ended: an unknown session
+            await otherwise(scope, receive, send)
             return
         last = ""
         passing = asyncio.create_task(_pass_on(receive, writer), name="requests handed over")
@@ -115,7 +134,7 @@ class Handover(UnixServer):
             async def receive_again() -> Message:
                 return messages.pop() if messages else await receive()
 
-            await self._app(scope, receive_again, send)
+            await otherwise(scope, receive_again, send)
         elif scope["type"] == "websocket" and last != "websocket.close":
             with contextlib.suppress(OSError, RuntimeError):  # the client may have left, too
                 await send({"type": "websocket.close", "code": 1012})  # service restart

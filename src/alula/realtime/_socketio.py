@@ -128,6 +128,8 @@ class SocketIO:
         hub = Hub(app.app, Engine(self._engine, _LoopScheduler(), worker_id), self._sockets)
         endpoint = Endpoint(hub, self._origins, self._admit)
         handover = None if place is None else Handover(endpoint, place)
+        if self._sockets.recover is not None and WEBSOCKET in self._engine.transports:
+            hub.handover = handover
         hub.middleware = self._middleware  # the same list: more may be registered later
 
         async def start(_: object, next: Callable[[], Awaitable[object]]) -> None:

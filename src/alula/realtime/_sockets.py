@@ -21,8 +21,10 @@ from alula._public_error import public_error
 from alula._wire import Decoder, Frame, Packet, PacketType, ProtocolError, encode_packet
 from alula.errors import Forbidden, FrameworkError, TooManyRequests
 from alula.realtime._calls import call_context, encode_error, log_error, run_call
+from alula.realtime._elsewhere import Elsewhere
 from alula.realtime._engine import Engine, Refusal, Session, Timer, Work
 from alula.realtime._frames import encode_event, parse_json
+from alula.realtime._handover import Handover
 from alula.realtime._handshake import Handshake
 from alula.realtime._recovery import MissedEvents, RecoverOptions, encode_with_offset
 
@@ -74,6 +76,7 @@ class Hub:
         without_connection: How many sessions have not joined, or have left.
         tasks: Calls and joins under way that nothing else refers to.
         asleep: Sockets by their secret, while their clients are away.
+        handover: Reaches connections that sleep at other workers; None without recovery.
     """
 
     def __init__(self, app: App, engine: Engine, options: SocketOptions) -> None:
@@ -85,6 +88,7 @@ class Hub:
         self.without_connection = 0
         self.tasks: set[asyncio.Task[None]] = set()
         self.asleep: dict[str, Socket] = {}
+        self.handover: Handover | None = None
 
     def spawn(self, work: Work) -> None:
         """Run a call or a join beside others."""
@@ -377,7 +381,13 @@ class Client:
             self.socket = sleeping
             return None
         self._is_joining = True
-        return self._join(auth)
+        handover = self._hub.handover
+        worker = handover and isinstance(secret, str) and handover.owner_of(secret)
+        if not handover or not worker:
+            return self._join(auth)
+        frames = encode_packet(packet, dumps_with_attachments)
+        elsewhere = Elsewhere(self.session, self._handshake, frames, self._stop_waiting)
+        return elsewhere.run(handover, worker, lambda: self._join(auth))
 
     async def _join(self, auth: dict[str, Any]) -> None:
         hub, handshake, session = self._hub, self._handshake, self.session

@@ -1,0 +1,105 @@
+"""Recovery at another worker: a client comes back where its connection does not sleep.
+
+The connection stays in its worker, since what an application keeps in it cannot travel. The worker
+that the client came to passes the frames of both directions on, as a websocket of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, MutableMapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from alula._wire import OPEN, PING, PONG, VERSION, Frame
+from alula.realtime._engine import WEBSOCKET, Session, Work
+from alula.realtime._handover import Handover
+from alula.realtime._handshake import Handshake
+
+__all__ = ["Elsewhere"]
+
+_MAX_FRAMES: Final = 1_000
+
+
+class Elsewhere:
+    """Passes the frames of a session to another worker.
+
+    Args:
+        session: The session of the client here.
+        handshake: The request that opened it.
+        join: The frames by which the client joins.
+        accepted: Called once the session needs to join no more.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        handshake: Handshake,
+        join: list[Frame],
+        accepted: Callable[[], None],
+    ) -> None:
+        self._session = session
+        self._receiver, session.receiver = session.receiver, self
+        self._handshake = handshake
+        self._accepted = accepted
+        self._is_accepted = False
+        self._messages: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self._messages.put_nowait({"type": "websocket.connect"})
+        for frame in join:
+            self.receive(frame)
+
+    def receive(self, frame: Frame) -> None:
+        """Take a frame of the client."""
+        kind = "text" if isinstance(frame, str) else "bytes"
+        if self._messages.qsize() < _MAX_FRAMES:
+            self._messages.put_nowait({"type": "websocket.receive", kind: frame})
+        else:
+            self._session.close("transport error")
+
+    def closed(self, _reason: str) -> None:
+        """Tell the other worker that the client is away; its connection sleeps again."""
+        self._accepted()
+        self._messages.put_nowait({"type": "websocket.disconnect", "code": 1006})
+
+    async def run(self, handover: Handover, worker_id: str, join: Callable[[], Work]) -> None:
+        """Pass frames on until either side ends.
+
+        Args:
+            handover: Reaches the other worker.
+            worker_id: Its name.
+            join: Joins here, if the other worker refuses the websocket.
+        """
+        handshake = self._handshake
+        query = {**handshake.query, "EIO": VERSION, "transport": WEBSOCKET}
+        query.pop("sid", None)
+        headers = handshake.headers.items()
+        scope: dict[str, Any] = {
+            "type": "websocket",
+            "path": "/",
+            "query_string": urlencode(query).encode(),
+            "headers": [(name.encode("latin-1"), v.encode("latin-1")) for name, v in headers],
+            "client": (handshake.ip, 0) if handshake.ip else None,
+        }
+
+        async def refuse(*_: object) -> None:
+            """Leave the websocket without a response: that worker has ended."""
+
+        await handover.hand_over(worker_id, scope, self._messages.get, self._take, refuse)
+        if self._is_accepted:
+            self._session.close("transport close")
+        elif self._session.is_open:
+            self._session.receiver = self._receiver
+            await join()
+
+    async def _take(self, message: MutableMapping[str, Any]) -> None:
+        """Take a message of the other worker."""
+        if message["type"] == "websocket.accept":
+            self._is_accepted = True
+            self._accepted()
+        elif message["type"] == "websocket.send":
+            text: str | None = message.get("text")
+            frame: Frame = message["bytes"] if text is None else text
+            if frame == PING:
+                self.receive(PONG)  # the client has the heartbeats of its session here
+            elif isinstance(frame, bytes) or not frame.startswith(OPEN):
+                self._session.send(frame)
