@@ -190,6 +190,7 @@ def test_no_other_file_knows_uvicorn():
         "express/_uvicorn/check.py",
         "express/_uvicorn/protocol.py",
         "express/_uvicorn/server.py",
+        "express/_uvicorn/websockets.py",
         looks_whether_it_is_there,
     }
 

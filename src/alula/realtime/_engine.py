@@ -345,21 +345,21 @@ class Session:
         """
         if not self.is_open:
             return None
-        try:
-            if len(frame) > self._engine.options.max_message:  # servers below have limits, too
-                raise ProtocolError("a message is too large")
-            if isinstance(frame, bytes) or frame.startswith(_wire.MESSAGE):
+        if len(frame) > self._engine.options.max_message:  # servers below have limits, too
+            self.close("parse error: a message is too large")
+        elif isinstance(frame, bytes) or frame.startswith(_wire.MESSAGE):
+            try:
                 return self.receiver.receive(frame)
-            if frame == _wire.PONG:
-                if self._awaits_pong:  # otherwise nobody asked for it
-                    self._awaits_pong = False
-                    self._schedule(self._engine.options.ping_interval)
-            elif frame == _wire.CLOSE:
-                self.close("transport close")
-            elif frame not in {_wire.NOOP, _wire.UPGRADE}:
-                raise ProtocolError("not a packet that a client may send")
-        except ProtocolError as error:
-            self.close(f"parse error: {error}")
+            except ProtocolError as error:
+                self.close(f"parse error: {error}")
+        elif frame == _wire.PONG:
+            if self._awaits_pong:  # otherwise nobody asked for it
+                self._awaits_pong = False
+                self._schedule(self._engine.options.ping_interval)
+        elif frame == _wire.CLOSE:
+            self.close("transport close")
+        elif frame not in {_wire.NOOP, _wire.UPGRADE}:
+            self.close("parse error: not a packet that a client may send")
         return None
 
     # -- from polling to websocket -------------------------------------------------------------

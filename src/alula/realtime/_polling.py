@@ -67,7 +67,11 @@ class Polling:
     # -- frames to the client ------------------------------------------------------------------
 
     def write(self, frame: Frame) -> bool:  # noqa: ARG002  # of the interface
-        """Polling never writes by itself: the session queues the frame."""
+        """Never write by itself: the session queues the frame.
+
+        Raises:
+            RuntimeError: It was called.
+        """
         raise RuntimeError("frames of a polling session are taken, not written")
 
     def wake(self) -> None:

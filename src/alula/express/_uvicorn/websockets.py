@@ -40,6 +40,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     # -- from the client -----------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        """Take what the client has sent."""
         if self._is_plain is None and self.handshake_initiated:
             # A client that does not wait for the response to its head gets no short way.
             self._is_plain = self.handshake_complete and not self.conn.extensions
@@ -109,6 +110,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     # -- to the client -------------------------------------------------------------------------
 
     async def send(self, message: Any) -> None:
+        """Take a message of the application."""
         if (
             message["type"] != "websocket.send"
             or not self._is_open()
@@ -137,6 +139,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     # -- limits --------------------------------------------------------------------------------
 
     def handle_connect(self, event: Any) -> None:
+        """Start the application, unless there are too many connections."""
         limit = self.config.limit_concurrency
         if limit is None or len(self.connections) <= limit:
             super().handle_connect(event)
@@ -156,11 +159,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.close()
 
     def on_task_complete(self, task: asyncio.Task[None]) -> None:
+        """Give the client some time to read the rest, now that the application has ended."""
         super().on_task_complete(task)
         if not self.disconnected:
             self._abort = self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
         if self._abort is not None:
             self._abort.cancel()
         super().connection_lost(exc)
