@@ -56,7 +56,7 @@ class Elsewhere:
         else:
             self._session.close("transport error")
 
-    def closed(self, _reason: str) -> None:
+    def closed(self, reason: str) -> None:  # noqa: ARG002  # the name of the protocol
         """Tell the other worker that the client is away; its connection sleeps again."""
         self._accepted()
         self._messages.put_nowait({"type": "websocket.disconnect", "code": 1006})
