@@ -19,7 +19,7 @@ class Messages:
 url = os.environ.get("CHAT_REDIS_URL")
 bus = RedisBus(url, stream=os.environ["CHAT_STREAM"]) if url else None
 
-app = express(App()).use(json()).configure(rest()).configure(socketio(bus=bus))
+app = express(App()).use(json()).configure(rest()).configure(socketio(bus=bus, recover=True))
 app.use("messages", Messages())
 app.on("connection", lambda connection: app.channel("everyone").join(connection))
 app.publish(lambda data, context: app.channel("everyone"))

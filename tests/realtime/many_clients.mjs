@@ -1,7 +1,8 @@
 // Connects many official clients, and tells of each step in a line of JSON.
 // Arguments: the folder of the JavaScript packages, how many clients, and the addresses of the
 // servers, which the clients share. Lines on the standard input are commands: "create" has each
-// client create a record and wait until every client has got all events, "end" ends.
+// client create a record and wait until every client has got all events, "cut" cuts the connections,
+// "connect" waits until all clients are connected, "end" ends.
 import { createRequire } from 'node:module'
 import { createInterface } from 'node:readline'
 import { join } from 'node:path'
@@ -83,10 +84,24 @@ const create = async () => {
   })
 }
 
+// Cuts all connections, and counts the clients that get the connection back that they had.
+const cut = async () => {
+  const before = clients.map(({ socket }) => socket.id)
+  const back = clients.map(({ socket }) => new Promise((resolve) => socket.once('connect', resolve)))
+  for (const { socket } of clients) socket.io.engine.transport.ws.terminate()
+  await Promise.all(back.map((one) => soon(one).catch(() => {})))
+  tell({
+    step: 'cut',
+    recovered: clients.filter(({ socket }, at) => socket.recovered && socket.id === before[at])
+      .length
+  })
+}
+
 await connect()
 for await (const command of createInterface({ input: process.stdin })) {
   if (command === 'create') await create()
   else if (command === 'connect') await connect()
+  else if (command === 'cut') await cut()
   else break
 }
 for (const { socket } of clients) socket.disconnect()

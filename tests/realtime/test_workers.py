@@ -103,6 +103,12 @@ async def test_all_clients_get_through_and_get_all_events():
             told = await clients.tell("create")
             assert (told["answered"], told["complete"], told["disconnects"]) == (30, 30, 0)
 
+            # The network fails: they come back at any worker, and miss nothing.
+            assert (await clients.tell("cut"))["recovered"] == 30
+            assert connected(told := await clients.tell("connect"), 30), told
+            told = await clients.tell("create")
+            assert (told["answered"], told["complete"]) == (30, 30), told
+
             # A worker dies: its clients come back at the others, or at its successor.
             os.kill(children_of(command)[1], signal.SIGKILL)
             command.wait_for("another one replaces it")
