@@ -194,7 +194,9 @@ class AdapterService(ABC, Generic[OptionsT]):
         """
         params = read_params(params)
         options = self.options_for(params)
-        query = options.grammar.read(params.query, _budget_of(params))
+        # The work of clients has a limit. Without a function: bench rest find: +0.3 %.
+        budget = None if params.provider is None else Budget(MAX_STEPS)
+        query = options.grammar.read(params.query, budget)
         pagination = options.pagination
         if pagination is None:
             if query.limit == 0:
@@ -227,7 +229,10 @@ class AdapterService(ABC, Generic[OptionsT]):
         record = await self._get(id, query, params, options) if is_scalar(id) else None
         if record is None:
             raise _not_found(id)
-        return record if query.select is None else self._selected([record], query, options)[0]
+        # Most calls have no query, and attributes of a tuple take a while (bench rest get: +0.3 %).
+        if query is EMPTY_QUERY or query.select is None:
+            return record
+        return self._selected([record], query, options)[0]
 
     async def create(self, data: object, params: ParamsLike = None) -> Any:
         """Store one record from a mapping, or several from a list of them, and return them.
@@ -345,7 +350,8 @@ class AdapterService(ABC, Generic[OptionsT]):
         raw = params.query
         if type(raw) is dict and not raw:
             return EMPTY_QUERY
-        query = options.grammar.read(raw, _budget_of(params))
+        budget = None if params.provider is None else Budget(MAX_STEPS)
+        query = options.grammar.read(raw, budget)
         return query if query.limit is None and query.skip == 0 else _with_range(query, None, 0)
 
     def _new_record(self, data: object, params: Params, options: OptionsT) -> Record:
@@ -407,11 +413,6 @@ def read_params(params: ParamsLike, values: Mapping[str, Any] | None = None) -> 
 def _with_range(query: Query, limit: int | None, skip: int) -> Query:
     # _replace() takes three times as long, in every find with pages.
     return Query(query.criteria, limit, skip, query.sort, query.select, query.filters, query.budget)
-
-
-def _budget_of(params: Params) -> Budget | None:
-    """Return the work limit of a query: clients have one, the application itself does not."""
-    return None if params.provider is None else Budget(MAX_STEPS)
 
 
 def _not_found(id: Id) -> NotFound:
