@@ -229,6 +229,21 @@ class TestSeveralProcesses:
         assert hashed not in text
         assert token not in text
 
+    async def test_after_a_gap_all_are_checked_again(self, processes):
+        here, there = processes
+        gone, stays = [open_connection(there) for _ in range(2)]
+        for connection in (gone, stays):
+            await sign_in(connection, there)
+        here.channel_registry.forward = None  # the bus loses what comes now
+        await here.service("sessions").remove(gone.sign_in.session_id)
+        await here.service("users").patch(1, {"role": "admin"})
+        await settle()
+        assert gone.user == stays.user == {"id": 1, "email": "ada@example.com"}
+        there.channel_registry.report_gap()
+        await settle()
+        assert is_signed_out(gone)
+        assert stays.user["role"] == "admin"
+
     async def test_many_ids_are_told_in_parts(self, app, ada, signals):
         app.service("authentication").service.connections.announce("changed", range(2500))
         assert [len(signal.data[1]) for signal in signals] == [1000, 1000, 500]

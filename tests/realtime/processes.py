@@ -30,12 +30,14 @@ class Process:
     Attributes:
         received: The numbers of the events, in the order in which they arrived.
         publications: These events.
+        gaps: How often it was told that events did not arrive.
     """
 
     def __init__(self, bus, settings=QUICK):
         self.origin = ""
         self.forward = None
         self.publications = []
+        self.gaps = 0
         self.relay = Relay(self, bus, settings)
         self._sequence = 0
 
@@ -45,6 +47,9 @@ class Process:
 
     def receive(self, publication):
         self.publications.append(publication)
+
+    def report_gap(self):
+        self.gaps += 1
 
     def publish(self, *records, **values):
         for record in records:

@@ -150,6 +150,7 @@ async def test_the_oldest_events_are_dropped_from_a_full_queue(broker, limits, c
         await eventually(lambda: len(second.received) == left + 1)
         assert second.received == ["first", *range(100 - left, 100)]
         assert second.relay.missed == first.relay.dropped
+        assert (first.gaps, second.gaps) == (0, 1)
     assert "events of another process did not arrive" in caplog.text
 
 

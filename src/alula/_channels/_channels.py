@@ -107,6 +107,7 @@ class Channels:
         self._members: Members = {}
         self._followers: dict[str, list[Follower]] = {}
         self._signal_listeners: dict[str, list[Callable[[Any], object]]] = {}
+        self._gap_listeners: list[Callable[[], object]] = []
         self._sequence = 0
         # By origin: events that wait for an asynchronous publisher, their own or an earlier one.
         self._waiting: dict[str, deque[tuple[Publication, Publisher, Any]]] = {}
@@ -267,6 +268,15 @@ class Channels:
     def on_signal(self, topic: str, listener: Callable[[Any], object]) -> None:
         """Call ``listener(data)`` for signals of other processes; it must not raise."""
         self._signal_listeners.setdefault(topic, []).append(listener)
+
+    def on_gap(self, listener: Callable[[], object]) -> None:
+        """Call ``listener()`` when signals may have been missed; it must not raise."""
+        self._gap_listeners.append(listener)
+
+    def report_gap(self) -> None:
+        """Tell that publications of other processes did not arrive; a bus calls this."""
+        for listener in self._gap_listeners:
+            listener()
 
     def _publish(self, event: Publication, publisher: Publisher, context: HookContext) -> None:
         for follower in self._followers.get(event.path, ()):

@@ -147,6 +147,8 @@ class SignedInConnections:
             handle.hook_table.add_outermost(self.sign_out, ("remove",))
             handle.compose_hooks()
             self._channels.on_signal(self._topic, lambda data: self._apply(*data))
+            # What was missed may have been the end of any session.
+            self._channels.on_gap(lambda: self._apply("changed", None))
 
     # -- sign-in and sign-out ------------------------------------------------------------------
 

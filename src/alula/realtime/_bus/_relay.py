@@ -220,6 +220,7 @@ class Relay:
                 _log.warning(
                     "%d events of another process did not arrive by %r", missing, self._bus
                 )
+                self._channels.report_gap()
         self._sequences[origin] = sequence
         self._sequences.move_to_end(origin)
         if len(self._sequences) > _MAX_ORIGINS:
