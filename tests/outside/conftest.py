@@ -14,7 +14,11 @@ __all__ = ["dist", "wheel"]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Call every test slow that needs an environment of its own."""
+    """Call every test slow that needs an environment of its own, and begin with these.
+
+    The longest take a minute: at the end, the other processes would wait for them.
+    """
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
     for item in items:
         if item.path.parent == Path(__file__).parent and "environments" in item.fixturenames:
             item.add_marker(pytest.mark.slow)
