@@ -396,6 +396,28 @@ class TestPublishers:
         assert client.events == [("echo patched", {"id": 1})]
         assert "endless failed" in caplog.text
 
+    async def test_that_are_too_slow_lose_events(self, app, echo, caplog, monkeypatch):
+        monkeypatch.setattr("alula._channels._channels.MAX_WAITING", 2)
+        client, _ = connect(app, "x")
+        released = asyncio.Event()
+
+        @echo.publish("created")
+        async def slow(data, context):
+            await released.wait()
+            return app.channel("x")
+
+        echo.publish("patched", lambda data, context: app.channel("x"))
+        for number in range(3):
+            await echo.create({"n": number})
+        await echo.patch(3, {})
+        released.set()
+        await app.wait_for_listeners()
+        assert [data["n"] for _, data in client.events] == [0, 1]
+        assert (
+            caplog.text.count("too many events wait for publishers; nobody gets this of 'echo'")
+            == 2
+        )
+
     def test_asynchronous_ones_need_a_loop(self, app, echo, caplog):
         client, _ = connect(app, "x")
 

@@ -315,7 +315,9 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             if result is UNSET:
                 raise unset_result(context)
             if event is not None and (
-                event in self._listeners or self._mounted or event in self.publishers
+                event in self._listeners
+                or self._mounted
+                or (event in self.publishers and self._channels.is_active)
             ):
                 if event in self._emitted_by_service:  # the service lists it: it emits it itself
                     return
@@ -345,9 +347,8 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
     def emit(self, event: str, *values: Any) -> bool:
         """Call the listeners of an event, also those of applications that mount this service.
 
-        The event reaches the connections that its publisher chooses, with the first value. The
-        publisher gets the second value if that is a `HookContext`, otherwise a context with only
-        the application, the service, its path, the event and the result.
+        The first value reaches the connections that the publisher of the event chooses. It gets the
+        second value if that is a `HookContext`, otherwise a context with the event and its result.
 
         Raises:
             RuntimeError: A listener is asynchronous and no event loop is running.
@@ -363,8 +364,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         """Look up the publishers of all events again, after one was added here or to the app."""
         if getattr(self.service, "secret_events", False) is True:
             self.secret_events = True
-        own = self._own_publishers
-        found = self._channels.resolve(self.path, self.events, own)
+        found = self._channels.resolve(self.path, self.events, self._own_publishers)
         self.publishers = {} if self.secret_events else found
         for outer in self._mounted:
             outer.resolve_publishers()

@@ -42,6 +42,9 @@ _SIGNAL_PATH: Final = ""  # of publications that are no event of a service
 PUBLISHER_SECONDS: Final = 5.0
 """How long an asynchronous publisher may take. Later events wait for it, to keep their order."""
 
+MAX_WAITING: Final = 10_000
+"""How many events of one process wait for asynchronous publishers."""
+
 
 class PublishingService(Protocol):
     """A service as channels know it.
@@ -279,6 +282,10 @@ class Channels:
             listener()
 
     def _publish(self, event: Publication, publisher: Publisher, context: HookContext) -> None:
+        if len(self._waiting.get(event.origin, ())) >= MAX_WAITING:
+            # An event log sees the gap, and has clients fetch their records anew.
+            _log.error("too many events wait for publishers; nobody gets this of %r", event.path)
+            return
         for follower in self._followers.get(event.path, ()):
             try:
                 follower(event.event, event.data, context)
