@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from alula import App, HookContext, Params
-from alula._channels import Connection, EventMessage, Publication, call_params
+from alula._channels import Connection, Delivery, EventMessage, Publication, call_params
 from alula._events import HeldEvents
 from alula.adapters.memory import MemoryService
 from alula.express import express
@@ -774,6 +774,19 @@ class TestSeveralProcesses:
         released.set()
         await there.wait_for_listeners()
         assert [data for _, data in client.events] == [{"id": 3}, {"n": 1}, {"id": 2}]
+
+
+class TestADelivery:
+    def test_has_the_message_of_the_first_channel(self, app, caplog):
+        _, a = connect(app, "a", "b")
+        _, b = connect(app, "b")
+        _, c = connect(app)
+        first, second = EventMessage("echo", "created", 1), EventMessage("echo", "created", 2)
+        delivery = Delivery(((app.channel("a"), first), (app.channel("b"), second)), "w1", 1)
+        assert [delivery.message_for(each) for each in (a, b, c)] == [first, second, None]
+        failing = app.channel("a").filter(lambda connection: 1 / 0)
+        assert Delivery(((failing, first),), "w1", 1).message_for(a) is None
+        assert "a filter failed" in caplog.text
 
 
 class TestCost:

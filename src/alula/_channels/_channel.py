@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Container, Iterable
-from typing import NamedTuple, Self, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias
 
 from alula._connection import Connection, EventMessage
 
 __all__ = ["Channel", "Delivery", "Members", "leave_all"]
+
+_log: Final = logging.getLogger("alula.events")
 
 Predicate: TypeAlias = Callable[[Connection], object]
 Members: TypeAlias = dict[str, dict[Connection, None]]
@@ -177,4 +180,9 @@ class Delivery(NamedTuple):
 
     def message_for(self, connection: Connection) -> EventMessage | None:
         """Return what a connection gets: the message of the first channel that it is in."""
-        return next((message for channel, message in self.targets if connection in channel), None)
+        try:
+            found = (message for channel, message in self.targets if connection in channel)
+            return next(found, None)
+        except Exception:  # noqa: BLE001  # of a filter: as when the event was published
+            _log.exception("a filter failed; %r misses an event", connection)
+            return None

@@ -100,8 +100,7 @@ class Publishing:
     _own_publishers: PublisherTable
 
     def resolve_publishers(self) -> None:
-        """Look up the publishers of all events again, after one was added."""
-        raise NotImplementedError
+        """Look up the publishers of all events again; the class that inherits this does."""
 
     def never_publish(self) -> None:
         """Keep all events from clients and other processes, since they hold secrets."""
