@@ -121,3 +121,14 @@ def test_a_path_is_checked(path, text):
     web = express().add_endpoint("/a", endpoint("a"))
     with pytest.raises(ValueError, match=text):
         web.add_endpoint(path, endpoint("b"))
+
+
+def test_servers_refuse_messages_that_no_endpoint_takes():
+    web = express().add_endpoint("/a", endpoint("a"))
+    assert web.server_options == {}
+    web.add_endpoint("/b", endpoint("b"), max_message=20)
+    web.add_endpoint("/c", endpoint("c"), max_message=10)
+    assert web.server_options == {"ws_max_size": 20, "ws_ping_interval": None}
+    # An existing application may take larger ones, and need the pings of the server.
+    extended = express(None, Starlette()).add_endpoint("/b", endpoint("b"), max_message=20)
+    assert extended.server_options == {}
