@@ -49,7 +49,8 @@ class Application(Protocol):
         """Return the handle of a service."""
         ...
 
-    def use(self, path: str, service: Any, *, methods: Iterable[str] | None = None) -> object:
+    # Positional: the web application takes the path and the service among `*items`.
+    def use(self, path: str, service: Any, /, *, methods: Iterable[str] | None = None) -> object:
         """Register a service."""
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, Self, TypeAlias, overload
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, overload
 
 from starlette.applications import Starlette
 
@@ -22,6 +22,7 @@ from alula.hooks import HookTable
 
 __all__ = ["ExpressApplication", "Representation", "express"]
 
+AnyListener = TypeVar("AnyListener", bound=Callable[..., Any])
 
 Representation: TypeAlias = Callable[
     [ServiceHandle, Mapping[str, str], Request, Response], Awaitable[None]
@@ -212,13 +213,21 @@ class ExpressApplication(WebApplication, Publishing):
         """The hooks around the methods of all services."""
         return self.app.hook_table
 
-    def on(self, event: str, listener: Any = None) -> Any:
+    @overload
+    def on(self, event: str, listener: AnyListener) -> AnyListener: ...
+    @overload
+    def on(self, event: str) -> Callable[[AnyListener], AnyListener]: ...
+    def on(self, event: str, listener: Callable[..., Any] | None = None) -> Callable[..., Any]:
         """Listen to an event of the application."""
-        return self.app.on(event, listener)
+        return self.app.on(event) if listener is None else self.app.on(event, listener)
 
-    def once(self, event: str, listener: Any = None) -> Any:
+    @overload
+    def once(self, event: str, listener: AnyListener) -> AnyListener: ...
+    @overload
+    def once(self, event: str) -> Callable[[AnyListener], AnyListener]: ...
+    def once(self, event: str, listener: Callable[..., Any] | None = None) -> Callable[..., Any]:
         """Listen to an event of the application once."""
-        return self.app.once(event, listener)
+        return self.app.once(event) if listener is None else self.app.once(event, listener)
 
     async def wait_for_listeners(self) -> None:
         """Wait until running listeners have ended (see `App.wait_for_listeners`)."""

@@ -15,6 +15,7 @@ from tests.requirements import absent
 BINARIES = Path(sys.executable).parent
 DATABASES = ("memory", "mongodb")
 USERS = ("--authentication", "--no-authentication")
+REALTIME = ("--realtime", "--no-realtime")
 FIRST = ("--service=messages", f"--service={LONG}", "--no-service")
 LONG_FIELD = "a" * 24
 
@@ -56,10 +57,11 @@ def add_everything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("database", "users", "first"), [*itertools.product(DATABASES, USERS, FIRST)]
+    ("database", "users", "first", "realtime"),
+    [*itertools.product(DATABASES, USERS, FIRST, REALTIME)],
 )
-def test_linters_accept_the_code(tmp_path, monkeypatch, database, users, first):
-    alula(tmp_path, monkeypatch, "new", LONG, f"--database={database}", users, first)
+def test_linters_accept_the_code(tmp_path, monkeypatch, database, users, first, realtime):
+    alula(tmp_path, monkeypatch, "new", LONG, f"--database={database}", users, first, realtime)
     folder = tmp_path / LONG
     add_everything(folder, monkeypatch)
     if users == "--no-authentication":
@@ -77,7 +79,7 @@ def test_linters_accept_the_code(tmp_path, monkeypatch, database, users, first):
     ],
 )
 def test_type_checkers_accept_the_code(tmp_path, monkeypatch, database, users):
-    alula(tmp_path, monkeypatch, "new", "shop", f"--database={database}", users)
+    alula(tmp_path, monkeypatch, "new", "shop", f"--database={database}", users, "--realtime")
     folder = tmp_path / "shop"
     add_everything(folder, monkeypatch)
     if database == "mongodb":
@@ -90,7 +92,7 @@ def test_type_checkers_accept_the_code(tmp_path, monkeypatch, database, users):
 
 @pytest.mark.slow
 def test_its_tests_pass_with_everything_added(tmp_path, monkeypatch, mongodb_url):
-    alula(tmp_path, monkeypatch, "new", "shop", "--database=mongodb")
+    alula(tmp_path, monkeypatch, "new", "shop", "--database=mongodb", "--realtime")
     folder = tmp_path / "shop"
     add_everything(folder, monkeypatch)
     alula(folder, monkeypatch, "generate", "authentication")

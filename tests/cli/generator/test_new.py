@@ -58,9 +58,25 @@ class TestFiles:
 
     @pytest.mark.parametrize("database", DATABASES)
     def test_the_readme_is_in_plain_sentences(self, new, tmp_path, database):
-        new("shop", "--database", database, "--authentication")
+        new("shop", "--database", database, "--authentication", "--realtime")
         text = files_of(tmp_path / "shop")["README.md"]
         assert (forbidden_in(text), long_sentences_of(text), walls_of(text)) == ([], [], [])
+
+    def test_with_real_time(self, new, tmp_path):
+        new("shop", "--realtime", "--authentication")
+        files = files_of(tmp_path / "shop")
+        assert "alula[server,schema,cli,auth,realtime]" in files["pyproject.toml"]
+        assert "\nrealtime = true\n" in files["pyproject.toml"]
+        assert "app.configure(add_realtime)" in files["app.py"]
+        assert "socketio(origins=" in files["channels.py"]
+        assert '@app.service("users").publish' in files["services/users/service.py"]
+        assert "test_channels.py" in files
+
+    def test_without_real_time(self, new, tmp_path):
+        new("shop", "--authentication")
+        files = files_of(tmp_path / "shop")
+        assert not {"test_channels.py", "channels.py"} & files.keys()
+        assert not [name for name, text in files.items() if "alula.realtime" in text]
 
     def test_without_a_service(self, new, tmp_path):
         new("shop", "--no-service")
@@ -152,31 +168,31 @@ class TestQuestions:
         return run
 
     def test_all_of_them(self, answer, tmp_path):
-        said = answer(answers="files\nmongo\ny\nnotes\n")
+        said = answer(answers="files\nmongo\ny\ny\nnotes\n")
         assert "Where do services keep their records?" in said
         assert "Enter memory or mongodb." in said
         files = files_of(tmp_path / "shop")
-        assert {"database.py", ".env", "services/notes/schema.py"} <= files.keys()
+        assert {"database.py", ".env", "channels.py", "services/notes/schema.py"} <= files.keys()
 
     def test_return_takes_the_default(self, answer, tmp_path):
-        answer(answers="\n\n\n")
+        answer(answers="\n\n\n\n")
         files = files_of(tmp_path / "shop")
         assert "services/messages/schema.py" in files
-        assert not {"database.py", ".env"} & files.keys()
+        assert not {"database.py", ".env", "channels.py"} & files.keys()
 
     def test_no_service(self, answer, tmp_path):
-        answer(answers="\n\n-\n")
+        answer(answers="\n\n\n-\n")
         assert "services/messages/schema.py" not in files_of(tmp_path / "shop")
 
     def test_a_bad_service_is_asked_for_again(self, answer, tmp_path):
-        said = answer(answers="\ny\nTasks!\ndocs\nusers\ntasks\n")
+        said = answer(answers="\ny\n\nTasks!\ndocs\nusers\ntasks\n")
         assert "'Tasks!' cannot be the name of a service" in said
         assert "the application itself uses /docs; choose another path.\n" in said
         assert "the service 'users' is part of --authentication" in said
         assert "services/tasks/schema.py" in files_of(tmp_path / "shop")
 
     def test_options_are_not_asked_for(self, answer):
-        options = ["--database=memory", "--no-authentication", "--service=notes"]
+        options = ["--database=memory", "--no-authentication", "--no-realtime", "--service=notes"]
         said = answer(*options, answers="")
         assert "?" not in said
 

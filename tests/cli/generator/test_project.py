@@ -54,6 +54,7 @@ def test_its_own_modules(tmp_path):
         ("[tool]\nalula = 1", "has a pyproject.toml with a table"),
         ("[tool", "cannot read "),
         ("[tool.alula]\ndatabase = 'files'", "is 'files'; use memory or mongodb"),
+        ("[tool.alula]\nrealtime = 'yes'", "realtime is 'yes'; use true or false"),
         ("[tool.alula]\nauthentication = 1", "is 1; use true or false"),
     ],
 )

@@ -31,6 +31,10 @@ Authentication = Annotated[
     bool | None,
     typer.Option("--authentication/--no-authentication", help="Whether users sign in."),
 ]
+Realtime = Annotated[
+    bool | None,
+    typer.Option("--realtime/--no-realtime", help="Whether clients get events as they happen."),
+]
 FirstService = Annotated[
     str | None, typer.Option("--service", help="The name of the first service; messages if unset.")
 ]
@@ -42,6 +46,7 @@ def new(
     name: Name,
     database: DatabaseOption = None,
     authentication: Authentication = None,
+    realtime: Realtime = None,
     service: FirstService = None,
     no_service: NoService = False,
     yes: Yes = False,
@@ -61,6 +66,7 @@ def new(
             name,
             database=database,
             authentication=authentication,
+            realtime=realtime,
             service=service,
             no_service=no_service,
             ask=not yes,

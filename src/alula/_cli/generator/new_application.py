@@ -44,6 +44,7 @@ def create_application(
     *,
     database: str | None,
     authentication: bool | None,
+    realtime: bool | None,
     service: str | None,
     no_service: bool,
     ask: bool,
@@ -56,6 +57,7 @@ def create_application(
         name: Its name.
         database: Where services keep their records; None to ask, or for the default.
         authentication: Whether users sign in; None as for ``database``.
+        realtime: Whether clients get events as they happen; None as for ``database``.
         service: The name of the first service; None as for ``database``.
         no_service: Whether to create no service.
         ask: Whether questions may be asked, if there is a terminal.
@@ -77,8 +79,12 @@ def create_application(
     if authentication is None:
         question = "Do users sign in, with an email address and a password?"
         authentication = ask and typer.confirm(question, default=False)
+    if realtime is None:
+        question = "Do clients get events as they happen, over socket.io?"
+        realtime = ask and typer.confirm(question, default=False)
     first_service = _choose_service(service, no_service, ask, authentication)
-    choices = Choices(chosen_database, authentication, f"{name.replace('-', '_').upper()}_")
+    prefix = f"{name.replace('-', '_').upper()}_"
+    choices = Choices(chosen_database, authentication, prefix, realtime)
     plan = plan_application(folder, name, choices, first_service)
     carry_out(plan, force=force, dry_run=dry_run)
     if not dry_run:
@@ -157,6 +163,7 @@ def plan_application(folder: Path, name: str, choices: Choices, service: str | N
         *_EXTRAS,
         *(["mongodb"] if choices.mongodb else []),
         *(["auth"] if choices.authentication else []),
+        *(["realtime"] if choices.realtime else []),
     ]
     services = [
         *(["users", "authentication"] if choices.authentication else []),

@@ -25,11 +25,13 @@ class Choices:
         database: Where its services keep their records.
         authentication: Whether users sign in.
         prefix: The prefix of its environment variables.
+        realtime: Whether clients get events as they happen.
     """
 
     database: Database
     authentication: bool
     prefix: str
+    realtime: bool = False
 
     @classmethod
     def from_table(cls, path: Path, table: Mapping[str, Any]) -> Self:
@@ -43,12 +45,14 @@ class Choices:
             raise UsageError(
                 f"{path}: tool.alula.database is {database!r}; use {' or '.join(DATABASES)}"
             )
-        authentication = table.get("authentication", False)
-        if not isinstance(authentication, bool):
-            raise UsageError(
-                f"{path}: tool.alula.authentication is {authentication!r}; use true or false"
-            )
-        return cls(database, authentication, str(table.get("prefix", "")))
+        booleans = {}
+        for name in ("authentication", "realtime"):
+            booleans[name] = table.get(name, False)
+            if not isinstance(booleans[name], bool):
+                raise UsageError(
+                    f"{path}: tool.alula.{name} is {booleans[name]!r}; use true or false"
+                )
+        return cls(database=database, prefix=str(table.get("prefix", "")), **booleans)
 
     @property
     def mongodb(self) -> bool:
@@ -62,6 +66,7 @@ class Choices:
             "mongodb": self.mongodb,
             "authentication": self.authentication,
             "prefix": self.prefix,
+            "realtime": self.realtime,
             "id": "_id" if self.mongodb else "id",
         }
 
