@@ -613,16 +613,31 @@ class TestListeners:
         client.service("messages").on("created", print)
         await until(lambda: server.joins)
 
-    def test_outside_of_a_loop_they_wait_for_the_first_call(self, server):
+    def test_outside_of_a_loop_they_wait_for_one(self, server):
         client = client_of(server)
         heard = []
         client.service("messages").on("created", heard.append)
 
         async def main():
             async with client:
+                await until(lambda: server.joins)
+                server.emit("messages created", 1)
+                await until(lambda: heard == [1])
+
+        asyncio.run(main())
+
+    def test_outside_of_a_loop_they_wait_for_the_first_call(self, server):
+        client = client_of(server)
+        heard = []
+        client.service("messages").on("created", heard.append)
+
+        async def main():
+            try:
                 await client.service("messages").find()
                 server.emit("messages created", 1)
                 await until(lambda: heard == [1])
+            finally:
+                await client.close()
 
         asyncio.run(main())
 

@@ -131,6 +131,27 @@ class TestListeners:
         server.emit("messages created", {"id": 1})
         until(lambda: heard == [False, {"id": 1}])
 
+    def test_wait_for_a_sign_in(self, client, server):
+        client.configure(authentication())
+        client.service("messages").find()
+        is_signing_in, heard = threading.Event(), []
+
+        def sign_in(data, query):
+            is_signing_in.set()
+            time.sleep(0.02)
+            return {"accessToken": "t1"}
+
+        def listener(message):
+            is_signing_in.wait(5)
+            client.service("secrets").find()
+            heard.append(client.authentication.access_token)
+
+        server.answers["create", "authentication"] = sign_in
+        client.service("messages").on("created", listener)
+        server.emit("messages created", 1)
+        client.login(strategy="local")
+        until(lambda: heard == ["t1"])
+
     def test_that_fail_are_logged(self, client, server, caplog):
         messages = client.service("messages")
 

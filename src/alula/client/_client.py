@@ -219,6 +219,8 @@ class Client(Registry[TypedService[Any]]):
             await connection.close()
 
     async def __aenter__(self) -> Self:
+        if self.connection is not None:
+            self.connection.loop_runs()
         return self
 
     async def __aexit__(

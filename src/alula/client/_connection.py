@@ -259,6 +259,9 @@ class Connection(ABC):
         check_timeout(timeout)
         return SendOptions(timeout, self.options.max_response_size, signal, extra)
 
+    def loop_runs(self) -> None:  # noqa: B027  # REST waits for the first call
+        """Learn that there is an event loop now; listeners may have been registered before."""
+
     async def open(self) -> None:  # noqa: B027  # REST has nothing to open
         """Open the connection now, if it stays open between calls."""
 

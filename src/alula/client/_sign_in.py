@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping, MutableMapping
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
@@ -32,6 +33,22 @@ class SigningClient(Protocol):
     def emit(self, event: str, *values: Any) -> bool:
         """Call the listeners of an event."""
         ...
+
+
+class _BlockingLock:
+    """An ``asyncio.Lock`` for the threads of a synchronous client: it blocks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def locked(self) -> bool:
+        return self._lock.locked()
+
+    async def __aenter__(self) -> None:
+        self._lock.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class AuthenticationClient:
@@ -71,8 +88,11 @@ class AuthenticationClient:
         self._header = header
         self._scheme = scheme
         self._strategy = jwt_strategy
-        # A synchronous client has one thread, so there it is never contended and never waits.
-        self._lock = asyncio.Lock()
+        # Listeners of a synchronous client call services in a thread of their own.
+        is_blocking = getattr(client, "synchronous", False)
+        self._lock: asyncio.Lock | _BlockingLock = (
+            _BlockingLock() if is_blocking else asyncio.Lock()
+        )
 
     @property
     def authenticated(self) -> bool:
@@ -191,7 +211,7 @@ class AuthenticationClient:
             header = {self._header: f"{self._scheme} {token}"}
             context.params.headers = merge_headers(header, context.params.headers)
 
-    def _exclusively(self) -> asyncio.Lock:
+    def _exclusively(self) -> asyncio.Lock | _BlockingLock:
         # The lock is not reentrant: a sign-in in a hook of a sign-in would wait for itself.
         if _SIGNING_IN.get() is self:
             raise RuntimeError(

@@ -76,6 +76,7 @@ class SocketConnection(Connection):
         self._settings = settings
         self._listeners = ListenerThread()
         self._socket: SocketioTransport | BlockingSocketioTransport | None = None
+        self._is_wanted = False
         self._emit: Callable[..., object] | None = None
         self._sign_in: Callable[[], StoredSignIn | None] = lambda: None
         self._handles: dict[str, list[ServiceHandle]] = {}
@@ -181,10 +182,16 @@ class SocketConnection(Connection):
     def start(self) -> None:
         """Connect in the background, where an event loop is running or the client is synchronous.
 
-        Otherwise the first call or the first read from a stream connects.
+        Otherwise ``async with``, the first call or the first read from a stream connects.
         """
+        self._is_wanted = True
         if self._synchronous or loop_is_running():
             self._bound().start()
+
+    def loop_runs(self) -> None:
+        """Connect now, if there are listeners or streams."""
+        if self._is_wanted:
+            self.start()
 
     def stream(self, name: str, names: tuple[str, ...]) -> EventStream[Any] | SyncEventStream[Any]:
         """Return a stream of the events of the service ``name`` of the server."""
