@@ -17,14 +17,16 @@ from tests.express.serving import client_of
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 import alula.express
 from alula.errors import Unavailable
 from alula.express import HTTPProtocol, express
 from alula.express._connection_limits import ConnectionLimits
 from alula.express._uvicorn import protocol as uvicorn_protocol
-from alula.express._uvicorn.check import check_uvicorn
+from alula.express._uvicorn.check import check_uvicorn, check_websockets
 from alula.express._uvicorn.protocol import guarded, guards
+from alula.express._uvicorn.websockets import WebSocketProtocol
 
 SRC = Path(alula.express.__file__).parent.parent
 
@@ -118,6 +120,35 @@ def test_a_parser_that_does_not_tell_the_guard_keeps_it_from_starting(monkeypatc
     monkeypatch.setattr("httptools.HttpRequestParser", Parser)
     with pytest.raises(ImportError, match="HttpToolsProtocol does not show the head"):
         check_uvicorn()
+
+
+def test_websockets_of_this_version_have_all():
+    check_websockets(WebSocketProtocol, WebSocketsSansIOProtocol)
+
+
+@pytest.mark.parametrize("name", ["data_received", "send", "handle_connect", "on_task_complete"])
+def test_a_method_of_websockets_that_is_gone_is_named(name, monkeypatch):
+    monkeypatch.delattr(WebSocketsSansIOProtocol, name)
+    with pytest.raises(ImportError, match=f"WebSocketsSansIOProtocol has no method {name}"):
+        check_websockets(WebSocketProtocol, WebSocketsSansIOProtocol)
+
+
+def test_an_attribute_of_websockets_that_is_gone_is_named(monkeypatch):
+    before = WebSocketsSansIOProtocol.__init__
+
+    def renamed(self, config, server_state, app_state, _loop=None):
+        before(self, config, server_state, app_state, _loop)
+        del self.read_paused
+
+    monkeypatch.setattr(WebSocketsSansIOProtocol, "__init__", renamed)
+    with pytest.raises(ImportError, match="has no attribute read_paused"):
+        check_websockets(WebSocketProtocol, WebSocketsSansIOProtocol)
+
+
+def test_websockets_that_do_not_call_the_guard_are_noticed(monkeypatch):
+    monkeypatch.setattr(WebSocketProtocol, "handle_connect", lambda self, event: None)
+    with pytest.raises(ImportError, match="does not show new connections to its guard"):
+        check_websockets(WebSocketProtocol, WebSocketsSansIOProtocol)
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:

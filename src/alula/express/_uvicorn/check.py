@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 
 from alula.express._uvicorn.protocol import JoinedWrites, guarded, guards, unsupported_uvicorn
 
-__all__ = ["check_uvicorn"]
+__all__ = ["check_uvicorn", "check_websockets"]
 
 _METHODS: Final = {
     "Server": {
@@ -29,6 +29,14 @@ _METHODS: Final = {
         "on_body": "self body",
     },
     "H11Protocol": {"handle_events": "self"},
+    "WebSocketsSansIOProtocol": {
+        "__init__": "self config server_state app_state _loop",
+        "data_received": "self data",
+        "send": "self message",
+        "handle_connect": "self event",
+        "on_task_complete": "self task",
+        "connection_lost": "self exc",
+    },
 }
 """Methods of uvicorn's classes that are called or overridden, with their parameters.
 
@@ -55,6 +63,11 @@ _ATTRIBUTES: Final = {
 }
 """Attributes of each connection, and their attributes."""
 
+_ATTRIBUTES_OF_WEBSOCKETS: Final = (
+    *("handshake_initiated", "handshake_complete", "close_sent", "disconnected", "queue"),
+    *("read_paused", "writable", "conn"),
+)
+
 
 def check_uvicorn() -> None:
     """Check that uvicorn has all that is used of it, and that the guards work in its protocols.
@@ -67,6 +80,32 @@ def check_uvicorn() -> None:
         for protocol in guards():
             _check_methods(protocol, {**_METHODS[protocol.__name__], **_METHODS_OF_PROTOCOLS})
             _check_guard(protocol)
+    except Exception as error:
+        raise unsupported_uvicorn(error) from error
+
+
+def check_websockets(protocol: type[asyncio.Protocol], theirs: type[asyncio.Protocol]) -> None:
+    """Check the same for websockets; only where their library is installed.
+
+    Args:
+        protocol: Our class.
+        theirs: uvicorn's, from which it derives.
+
+    Raises:
+        ImportError: Something is missing, as in `check_uvicorn`.
+    """
+    try:
+        _check_methods(theirs, _METHODS["WebSocketsSansIOProtocol"])
+        probe = _Probe(theirs, protocol, limit_concurrency=0)
+        for attribute in _ATTRIBUTES_OF_WEBSOCKETS:
+            if not hasattr(probe.connection, attribute):
+                raise LookupError(f"{theirs.__name__} has no attribute {attribute}")
+        probe.connection.data_received(
+            b"GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+            b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        )
+        if b" 503 " not in probe.written or not probe.is_closed:
+            raise LookupError(f"{theirs.__name__} does not show new connections to its guard")
     except Exception as error:
         raise unsupported_uvicorn(error) from error
 
@@ -106,15 +145,23 @@ def _check_guard(protocol: type[asyncio.Protocol]) -> None:
 class _Probe:
     """A connection without a socket; its event loop, tasks and transport are this object."""
 
-    def __init__(self, protocol: type[asyncio.Protocol]) -> None:
+    def __init__(
+        self,
+        protocol: type[asyncio.Protocol],
+        made: Any = None,
+        limit_concurrency: int | None = None,
+    ) -> None:
         self.timers = 0
         self.written = b""
         self.is_closed = False
         settings: Any = {"ws": "none", "lifespan": "off", "log_config": None}
-        config = uvicorn.Config(_Probe, http=protocol, proxy_headers=False, **settings)
+        if made is None:
+            settings["http"] = protocol
+        settings["limit_concurrency"] = limit_concurrency
+        config = uvicorn.Config(_Probe, proxy_headers=False, **settings)
         config.load()
-        made: Any = guarded(protocol)
-        self.connection: Any = made(config, ServerState(), {}, self)
+        make: Any = made or guarded(protocol)
+        self.connection: Any = make(config, ServerState(), {}, self)
         self.connection.logger = logging.Logger("silent", logging.CRITICAL)
         self.connection.connection_made(self)
 

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from alula.errors import Unavailable
 from alula.express._connection_limits import KEEP_ALIVE_SECONDS, ConnectionLimits
+from alula.express._uvicorn.check import check_websockets
 from alula.express._uvicorn.protocol import guarded
 
 __all__ = ["UvicornServer", "fastest_loop", "uvicorn_server"]
@@ -203,4 +204,8 @@ def guarded_websockets(protocol: Any) -> Any:
         WebSocketProtocol,
     )
 
-    return WebSocketProtocol if protocol is WebSocketProtocol.__base__ else protocol
+    theirs: Any = WebSocketProtocol.__base__
+    if protocol is not theirs:
+        return protocol
+    check_websockets(WebSocketProtocol, theirs)
+    return WebSocketProtocol
