@@ -1,6 +1,7 @@
 """Server-sent events: who may listen, what arrives, and what a client gets that comes back."""
 
 import asyncio
+import gc
 import json
 import time
 import uuid
@@ -697,6 +698,18 @@ class TestAccounts:
         app.service("messages").hooks(before={"find": [refuse]})
         stream = Stream(app, "/messages", headers=[("authorization", f"Bearer {token}")])
         assert await stream.error() == (403, "not you")
+        assert app.channels == []
+
+    async def test_a_stream_that_never_begins_leaves_them_too(self, app, token):
+        def fail(req, res, next):
+            raise Forbidden("too late")
+
+        app.use("around", MemoryService(), fail)
+        stream = Stream(app, "/around", headers=[("authorization", f"Bearer {token}")])
+        assert await stream.error() == (403, "too late")
+        await stream.leave()
+        del stream
+        gc.collect()
         assert app.channels == []
 
     async def test_a_removed_user_is_disconnected(self, app, connect, token):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
+from weakref import finalize
 
 from alula._channels import Channels, Connection, call_params
 from alula._context import HookContext, Params
@@ -299,7 +300,10 @@ class _Streams:
             return
         # A browser sends the header by itself. A new `EventSource`, as with a new ticket, cannot.
         last_id = req.headers.get("last-event-id") or last_id
-        res.delegate(partial(self._run, stream, connection, last_id))
+        run = partial(self._run, stream, connection, last_id)
+        # Middleware behind may fail, so that the stream never runs: a sign-in has joined channels.
+        finalize(run, self._app.remove_connection, connection).atexit = False
+        res.delegate(run)
 
     async def _run(
         self,
