@@ -296,7 +296,7 @@ class Channels:
     def _take_turn(self, event: Publication, publisher: Publisher, returned: object) -> None:
         """Deliver an event, behind those whose asynchronous publishers have not returned yet."""
         waiting = self._waiting.get(event.origin)
-        if hasattr(returned, "__await__"):
+        if isinstance(returned, Awaitable):
             try:
                 loop = asyncio.get_running_loop()
             except RuntimeError:
