@@ -1,8 +1,9 @@
 """A websocket as the transport of a session.
 
 Two things make it fast. A frame is sent without a task: ASGI's ``send`` runs until it has to wait,
-which it seldom does (events to 1,000 connections: +34 %). And the task that receives also runs the
-call that it received; only when the call has to wait, another task goes on to receive.
+which it seldom does (a trial with a writing task for each connection sent a quarter fewer events).
+And the task that receives also runs the call that it received; only when the call has to wait,
+another task goes on to receive.
 """
 
 from __future__ import annotations
