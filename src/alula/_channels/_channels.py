@@ -8,6 +8,7 @@ import os
 from base64 import urlsafe_b64encode  # `secrets` is slow to import, and clients import this, too
 from collections import deque
 from collections.abc import (
+    Awaitable,
     Callable,
     Container,
     Coroutine,
