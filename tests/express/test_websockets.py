@@ -108,6 +108,26 @@ async def test_frames_may_arrive_in_any_pieces():
         await client.close()
 
 
+async def test_a_large_frame_in_many_pieces_is_looked_at_when_it_is_whole(monkeypatch):
+    looks = []
+    read = protocol.WebSocketProtocol._end_of_frame
+    monkeypatch.setattr(
+        protocol.WebSocketProtocol,
+        "_end_of_frame",
+        lambda self, data, at: looks.append(len(data)) or read(self, data, at),
+    )
+    async with served() as url:
+        client = await Raw.open(url)
+        data = frame(b"x" * 1000)
+        for at in range(0, len(data), 10):
+            client.writer.write(data[at : at + 10])
+            await asyncio.sleep(0.0005)
+        client.writer.write(frame(b"end"))
+        assert await client.next() == (0x81, b"x" * 1000)
+        await client.close()
+    assert len(looks) <= 8  # else a client makes the server copy the frame for each byte of it
+
+
 async def test_fragments_and_pings_between_them():
     async with served() as url:
         client = await Raw.open(url)

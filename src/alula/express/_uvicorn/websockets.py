@@ -32,7 +32,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     _last_frame: ClassVar[bytes] = b"\x81\x00"
     """The frame of the last text, since an event is the same text for all connections."""
 
-    _rest = b""  # the begin of a frame
+    _rest: bytearray | None = None  # the beginning of a frame
+    _rest_end = 0  # how many bytes of it are needed, at least
     _is_fragmented = False
     _is_plain: bool | None = None  # whether frames are read here; None before the first
     _abort: asyncio.TimerHandle | None = None
@@ -49,36 +50,41 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             if not self.handshake_initiated:  # uvicorn passes a whole head: it was refused
                 self._refuse_head()
             return
-        if self._rest:
-            data = self._rest + data
+        if self._rest is not None:
+            # Into a buffer that grows: a client that sends a large frame byte by byte would have
+            # all of it copied for each.
+            self._rest += data
+            if len(self._rest) < self._rest_end:
+                return
+            data, self._rest = bytes(self._rest), None
         at = 0
-        while (end := self._end_of_frame(data, at)) is not None:
+        while (end := self._end_of_frame(data, at)) <= len(data):
             if end == _REFUSED:
-                self._is_plain, self._rest = False, b""
+                self._is_plain = False
                 super().data_received(data[at:])
                 return
             self._take(data[at:end])
             at = end
-        self._rest = data[at:] if at else data
+        if at < len(data):
+            self._rest, self._rest_end = bytearray(data[at:]), end - at
 
-    def _end_of_frame(self, data: bytes, at: int) -> int | None:
-        """Return where the frame ends that begins at an index, None if it is not complete.
+    def _end_of_frame(self, data: bytes, at: int) -> int:
+        """Return where the frame ends that begins at an index, or its head if that is incomplete.
 
         A frame that is too large, or not masked, is `_REFUSED`: uvicorn says why.
         """
         if len(data) < at + 2:
-            return None
+            return at + 2
         second = data[at + 1]
         size, head = second & 0x7F, 2
         if size >= 126:
             head = 4 if size == 126 else 10
             if len(data) < at + head:
-                return None
+                return at + head
             size = int.from_bytes(data[at + 2 : at + head], "big")
         if size > self.config.ws_max_size or second < 0x80:
             return _REFUSED
-        end = at + head + 4 + size
-        return end if len(data) >= end else None
+        return at + head + 4 + size
 
     def _take(self, frame: bytes) -> None:
         first = frame[0]
