@@ -132,3 +132,18 @@ def test_servers_refuse_messages_that_no_endpoint_takes():
     # An existing application may take larger ones, and need the pings of the server.
     extended = express(None, Starlette()).add_endpoint("/b", endpoint("b"), max_message=20)
     assert extended.server_options == {}
+
+
+async def test_the_lifespan_is_that_of_the_application():
+    web = express().add_endpoint("/live", endpoint("live"))
+    sent = []
+    incoming = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+
+    async def receive():
+        return incoming.pop(0)
+
+    async def send(message):
+        sent.append(message["type"])
+
+    await web({"type": "lifespan"}, receive, send)
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]

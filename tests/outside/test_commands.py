@@ -66,6 +66,7 @@ ELSEWHERE = {
     "make ": "test_demo runs `make demo`; the others are what runs this",
     ".venv/bin/python -m pytest": "for contributors",
     "curl localhost:3030": "test_the_first_example, on another port",
+    "curl -N -H 'Accept: text/event-stream'": "it does not end; tests/realtime read such streams",
     "alula call messages patch 0 --data @changes.json": "it needs a server on the port 3030",
     "alula shell": "tests/cli types into it",
     "alula serve --host 0.0.0.0 --port 8443": "it needs a certificate; tests/cli makes one",

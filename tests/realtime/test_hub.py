@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.realtime.processes import QUICK, eventually, processes
 
-from alula._hub import Hub, UnixServer, WorkerDirectory, current_worker, frame
+from alula._hub import FrameReader, Hub, UnixServer, WorkerDirectory, current_worker, frame
 from alula.realtime._bus._hub_bus import HubBus
 
 
@@ -26,6 +26,16 @@ def directory():
 async def hub(directory):
     async with Hub(directory.hub) as hub:
         yield hub
+
+
+async def test_a_read_that_is_cancelled_within_a_frame_loses_nothing():
+    stream = asyncio.StreamReader()
+    reader = FrameReader(stream)
+    stream.feed_data(frame(b"whole")[:6])
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reader.read(), 0.01)
+    stream.feed_data(b"ole" + frame(b"next"))
+    assert [await reader.read(), await reader.read()] == [b"whole", b"next"]
 
 
 async def test_events_reach_all_other_workers_in_order(hub):

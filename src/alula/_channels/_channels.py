@@ -309,7 +309,8 @@ class Channels:
                 )
                 return
             # At once, and not when it is its turn: slow publishers run at the same time.
-            returned = loop.create_task(asyncio.wait_for(returned, PUBLISHER_SECONDS))
+            returning: Awaitable[object] = returned
+            returned = loop.create_task(asyncio.wait_for(returning, PUBLISHER_SECONDS))
             if waiting is None:
                 waiting = self._waiting[event.origin] = deque()
                 self._start(self._publish_waiting(event.origin), "events that wait for publishers")

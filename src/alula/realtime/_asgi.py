@@ -136,23 +136,22 @@ class Endpoint:
                     headers.get("origin", "")[:200],
                 )
                 raise Refusal.forbidden("The origin is not allowed")
+            opened: Handshake | Session
             if sid is None:
-                handshake = await self._handshake(scope, query, headers)
-                session = None
-            else:
-                self._polling_of(sid)  # a session that has a websocket takes no second one
-                session = self._engine.find(sid)
+                opened = await self._handshake(scope, query, headers)
+            else:  # a session that has a websocket takes no second one
+                opened = self._polling_of(sid).session
         except Refusal as refusal:
             _log.info("a websocket was refused: %s", refusal)
             await send({"type": "websocket.close", "code": 1008})  # the server responds with a 403
             return
         await send({"type": "websocket.accept"})
         websocket = WebSocket(self._hub, receive, send)
-        if session is None:
-            websocket.session = self._start(websocket, handshake)
+        if isinstance(opened, Handshake):
+            websocket.session = self._start(websocket, opened)
             await websocket.run()
         else:
-            websocket.session = session
+            websocket.session = opened
             await websocket.probe(self._engine.options.upgrade_timeout)
 
     # -- handshakes ----------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def encoded(value):
 
 def payload(**changes):
     now = int(time.time())
-    usual = {"iat": now, "exp": now + 600, "aud": AUDIENCE, "sub": "1", "jti": "x"}
+    usual = {"iat": now, "exp": now + 7200, "aud": AUDIENCE, "sub": "1", "jti": "x"}
     return {name: value for name, value in {**usual, **changes}.items() if value is not ...}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -22,7 +22,7 @@ _CONNECT_TIMEOUT: Final = 5.0  # seconds; somebody waits at a terminal
 _CTRL_C: Final = 130  # as shells count
 
 
-def watch(url: str | None, path: str, event: str | None, token: str | None) -> NoReturn:
+def watch(url: str | None, path: str, event: str | None, token: str | None) -> None:
     """Print events until Ctrl+C: lines of JSON, or lines for a reader where this is a terminal.
 
     Args:
@@ -55,7 +55,7 @@ def watch(url: str | None, path: str, event: str | None, token: str | None) -> N
 
 async def _print_events(
     connection: SocketConnection, path: str, event: str | None, token: str | None
-) -> NoReturn:
+) -> None:
     from alula.client import EventsLost, authentication, create_client  # noqa: PLC0415  # as above
 
     stored = {} if token is None else {"alula-jwt": token}

@@ -118,7 +118,8 @@ def call(
         with reporting_errors():
             if record_id is not None or data is not None or query or all_pages or provider:
                 raise UsageError("--watch takes a service and an event, --url and --token")
-            watch(url, service, method, token)  # it never returns
+            watch(url, service, method, token)
+            return
     with reporting_errors(), stdout_to_stderr():
         if method is None:
             raise UsageError("which method? alula call SERVICE METHOD, such as find")

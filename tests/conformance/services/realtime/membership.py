@@ -18,14 +18,14 @@ class Membership:
         self.app = app
 
     async def find(self, params):
-        return {"mine": sorted(params.connection.channels), "channels": sorted(self.app.channels)}
+        return {"mine": _channels_of(params), "channels": sorted(self.app.channels)}
 
     async def create(self, data, params):
         if data.get("join"):
             self.app.channel(*data["join"]).join(params.connection)
         if data.get("leave"):
             self.app.channel(*data["leave"]).leave(params.connection)
-        return {"mine": sorted(params.connection.channels)}
+        return {"mine": _channels_of(params)}
 
     async def leaveNamed(self, data, params):  # the name that clients call
         name = data["name"]
@@ -46,6 +46,11 @@ class Membership:
 
     async def noName(self, data, params):
         return self.app.channel()
+
+
+def _channels_of(params):
+    """Return the channels of the caller; a call over REST has no connection."""
+    return [] if params.connection is None else sorted(params.connection.channels)
 
 
 def membership(app: Any) -> None:
