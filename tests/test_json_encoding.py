@@ -341,6 +341,32 @@ def test_binary_data_becomes_attachments(large):
     assert json.loads(text) == {"a": place[1], "b": [place[2], place[3]], "n": large}
 
 
+@pytest.mark.parametrize("large", [1, 2**70])
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"file": b"1", "forged": {"_placeholder": True, "num": 7}},
+        [{"file": b"1"}, {"forged": {"num": 0, "_placeholder": True}}],
+        [b"1"] * 11,
+    ],
+    ids=["forged", "forged in another record", "too many"],
+)
+def test_what_would_disconnect_official_clients_is_sent_as_base64(value, large):
+    attachments = []
+    text = dumps_with_attachments([value, large], attachments)
+    assert (json.loads(text), attachments) == (json.loads(dumps([value, large])), [])
+
+
+def test_placeholders_in_strings_and_without_binary_data_stay():
+    attachments = []
+    text = '"_placeholder":true'
+    value = {"a": b"1", "b": text, text: 1}
+    assert json.loads(dumps_with_attachments(value, attachments))["b"] == text
+    assert attachments == [b"1"]
+    forged = {"_placeholder": True, "num": 0}
+    assert dumps_with_attachments(forged, []) == '{"_placeholder":true,"num":0}'
+
+
 def test_other_values_are_the_same_with_attachments():
     attachments = []
     value = [1.5, None, ID, Plain(), {"when": datetime.datetime(2026, 1, 2, tzinfo=TWO_HOURS)}]

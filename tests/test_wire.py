@@ -74,6 +74,13 @@ def test_one_attachment_may_be_used_twice_and_order_is_by_number():
     assert decode(text % (one, two, one), b"x", b"y").data == ["a", b"y", b"x", b"y"]
 
 
+def test_placeholders_are_limited_as_attachments_are():
+    one = '{"_placeholder":true,"num":0}'
+    assert decode(f'451-["a",{",".join([one] * 10)}]', b"x").data == ["a", *[b"x"] * 10]
+    with pytest.raises(ProtocolError, match="more placeholders"):
+        decode(f'451-["a",{",".join([one] * 11)}]', b"x")
+
+
 def test_a_decoder_starts_anew_behind_attachments():
     decoder = Decoder(json.loads, max_bytes=3)
     for _ in range(3):

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import orjson
 
-from alula._wire import placeholder
+from alula._wire import MAX_ATTACHMENTS, placeholder
 from alula.outgoing import JSON_ENCODERS, RedactedRecord, dump_model, javascript_date
 from alula.types import Page
 
@@ -131,6 +131,10 @@ def dumps(value: object) -> bytes:
 def dumps_with_attachments(value: object, attachments: list[bytes]) -> str:
     """Return a value as JSON, with binary data moved into the attachments of a socket.io packet.
 
+    Official clients disconnect from a server that sends them over `MAX_ATTACHMENTS` attachments, or
+    a placeholder that has none. Records come from other clients, so neither may ever be sent: such
+    a value has its binary data as `dumps` writes them, in base64.
+
     Args:
         value: As in `dumps`.
         attachments: Gets the binary data, for which the JSON has placeholders.
@@ -147,10 +151,16 @@ def dumps_with_attachments(value: object, attachments: list[bytes]) -> str:
 
     before = len(attachments)
     try:
-        return orjson.dumps(value, encode, _OPTIONS).decode()
+        text = orjson.dumps(value, encode, _OPTIONS).decode()
     except TypeError:
         del attachments[before:]  # as above
-    return _dumps_any(value, encode)
+        text = _dumps_any(value, encode)
+    added = len(attachments) - before
+    # In a string its quotes are escaped, so this counts placeholders alone, forged ones included.
+    if added and (added > MAX_ATTACHMENTS or text.count('"_placeholder":true') > added):
+        del attachments[before:]
+        return dumps(value).decode()
+    return text
 
 
 def _base64(value: bytes | bytearray | memoryview) -> str:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 __all__ = [
     "CLOSE",
+    "MAX_ATTACHMENTS",
     "MESSAGE",
     "NOOP",
     "OPEN",
@@ -62,6 +63,7 @@ UPGRADE: Final = "5"
 NOOP: Final = "6"
 
 MAX_ATTACHMENTS: Final = 10
+"""Of a packet; official clients disconnect from a server that sends more."""
 MAX_PACKETS_OF_A_PAYLOAD: Final = 10_000
 
 _SEPARATOR: Final = "\x1e"
@@ -286,7 +288,10 @@ class Decoder:
             return None
         attachments = self._attachments
         self._announced, self._attachments, self._size = None, [], 0
-        return packet._replace(data=_with_attachments(packet.data, attachments))
+        # As many placeholders as attachments may be: one attachment in a thousand places would be
+        # sent a thousand times to each client that gets the record.
+        places = iter(range(self._max_attachments))
+        return packet._replace(data=_with_attachments(packet.data, attachments, places))
 
 
 def _parse(loads: Loads, text: str) -> Any:
@@ -296,18 +301,20 @@ def _parse(loads: Loads, text: str) -> Any:
         raise ProtocolError(f"the data of a packet is not JSON: {error}") from None
 
 
-def _with_attachments(value: Any, attachments: list[bytes]) -> Any:
-    """Return ``value`` with binary data in place of its placeholders."""
+def _with_attachments(value: Any, attachments: list[bytes], places: Iterator[int]) -> Any:
+    """Return ``value`` with binary data in place of its placeholders, one for each place."""
     if isinstance(value, list):
-        return [_with_attachments(item, attachments) for item in value]
+        return [_with_attachments(item, attachments, places) for item in value]
     if not isinstance(value, dict):
         return value
     if value.get("_placeholder") is True:
         number = value.get("num")
         if type(number) is not int or not 0 <= number < len(attachments):
             raise ProtocolError("a placeholder has no attachment")
+        if next(places, None) is None:
+            raise ProtocolError("a packet has more placeholders than it may have attachments")
         return attachments[number]
-    return {name: _with_attachments(item, attachments) for name, item in value.items()}
+    return {name: _with_attachments(item, attachments, places) for name, item in value.items()}
 
 
 def _is_event(data: object) -> bool:
