@@ -13,6 +13,7 @@ from bson import ObjectId
 from tests.authentication.building import add_authentication, add_user, login
 
 from alula import App
+from alula._connection import EventMessage
 from alula.adapters import mongodb  # noqa: F401  # knows how an ObjectId is sent
 from alula.adapters.memory import MemoryService
 from alula.authentication import authenticate
@@ -21,7 +22,9 @@ from alula.express import express, rest
 from alula.express import json as json_parser
 from alula.hooks import Next
 from alula.outgoing import RedactedRecord
+from alula.query import Grammar
 from alula.realtime import _event_stream, sse
+from alula.realtime._event_stream import Subscription
 from alula.schema import query_syntax, validate_query
 
 
@@ -339,6 +342,18 @@ class TestAQuery:
         await app.service("messages").create({"n": 1, "text": "long"})
         app.service("messages").emit("typing", "ada")
         assert await stream.have(2) == [("created", {"n": 1, "id": 1}), ("typing", "ada")]
+
+    def test_leaves_nothing_at_messages_of_the_event_log(self):
+        # Otherwise each `$select` that a stranger makes up keeps all events once more.
+        message = EventMessage("messages", "created", {"n": 1, "more": 2})
+        for number in range(3):
+            query = {"$select": ["n", f"made_up_{number}"]}
+            stream = Subscription(query, Grammar(), {}, names_path=False)
+            assert stream.encode(message) == b'event: created\ndata: {"n":1}\n\n'
+        plain = [Subscription({}, Grammar(), {}, names_path=False) for _ in range(3)]
+        blocks = [stream.encode(message) for stream in plain]
+        assert blocks[0] is blocks[1] is blocks[2]
+        assert list(message._encoded.values()) == blocks[:1]
 
     async def test_compares_ids_of_databases_as_text(self, app, connect):
         room, other = ObjectId(), uuid.uuid4()

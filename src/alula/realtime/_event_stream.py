@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Set
 from contextlib import suppress
-from functools import lru_cache
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from alula._channels import EventMessage
@@ -73,7 +73,10 @@ class Subscription:
         self._route = {**route}
         self._budget = Budget(MATCH_STEPS)
         self._matches = predicate(read.criteria, self._budget) if read.criteria.parts else None
-        self.encode = _encoder(read.select, names_path)
+        self._names_path = names_path
+        self._selected: Set[str] | None = None
+        if read.select is not None:
+            self._selected = {"id", "_id", *(name.split(".")[0] for name in read.select)}
 
     def takes(self, message: EventMessage) -> bool:
         """Tell whether an event is for the stream."""
@@ -88,6 +91,13 @@ class Subscription:
         except BadRequest:  # too many steps
             return False
 
+    def encode(self, message: EventMessage) -> bytes | None:
+        """Return the lines of an event, None for one that has no JSON form."""
+        if self._selected is None:
+            return message.encoded(_encode_with_path if self._names_path else _encode)
+        # The event log has the message: it must not keep what each `$select` of strangers makes.
+        return _encode(message, self._selected, names_path=self._names_path)
+
 
 def _event_block(event: str, data: bytes, id: str | None) -> bytes:
     """Return the lines of one event.
@@ -101,27 +111,23 @@ def _event_block(event: str, data: bytes, id: str | None) -> bytes:
     return b"".join((head.encode(), data, b"\n\n"))
 
 
-# The same function for the same arguments: messages keep what each function has made of them.
-@lru_cache(maxsize=1024)
-def _encoder(
-    select: tuple[str, ...] | None, names_path: bool
-) -> Callable[[EventMessage], bytes | None]:
-    """Return the function that encodes an event; it returns None for one that has no JSON form."""
-    selected = None if select is None else {"id", "_id", *(name.split(".")[0] for name in select)}
+def _encode(
+    message: EventMessage, selected: Set[str] | None = None, *, names_path: bool = False
+) -> bytes | None:
+    """Return the lines of an event, None for one that has no JSON form."""
+    data = message.data
+    if selected is not None and isinstance(data, Mapping):
+        data = {name: value for name, value in data.items() if name in selected}
+    try:
+        encoded = dumps(data)
+    except Exception:  # noqa: BLE001  # events must not fail the call that they follow
+        _log.exception("%r cannot be sent as JSON", message)
+        return None
+    name = f"{message.path} {message.event}" if names_path else message.event
+    return _event_block(name, encoded, message.id)
 
-    def encode(message: EventMessage) -> bytes | None:
-        data = message.data
-        if selected is not None and isinstance(data, Mapping):
-            data = {name: value for name, value in data.items() if name in selected}
-        try:
-            encoded = dumps(data)
-        except Exception:  # noqa: BLE001  # events must not fail the call that they follow
-            _log.exception("%r cannot be sent as JSON", message)
-            return None
-        name = f"{message.path} {message.event}" if names_path else message.event
-        return _event_block(name, encoded, message.id)
 
-    return encode
+_encode_with_path: Final = partial(_encode, names_path=True)
 
 
 def _comparable_record(message: EventMessage) -> object:
@@ -262,7 +268,7 @@ class EventStream:
             or not subscription.takes(message)
         ):
             return None
-        return message.encoded(subscription.encode)
+        return subscription.encode(message)
 
     async def _send_all(self, send: Send) -> None:
         await send(_start())
