@@ -227,6 +227,55 @@ async def test_a_client_that_reads_nothing_at_the_end_is_cut_off(monkeypatch):
         await client.close()
 
 
+@pytest.fixture
+def made(monkeypatch):
+    """Collect the server's ends of the connections."""
+    ends = []
+    connect = protocol.WebSocketProtocol.connection_made
+    monkeypatch.setattr(
+        protocol.WebSocketProtocol,
+        "connection_made",
+        lambda self, transport: ends.append(self) or connect(self, transport),
+    )
+    return ends
+
+
+@pytest.mark.parametrize("ws_per_message_deflate", [False, True])
+async def test_pongs_for_a_client_that_does_not_read_do_not_pile_up(made, ws_per_message_deflate):
+    async with served(ws_per_message_deflate=ws_per_message_deflate) as url:
+        client = await Raw.open(
+            url, "Sec-WebSocket-Extensions: permessage-deflate\r\n" * ws_per_message_deflate
+        )
+        server = made[-1]  # others were only tried
+        server.pause_writing()  # as the transport does
+        for number in range(5):
+            client.writer.write(frame(b"%d" % number, 0x89) * 1000)
+            await client.writer.drain()
+            await asyncio.sleep(0.02)
+        assert server.transport.get_write_buffer_size() == 0
+        server.resume_writing()
+        client.writer.write(frame(b"now", 0x89))
+        pongs = []
+        while (pong := await client.next()) != (0x8A, b"now"):
+            pongs.append(pong)
+        assert pongs[-1] == (0x8A, b"4")
+        assert len(pongs) == (1000 if ws_per_message_deflate else 1)
+        await client.close()
+
+
+async def test_a_late_pong_is_not_sent_after_the_end(made):
+    async with served() as url:
+        client = await Raw.open(url)
+        server = made[-1]  # others were only tried
+        server.pause_writing()
+        client.writer.write(frame(b"p", 0x89))
+        await asyncio.sleep(0.02)
+        server.transport.close()
+        server.resume_writing()
+        assert await client.reader.read() == b""
+        await client.close()
+
+
 async def test_connections_are_limited():
     async with served(limit_concurrency=1) as url, connect(url):
         with pytest.raises(InvalidStatus, match="503"):

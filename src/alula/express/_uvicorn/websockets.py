@@ -37,6 +37,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     _is_fragmented = False
     _is_plain: bool | None = None  # whether frames are read here; None before the first
     _abort: asyncio.TimerHandle | None = None
+    _late_pong = b""  # waits until the client reads
 
     # -- from the client -----------------------------------------------------------------------
 
@@ -113,6 +114,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self._is_fragmented = not first & 0x80
         super().data_received(frame)
 
+    def handle_ping(self) -> None:
+        """Send a pong; to a client that does not read, later, and for its last ping only."""
+        if self.writable.is_set():
+            super().handle_ping()
+        else:  # RFC 6455, 5.5.3 allows it; all pongs would fill the memory
+            self._late_pong = b"".join(self.conn.data_to_send()) or self._late_pong
+
     # -- to the client -------------------------------------------------------------------------
 
     async def send(self, message: Any) -> None:
@@ -133,6 +141,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if text is not cls._last_text:
             cls._last_text, cls._last_frame = text, _frame(_TEXT, text.encode())
         self.transport.write(cls._last_frame)
+
+    def resume_writing(self) -> None:
+        """Go on, now that the client reads."""
+        pong, self._late_pong = self._late_pong, b""
+        if pong and not self.transport.is_closing():
+            self.transport.write(pong)
+        super().resume_writing()
 
     def _is_open(self) -> bool:
         return (
