@@ -87,12 +87,13 @@ def test_the_project_of_a_page_passes_its_tests(page, environments, tmp_path):
     if "LocalServer" in text:
         require_mongod()
     write_files(text, tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\nfilterwarnings = error\n")
+    settings = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "pyproject.toml").write_text(settings[1], encoding="utf-8")
     _, requirements = installed_by(text)[0]
     python = environments.python(requirements)
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    here = variables(python, PYTHONPATH=str(tmp_path))
-    ended = run(*command, cwd=tmp_path, env=here)
+    # The command of the page, not `python -m pytest`, which would find the files by itself.
+    command = [python.parent / "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    ended = run(*command, cwd=tmp_path, env=variables(python))
     assert ended.returncode == 0, ended.stdout
     functions = len(re.findall(r"^(?:async )?def test_", text, re.MULTILINE))
     assert int(re.search(r"(\d+) passed", ended.stdout)[1]) >= functions > 0
