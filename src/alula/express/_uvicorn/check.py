@@ -96,16 +96,7 @@ def check_websockets(protocol: type[asyncio.Protocol], theirs: type[asyncio.Prot
     """
     try:
         _check_methods(theirs, _METHODS["WebSocketsSansIOProtocol"])
-        probe = _Probe(theirs, protocol, limit_concurrency=0)
-        for attribute in _ATTRIBUTES_OF_WEBSOCKETS:
-            if not hasattr(probe.connection, attribute):
-                raise LookupError(f"{theirs.__name__} has no attribute {attribute}")
-        probe.connection.data_received(
-            b"GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
-            b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-        )
-        if b" 503 " not in probe.written or not probe.is_closed:
-            raise LookupError(f"{theirs.__name__} does not show new connections to its guard")
+        _check_websocket_guard(protocol, theirs)
     except Exception as error:
         raise unsupported_uvicorn(error) from error
 
@@ -140,6 +131,24 @@ def _check_guard(protocol: type[asyncio.Protocol]) -> None:
     for part, is_guarded in guarded_parts.items():
         if not is_guarded:
             raise LookupError(f"{protocol.__name__} does not show {part} to its guard")
+
+
+def _check_websocket_guard(
+    protocol: type[asyncio.Protocol], theirs: type[asyncio.Protocol]
+) -> None:
+    probe = _Probe(theirs, protocol, limit_concurrency=0)
+    connection = probe.connection
+    for attribute in _ATTRIBUTES_OF_WEBSOCKETS:
+        if not hasattr(connection, attribute):
+            raise LookupError(f"{theirs.__name__} has no attribute {attribute}")
+    # It would log that a connection was refused, at each start of a server.
+    connection.conn.logger = logging.Logger("of a probe", logging.CRITICAL)
+    connection.data_received(
+        b"GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+        b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    if b" 503 " not in probe.written or not probe.is_closed:
+        raise LookupError(f"{theirs.__name__} does not show new connections to its guard")
 
 
 class _Probe:
