@@ -24,7 +24,7 @@ from alula.hooks import Next
 from alula.outgoing import RedactedRecord
 from alula.query import Grammar
 from alula.realtime import _event_stream, sse
-from alula.realtime._event_stream import Subscription
+from alula.realtime._event_stream import EventStream, Subscription
 from alula.schema import query_syntax, validate_query
 
 
@@ -617,6 +617,69 @@ class TestAClientThatComesBack:
         assert third.events == []
         await second.leave()
         await third.leave()
+
+    async def test_lets_others_have_their_turn(self):
+        subscription = Subscription({}, Grammar(), {}, names_path=False)
+        stream = EventStream({"messages": subscription}, 15, lambda: "1~")
+        matched, had_turn = [], []
+
+        def missed():
+            for number in range(250):
+                matched.append(number)
+                yield EventMessage("messages", "created", number, sequence=1)
+
+        resuming = asyncio.create_task(stream.resume(missed(), {}))
+        while not resuming.done():
+            await asyncio.sleep(0)
+            had_turn.append(len(matched))
+            live = 250 + len(had_turn)
+            stream.deliver(EventMessage("messages", "created", live, sequence=2))
+        body = b""
+
+        async def send(message):
+            nonlocal body
+            body += message.get("body", b"")
+
+        stream.end()
+        await stream.run(asyncio.Event().wait, send)
+        assert had_turn[:2] == [100, 200]
+        sent = [int(line[6:]) for line in body.decode().split("\n") if line.startswith("data: ")]
+        assert sent == [*range(250), *(251 + turn for turn in range(len(had_turn)))]
+
+    async def test_with_an_expensive_query_is_told(self, app, connect, monkeypatch):
+        monkeypatch.setattr(_event_stream, "RESUME_STEPS", 490)
+        last = (await connect("/messages")).last_id
+        await app.service("messages").create([{"n": number} for number in range(8)])
+        await app.service("users").create({})
+
+        def ask_much(context):
+            clauses = range(8, 8 + int(context.params.query.pop("clauses")))
+            context.params.query["$or"] = [{"n": number} for number in clauses]
+
+        app.service("messages").hooks(before={"find": [ask_much]})
+        # 8 events take 488 and 496 steps.
+        cheap = await connect("/messages?clauses=61", last=last)
+        expensive = await connect("/messages?clauses=62", last=last)
+        app.service("messages").emit("created", {"n": 9})
+        assert await cheap.have(1) == [("created", {"n": 9})]
+        assert await expensive.have(2) == [("reset", None), ("created", {"n": 9})]
+
+    async def test_and_is_ended_meanwhile_misses_nothing(self, app, connect):
+        connections = []
+        app.on("connection", connections.append)
+        first = await connect("/messages?room=a")
+        await first.leave()
+        await app.service("messages").create({"room": "b"})
+        released = asyncio.Event()
+        app.on("connection", lambda connection: released.wait())
+        second = Stream(app, "/messages?room=a", last=first.last_id)
+        await asyncio.sleep(0.01)
+        await app.service("messages").create({"room": "a"})
+        await connections[1].close()
+        released.set()
+        await second.until(lambda: second.ended)
+        assert b"id: " not in second.body
+        await second.leave()
 
 
 class TestASlowReader:

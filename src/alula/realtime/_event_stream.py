@@ -38,6 +38,12 @@ RETRY_MILLISECONDS: Final = 3_000
 MATCH_STEPS: Final = 10_000
 """The work limit for matching one event with the query of one stream."""
 
+RESUME_STEPS: Final = 200_000
+"""The work limit for matching all events that a client has missed."""
+
+EVENTS_IN_A_ROW: Final = 100
+"""So many events of a client that comes back are matched before other requests have their turn."""
+
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -78,14 +84,19 @@ class Subscription:
         if read.select is not None:
             self._selected = {"id", "_id", *(name.split(".")[0] for name in read.select)}
 
+    @property
+    def steps(self) -> float:
+        """How many steps it took to match the last event."""
+        return MATCH_STEPS - self._budget.steps_left
+
     def takes(self, message: EventMessage) -> bool:
         """Tell whether an event is for the stream."""
+        self._budget.steps_left = MATCH_STEPS
         if message.route and {**message.route} != self._route:
             return False
         if self._matches is None:
             return True
         record = message.encoded(_comparable_record)
-        self._budget.steps_left = MATCH_STEPS
         try:
             return isinstance(record, Mapping) and self._matches(record)
         except BadRequest:  # too many steps
@@ -198,20 +209,35 @@ class EventStream:
             self._queue.clear()
             self.end()
 
-    def resume(self, messages: Iterable[EventMessage | None], seen: Mapping[str, int]) -> None:
-        """Send what the client has missed first.
+    async def resume(
+        self, messages: Iterable[EventMessage | None], seen: Mapping[str, int]
+    ) -> None:
+        """Send what the client has missed first, or `reset` if its query takes too long.
+
+        Events that are published meanwhile wait: the stream does not run yet.
 
         Args:
             messages: All messages for the connection since the client left, those that were
                 delivered to this stream included; None for events of others.
             seen: The number of the last event of each process that the client has.
         """
-        blocks = (self._block_of(message) for message in messages if message is not None)
-        self._replayed = deque(block for block in blocks if block is not None)
         self._queue.clear()  # it is among the messages
         self._bytes = 0
         self._seen = seen
-        self._has_news.set()
+        steps_left: float = RESUME_STEPS
+        for number, message in enumerate(messages, 1):
+            if number % EVENTS_IN_A_ROW == 0:
+                await asyncio.sleep(0)
+            if message is None or message.path not in self._subscriptions:
+                continue
+            block = self._block_of(message)
+            if block is not None:
+                self._replayed.append(block)
+            steps_left -= self._subscriptions[message.path].steps
+            if steps_left < 0:
+                self._replayed.clear()
+                self.reset()
+                break
 
     def reset(self) -> None:
         """Tell the client first that it has missed events, so that it fetches all records anew."""
@@ -274,7 +300,8 @@ class EventStream:
         await send(_start())
         start = f"retry: {RETRY_MILLISECONDS}\n"
         # An id without data sets the position, so that nothing is missed before the first event.
-        if not self.queued:
+        # If it has ended by now, events are lost that the client gets when it comes back.
+        if not self.queued and not self._has_ended:
             start += f"id: {self._position()}\n"
         await _send_part(send, f"{start}\n".encode())
         is_idle = False

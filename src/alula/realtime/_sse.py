@@ -328,7 +328,7 @@ class _Streams:
                     stream.reset()
                 else:
                     messages = (delivery.message_for(connection) for delivery in missed)
-                    stream.resume(messages, position.sequences)
+                    await stream.resume(messages, position.sequences)
             await stream.run(receive, send)
         finally:
             self._open_streams.discard(stream)
