@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import logging
 
 import pytest
@@ -13,7 +15,7 @@ from alula.realtime._recovery import EventWithOffset, MissedEvents, RecoverOptio
 
 @pytest.fixture
 def web():
-    return make(recover=60, backlog=5)
+    return make(recover=60, backlog=7)  # five events are kept
 
 
 async def numbers(peer, count):
@@ -82,7 +84,7 @@ async def test_a_client_that_never_got_an_event_gets_all(web):
 async def test_a_gap_is_a_new_connection(web, offset):
     peer = Peer(web)
     first = await peer.join()
-    await publish(web, *range(7))  # five are kept
+    await publish(web, *range(7))
     await peer.leave()
     peer, again = await back(web, first, offset)
     assert again["pid"] != first["pid"]
@@ -128,14 +130,64 @@ async def test_a_slow_reader_recovers(web):
     peer = Peer(web)
     first = await peer.join()
     peer.reads.clear()
-    await publish(web, *range(7))
+    await publish(web, *range(9))
     assert [c.is_asleep for c in web.app.channel("everyone").connections] == [True]
     peer.reads.set()
     await peer.wait_closed()
     received = [peer.from_server.get_nowait() for _ in range(peer.from_server.qsize())]
     peer, again = await back(web, first)
-    assert again["pid"] != first["pid"]  # two of seven are not kept any more
+    assert again["pid"] != first["pid"]  # four of nine are not kept any more
     assert len(received) <= 2
+    peer.send("41")
+    await peer.leave()
+
+
+async def stalled(web, first):
+    """Return a client that comes back, and reads nothing from the answer to its join on."""
+    peer = Peer(web)
+    assert (await peer.next())[0] == "0"
+    peer.reads.clear()
+    peer.send("40/other,", "40" + json.dumps({"pid": first["pid"]}))  # the first is being sent
+    await settle()
+    peer.reads.set()
+    return peer
+
+
+@pytest.mark.parametrize(("count", "is_recovered"), [(2, True), (3, False), (7, False)])
+async def test_all_that_is_kept_does_not_make_a_slow_reader(web, count, is_recovered):
+    peer = Peer(web)
+    first = await peer.join()
+    await peer.leave()
+    for number in range(count):  # each has two frames
+        web.service("feed").emit("created", {"n": number, "attached": b"x"})
+    peer = await stalled(web, first)
+    assert (await peer.next())[0] == "44/other,"
+    head, again = await peer.next()
+    assert head == "40"
+    assert (again == first) == is_recovered
+    assert len(web.app.channel("everyone").connections) == 1
+    peer.send("41")
+    await peer.leave()
+
+
+async def test_a_connection_whose_events_do_not_fit_ends(monkeypatch):
+    monkeypatch.setattr("alula.realtime._recovery._offsets", itertools.count(1))
+    web = make(recover=60)
+    ended = []
+    web.on("disconnect", ended.append)
+    peer = Peer(web)
+    first = await peer.join()
+    await peer.leave()
+    # Together with the answer to the join, the long event is more than may wait for a reader.
+    web.service("feed").emit("created", "x" * (1024 * 1024 - 60))
+    web.service("feed").emit("created", "")
+    [connection] = web.app.channel("everyone").connections
+    peer = await stalled(web, first)
+    assert ended == [connection]
+    assert web.app.channels == []
+    await peer.wait_closed()
+    peer, again = await back(web, first)
+    assert again["pid"] != first["pid"]
     peer.send("41")
     await peer.leave()
 

@@ -437,6 +437,22 @@ async def test_a_packet_that_may_not_come_closes_the_connection(web, frame):
     assert web.app.channels == []
 
 
+async def test_a_join_that_finds_the_queue_full_is_no_connection():
+    web = make(backlog=3)
+    peer = await joined(web)
+    [connection] = web.app.channel("everyone").connections
+    peer.reads.clear()
+    for number in range(4):  # one is being sent
+        await web.service("feed").create({"n": number})
+    peer.send("41", "40")
+    await settle()
+    assert not connection.is_open
+    assert web.app.channels == []
+    peer.reads.set()
+    await peer.wait_closed()
+    await peer.leave()
+
+
 async def test_unknown_namespaces_are_refused_and_a_flood_of_them_is_closed(web):
     peer = await joined(web)
     for _ in range(10):

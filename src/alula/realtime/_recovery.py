@@ -24,6 +24,10 @@ __all__ = ["EventWithOffset", "MissedEvents", "RecoverOptions", "encode_with_off
 
 _offsets: Final = itertools.count(1)
 
+_OTHER_FRAMES: Final = 2
+"""Whoever comes back gets all events at once, behind the answer to its join, perhaps with a ping:
+they must not make it a slow reader."""
+
 
 class EventWithOffset(NamedTuple):
     """An event as it is sent to clients that can recover.
@@ -57,12 +61,12 @@ class RecoverOptions:
 
     Attributes:
         seconds: How long a client may be away, and how long its events are kept.
-        max_events: How many events are kept for each connection.
+        backlog: How many frames may wait for a slow reader; of events some fewer are kept.
         max_bytes: How many bytes they may have together.
     """
 
     seconds: float
-    max_events: int
+    backlog: int
     max_bytes: int
 
 
@@ -76,7 +80,7 @@ class MissedEvents:
         scheduler: Gives the time.
     """
 
-    __slots__ = ("_bytes", "_dropped", "_events", "_options", "_scheduler", "wake_up")
+    __slots__ = ("_bytes", "_dropped", "_events", "_frames", "_options", "_scheduler", "wake_up")
     wake_up: Timer | None
     """While the connection sleeps: ends it when the time is over."""
 
@@ -84,7 +88,7 @@ class MissedEvents:
         self._options = options
         self._scheduler = scheduler
         self._events: deque[tuple[float, EventWithOffset]] = deque()
-        self._bytes = 0
+        self._bytes = self._frames = 0
         self._dropped = ""  # the offset of the last event that is not kept any more
         self.wake_up = None
 
@@ -97,8 +101,10 @@ class MissedEvents:
             self._drop()
         events.append((now, event))
         self._bytes += event.size
+        self._frames += len(event.frames)
         is_full = False
-        while len(events) > options.max_events or self._bytes > options.max_bytes:
+        max_frames = max(0, options.backlog - _OTHER_FRAMES)
+        while self._frames > max_frames or self._bytes > options.max_bytes:
             self._drop()
             is_full = True
         return not is_full
@@ -120,4 +126,5 @@ class MissedEvents:
     def _drop(self) -> None:
         _, event = self._events.popleft()
         self._bytes -= event.size
+        self._frames -= len(event.frames)
         self._dropped = event.offset

@@ -15,7 +15,8 @@ from alula.realtime._engine import POLLING, WEBSOCKET, Engine, EngineOptions, Ti
 from alula.realtime._handover import Handover, name_sessions
 from alula.realtime._handshake import Origins
 from alula.realtime._recovery import RecoverOptions
-from alula.realtime._sockets import ConnectionMiddleware, Hub, SocketOptions
+from alula.realtime._socket_options import SocketOptions
+from alula.realtime._sockets import ConnectionMiddleware, Hub
 
 __all__ = ["SocketIO", "socketio"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from alula._app import App
@@ -26,9 +25,10 @@ from alula.realtime._engine import Engine, Refusal, Session, Timer, Work
 from alula.realtime._frames import encode_event, parse_json
 from alula.realtime._handover import Handover
 from alula.realtime._handshake import Handshake
-from alula.realtime._recovery import MissedEvents, RecoverOptions, encode_with_offset
+from alula.realtime._recovery import MissedEvents, encode_with_offset
+from alula.realtime._socket_options import SocketOptions
 
-__all__ = ["Client", "ConnectionMiddleware", "Hub", "Socket", "SocketOptions"]
+__all__ = ["Client", "ConnectionMiddleware", "Hub", "Socket"]
 
 _log: Final = logging.getLogger("alula.realtime")
 
@@ -43,23 +43,6 @@ MAX_WITHOUT_CONNECTION: Final = 10_000
 """How many sessions may have not joined yet: each costs some KB, and a request makes one."""
 
 _FINAL_REASONS: Final = frozenset({"server shutting down"})
-
-
-@dataclass(frozen=True)
-class SocketOptions:
-    """What sockets may do.
-
-    Attributes:
-        join_timeout: Seconds that a session may be open without a connection.
-        max_calls: How many calls of one connection may be under way at once.
-        max_call_rate: How many may begin in a second on average, None for any number.
-        recover: How long connections sleep, None for not at all.
-    """
-
-    join_timeout: float
-    max_calls: int
-    max_call_rate: float | None
-    recover: RecoverOptions | None
 
 
 class Hub:
@@ -220,7 +203,7 @@ class Socket:
             offset: The last event that the client received, empty for none.
 
         Returns:
-            Whether it goes on.
+            Whether it has gone on; False if the client is to join anew.
         """
         events = None if self._missed is None else self._missed.after(offset)
         if events is None:
@@ -233,6 +216,10 @@ class Socket:
         for event in events:
             for frame in event.frames:
                 session.send(frame)
+        if session.is_open:
+            client.socket = self
+        else:
+            self.end()  # asleep again, it would fill the queue of the next session as well
         return True
 
     def send_joined(self, session: Session) -> None:
@@ -378,7 +365,6 @@ class Client:
         sleeping = self._hub.asleep.get(secret) if isinstance(secret, str) else None
         if sleeping is not None and isinstance(offset, str) and sleeping.wake(self, offset):
             self._stop_waiting()
-            self.socket = sleeping
             return None
         self._is_joining = True
         handover = self._hub.handover
@@ -408,10 +394,10 @@ class Client:
                 content["data"] = shown.data
             self._refuse(content)
         else:
+            socket.send_joined(session)  # closes a session whose queue is full
             if session.is_open:
                 self._stop_waiting()
                 self.socket = socket
-                socket.send_joined(session)
                 hub.app.add_connection(connection)
             else:
                 hub.app.remove_connection(connection)
