@@ -139,6 +139,19 @@ async def test_fragments_and_pings_between_them():
         await client.close()
 
 
+@pytest.mark.parametrize("deflate", [False, True])
+async def test_a_message_may_have_many_fragments_but_not_any_number(deflate):
+    async with served(ws_per_message_deflate=deflate) as url:
+        client = await Raw.open(url, "Sec-WebSocket-Extensions: permessage-deflate\r\n" * deflate)
+        client.writer.write(frame(b"", 0x02) + frame(b"x", 0x00) * 998 + frame(b"x", 0x80))
+        first, payload = await client.next()
+        assert deflate or (first, payload) == (0x82, b"x" * 999)
+        client.writer.write(frame(b"", 0x02) + frame(b"", 0x00) * 3000)
+        assert await client.next() == (0x88, b"\x03\xf1too many fragments")
+        assert await client.reader.read() == b""
+        await client.close()
+
+
 WRONG = [
     (frame(b"\xff"), 1007),
     (b"\x81\x01x", 1002),  # not masked
@@ -146,6 +159,7 @@ WRONG = [
     (frame(b"x", 0x83), 1002),
     (frame(b"x", 0xC1), 1002),
     (b"\x81\xfe\xff\xff", 1009),
+    (frame(b"x", 0x01) + frame(b"", 0x00) * 1500, 1009),
 ]
 
 

@@ -19,6 +19,7 @@ __all__ = ["CLOSE_SECONDS", "WebSocketProtocol"]
 CLOSE_SECONDS: Final = 20.0
 """How long a client may take to read the rest, after the end of its websocket."""
 
+_MAX_FRAGMENTS: Final = 1000  # of a message; empty ones have no part in its size
 _MAX_QUEUED: Final = 16
 _MAX_QUEUED_BYTES: Final = 64 * 1024
 _REFUSED: Final = -1
@@ -120,6 +121,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             super().handle_ping()
         else:  # RFC 6455, 5.5.3 allows it; all pongs would fill the memory
             self._late_pong = b"".join(self.conn.data_to_send()) or self._late_pong
+
+    def handle_cont(self, event: Any) -> None:
+        """Take a further fragment of a message."""
+        super().handle_cont(event)
+        if len(self.frames) > _MAX_FRAGMENTS and not self.transport.is_closing():
+            self.conn.fail(1009, "too many fragments")
+            self.handle_parser_exception()
 
     # -- to the client -------------------------------------------------------------------------
 
