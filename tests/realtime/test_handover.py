@@ -160,6 +160,23 @@ async def test_all_else_is_served_here(workers, sid):
     assert two.scopes == []
 
 
+@pytest.mark.parametrize(
+    ("own", "sid", "owner"),
+    [
+        ("w1", "w2.x", "w2"),
+        ("w1", "w1-1.x", None),
+        ("w1", "w2-1.x", None),
+        ("w1", "w2-0.x", None),
+        ("w1-1", "w2-1.x", "w2-1"),
+        ("w1-1", "w2.x", None),
+        ("w1-1", "w1-2.x", None),
+        ("w1-1", "w1-1.x", None),
+    ],
+)
+def test_requests_do_not_reach_other_transports(tmp_path, own, sid, owner):
+    assert Handover(Transport("one"), WorkerPlace(tmp_path, own)).owner_of(sid) == owner
+
+
 async def test_a_session_of_a_worker_that_has_ended_is_unknown_here(workers):
     first, second, one, _ = workers
     await second.stop()

@@ -88,9 +88,15 @@ class Handover(UnixServer):
             await self._app(scope, receive, send)
 
     def owner_of(self, session_id: str) -> str | None:
-        """Return the worker that an id names, None if it is this one or does not name any."""
+        """Return the worker that an id names, None if it is this one or does not name any.
+
+        The id of another transport names none: over this one, clients would get past its path.
+        """
         match = _WORKER.match(session_id)
-        return None if match is None or match[1] == self._worker_id else match[1]
+        if match is None or match[1] == self._worker_id:
+            return None
+        number = self._worker_id.partition("-")[2]
+        return match[1] if match[1].partition("-")[2] == number else None
 
     async def hand_over(
         self, owner: str, scope: Message, receive: Receive, send: Send, otherwise: ASGIApp
