@@ -72,6 +72,21 @@ class TestFiles:
         assert '@app.service("users").publish' in files["services/users/service.py"]
         assert "test_channels.py" in files
 
+    @pytest.mark.parametrize("flags", [("--authentication",), ()])
+    def test_the_client_in_the_readme_gets_events(self, new, tmp_path, flags):
+        new("shop", "--realtime", *flags)
+        text = files_of(tmp_path / "shop")["README.md"]
+        assert "socketio-client socket.io-client" in text
+        assert "import io from 'socket.io-client'\n\nconst socket = " in text
+        signs_in = [
+            " \\\n    @feathersjs/authentication-client\n```\n",
+            "\nimport authentication from '@feathersjs/authentication-client'\n",
+            ".configure(socketio(socket)).configure(authentication())\n",
+            "await app.authenticate({ strategy: 'local', email: 'ada@example.com', password: ",
+            "Only connections that are signed in get events.",
+        ]
+        assert [line in text for line in signs_in] == [bool(flags)] * len(signs_in)
+
     def test_without_real_time(self, new, tmp_path):
         new("shop", "--authentication")
         files = files_of(tmp_path / "shop")
