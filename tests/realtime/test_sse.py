@@ -23,7 +23,7 @@ from alula.express import json as json_parser
 from alula.hooks import Next
 from alula.outgoing import RedactedRecord
 from alula.query import Grammar
-from alula.realtime import _event_stream, sse
+from alula.realtime import _event_stream, socketio, sse
 from alula.realtime._event_stream import EventStream, Subscription
 from alula.schema import query_syntax, validate_query
 
@@ -815,7 +815,43 @@ async def test_a_token_that_expires_ends_the_stream():
 
 
 class TestThePlugin:
-    @pytest.mark.parametrize("name", ["keep", "keep_seconds", "heartbeat"])
+    @pytest.mark.parametrize("plugin", [sse, socketio])
+    def test_has_brackets(self, plugin):
+        with pytest.raises(TypeError, match=rf"write app.configure\({plugin.__name__}\(\)\), with"):
+            express(App()).configure(rest()).configure(plugin)
+
+    @pytest.mark.parametrize(
+        ("options", "refused"),
+        [
+            ({"max_streams": 2}, (503, "Too many streams")),
+            ({"max_streams_of_address": 2}, (429, "Too many streams of this address")),
+            ({"max_streams": None}, None),
+        ],
+    )
+    async def test_limits_streams(self, options, refused):
+        app = build(**options)
+        app.service("messages").hooks(before={"find": [lambda context: asyncio.sleep(0.01)]})
+        assert (await Stream(app, "/messages?$where=1").error())[0] == 400  # does not count
+        streams = [Stream(app, "/messages"), Stream(app, "/events?services=messages")]
+        await asyncio.sleep(0)  # their hooks run
+        third = Stream(app, "/messages")
+        if refused is None:
+            await third.started()
+            assert third.status == 200
+        else:
+            assert await third.error() == refused
+        await third.leave()
+        for stream in streams:
+            await stream.started()
+            assert stream.status == 200
+            await stream.leave()
+        fourth = await Stream(app, "/messages").started()
+        assert fourth.status == 200
+        await fourth.leave()
+
+    @pytest.mark.parametrize(
+        "name", ["keep", "keep_seconds", "heartbeat", "max_streams", "max_streams_of_address"]
+    )
     def test_takes_positive_numbers(self, name):
         with pytest.raises(ValueError, match=f"{name} is 0"):
             sse(**{name: 0})

@@ -212,7 +212,9 @@ def socketio(
         ValueError: An option is out of range.
         ImportError: A websocket library is missing; install ``alula[realtime]``.
     """
-    if not isinstance(path, str) or not path.startswith("/"):
+    if not isinstance(path, str):
+        raise TypeError(f"path is {path!r}; write app.configure(socketio()), with brackets")
+    if not path.startswith("/"):
         raise ValueError(f"socketio(path={path!r}): a path starts with a slash")
     given = (transports,) if isinstance(transports, str) else tuple(transports)
     if not given or not {*given} <= {POLLING, WEBSOCKET}:

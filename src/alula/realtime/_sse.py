@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
@@ -12,7 +13,7 @@ from alula._context import HookContext, Params
 from alula._identity import Application, add_tickets, identify_connection
 from alula._routes import Match
 from alula._service import ServiceHandle, owning_handle
-from alula.errors import BadRequest, MethodNotAllowed, NotFound
+from alula.errors import BadRequest, MethodNotAllowed, NotFound, TooManyRequests, Unavailable
 from alula.query import Grammar
 from alula.realtime._bus import connect_bus
 from alula.realtime._event_log import EventLog, read_position
@@ -122,8 +123,12 @@ def sse(
     keep: int = 10_000,
     keep_seconds: float = 120,
     heartbeat: float = 15,
+    max_streams: int | None = 10_000,
+    max_streams_of_address: int | None = None,
 ) -> Callable[[Any], None]:
     """Return the plugin for server-sent events: ``app.configure(sse())``, behind `rest`.
+
+    It stands in front of ``app.use(not_found())``, which otherwise responds to ``/events``.
 
     Every service is a stream for clients that ask for one: ``new EventSource("/messages?room=a")``
     in a browser, without a library. It gets the events that publishers give to its channels, if
@@ -145,10 +150,15 @@ def sse(
         keep_seconds: How long they are kept.
         heartbeat: Seconds of silence after which a comment is sent, so that proxies keep the
             connection.
+        max_streams: How many streams this process has at once, None for any number. A further
+            client gets a 503.
+        max_streams_of_address: How many of one IP address, None for any number; a further one
+            gets a 429. Only without a proxy in front, or with its addresses trusted.
 
     Raises:
         ValueError: A number is not positive.
-        TypeError: By the plugin: the application is not made by ``express(App())``.
+        TypeError: ``events_path`` is not a text; or, by the plugin, the application is not made by
+            ``express(App())``.
         RuntimeError: By the plugin: the application has no `rest`, or has streams already.
 
     Examples:
@@ -165,8 +175,19 @@ def sse(
         ... def to_everyone(data, context):
         ...     return app.channel("everyone")
     """
-    for name, value in (("keep", keep), ("keep_seconds", keep_seconds), ("heartbeat", heartbeat)):
-        if not value > 0:
+    if not isinstance(events_path, str):
+        raise TypeError(
+            f"events_path is {events_path!r}; write app.configure(sse()), with brackets"
+        )
+    numbers = {
+        "keep": keep,
+        "keep_seconds": keep_seconds,
+        "heartbeat": heartbeat,
+        "max_streams": max_streams,
+        "max_streams_of_address": max_streams_of_address,
+    }
+    for name, value in numbers.items():
+        if value is not None and not value > 0:
             raise ValueError(f"{name} is {value!r}; it must be a number greater than 0")
 
     def configure(app: WebApplication) -> None:
@@ -180,7 +201,7 @@ def sse(
         # An id is as old as the last heartbeat when the client leaves.
         log = EventLog(keep, keep_seconds + heartbeat)
         app.channel_registry.log = log
-        streams = _Streams(app, log, heartbeat)
+        streams = _Streams(app, log, heartbeat, max_streams, max_streams_of_address)
         app.add_representation(MEDIA_TYPE, streams.of_service)
         add_tickets(app)
         connect_bus(app, None)
@@ -197,13 +218,26 @@ class _Streams:
         app: The application.
         log: Its recent events.
         heartbeat: Seconds between two heartbeats.
+        most: How many there may be, None for any number.
+        most_of_address: How many of one IP address, None for any number.
     """
 
-    def __init__(self, app: WebApplication, log: EventLog, heartbeat: float) -> None:
+    def __init__(
+        self,
+        app: WebApplication,
+        log: EventLog,
+        heartbeat: float,
+        most: int | None,
+        most_of_address: int | None,
+    ) -> None:
         self._app = app
         self._log = log
         self._heartbeat = heartbeat
-        self._open_streams: set[EventStream] = set()
+        self._most = most
+        self._most_of_address = most_of_address
+        # From before their hooks run, so that many at once are limited too.
+        self._open_streams: dict[EventStream, str | None] = {}  # with their address
+        self._streams_of: Counter[str | None] = Counter()
 
     def close(self) -> None:
         """End all streams, since the server stops: their clients come back to another one."""
@@ -270,6 +304,11 @@ class _Streams:
         refused = next((name for name in _PAGE_NAMES if name in query), None)
         if refused is not None:
             raise BadRequest(f"a stream has no pages: {refused} is for `find` without a stream")
+        if self._most is not None and len(self._open_streams) >= self._most:
+            raise Unavailable("Too many streams")
+        limit = self._most_of_address
+        if limit is not None and self._streams_of[req.ip] >= limit:
+            raise TooManyRequests("Too many streams of this address")
         subscriptions: dict[str, Subscription] = {}
         stream = EventStream(subscriptions, self._heartbeat, self._log.position)
         given = req.framework.__dict__
@@ -277,6 +316,8 @@ class _Streams:
         connection = Connection(
             stream, provider="sse", headers=req.headers, ip=req.ip, **attributes
         )
+        self._open_streams[stream] = req.ip
+        self._streams_of[req.ip] += 1
         try:
             await identify_connection(self._app, connection, ticket)
             for handle, route in services:
@@ -289,20 +330,20 @@ class _Streams:
                     params.query, grammar, route, names_path=names_path
                 )
         except BaseException:
-            self._app.remove_connection(connection)  # it may have joined channels by a sign-in
+            self._remove(stream, connection)  # it may have joined channels by a sign-in
             raise
         payload = (connection.authentication or {}).get("payload")
         stream.expires = payload.get("exp") if isinstance(payload, Mapping) else None
         res.vary("Accept")
         if req.method == "HEAD":
             res.delegate(send_head)
-            self._app.remove_connection(connection)
+            self._remove(stream, connection)
             return
         # A browser sends the header by itself. A new `EventSource`, as with a new ticket, cannot.
         last_id = req.headers.get("last-event-id") or last_id
         run = partial(self._run, stream, connection, last_id)
         # Middleware behind may fail, so that the stream never runs: a sign-in has joined channels.
-        finalize(run, self._app.remove_connection, connection).atexit = False
+        finalize(run, self._remove, stream, connection).atexit = False
         res.delegate(run)
 
     async def _run(
@@ -316,7 +357,6 @@ class _Streams:
     ) -> None:
         """Be connected, and send the events of a stream, until either side ends it."""
         app = self._app
-        self._open_streams.add(stream)
         stream.leave = partial(app.remove_connection, connection)
         try:
             app.add_connection(connection)
@@ -331,8 +371,16 @@ class _Streams:
                     await stream.resume(messages, position.sequences)
             await stream.run(receive, send)
         finally:
-            self._open_streams.discard(stream)
-            app.remove_connection(connection)
+            self._remove(stream, connection)
+
+    def _remove(self, stream: EventStream, connection: Connection) -> None:
+        """Forget a stream, and remove its connection; does nothing the second time."""
+        if stream in self._open_streams:
+            address = self._open_streams.pop(stream)
+            self._streams_of[address] -= 1
+            if not self._streams_of[address]:
+                del self._streams_of[address]
+        self._app.remove_connection(connection)
 
 
 class _MethodReached(BaseException):
