@@ -220,7 +220,9 @@ ORIGINS = [
     (["https://app.example/"], {"origin": "https://APP.example", "cookie": "session=1"}, True),
     (["https://app.example"], {"origin": "https://evil.example"}, False),
     (["https://app.example"], {"origin": "https://app.example.evil.example"}, False),
-    ("*", {"origin": "https://evil.example", "cookie": "session=1"}, True),
+    ("*", {"origin": "https://evil.example"}, True),
+    ("*", {"origin": "https://evil.example", "cookie": "session=1"}, False),
+    ("*", {"origin": "https://api.example", "cookie": "session=1"}, True),
 ]
 
 

@@ -61,8 +61,8 @@ class Origins:
     (cross-site websocket hijacking), and CORS does not stop them.
 
     Args:
-        allowed: Origins such as ``"https://app.example"``, or ``"*"`` for all. None allows pages
-            of this server, and websockets of all others that come without cookies.
+        allowed: Origins such as ``"https://app.example"``. None allows pages of this server, and
+            websockets of all others that come without cookies; ``"*"`` also lets the others poll.
 
     Raises:
         TypeError: It is neither ``"*"`` nor a collection of strings.
@@ -83,11 +83,11 @@ class Origins:
     def admit_websocket(self, headers: Mapping[str, str]) -> bool:
         """Tell whether a websocket with these headers may be opened."""
         origin = headers.get("origin")
-        if origin is None or self._allowed is None:
+        if origin is None:
             return True  # without the header it is no browser
         if urlsplit(origin).netloc.lower() == headers.get("host", "").lower():
             return True
-        if self._is_default:
+        if self._is_default or self._allowed is None:
             return "cookie" not in headers
         return origin.lower() in self._allowed
 
