@@ -9,6 +9,7 @@ import pytest
 from tests.realtime.asgi_peer import PATH, Peer, request, settle
 from tests.realtime.test_socketio import POLL, joined, make
 
+from alula.realtime import socketio
 from alula.realtime._polling import Polling
 
 
@@ -233,6 +234,19 @@ async def test_websockets_of_other_pages(origins, headers, is_admitted):
     await settle()
     assert peer.accepted is is_admitted
     await peer.leave()
+
+
+@pytest.mark.parametrize(
+    ("origins", "error", "text"),
+    [
+        (["localhost:5173"], ValueError, '"localhost:5173" lacks http:// or https://'),
+        (["https://a.example", "*"], ValueError, r'write origins="\*"'),
+        (True, TypeError, "give a list"),
+    ],
+)
+def test_origins_that_match_nothing_are_refused(origins, error, text):
+    with pytest.raises(error, match=text):
+        socketio(origins=origins)
 
 
 async def test_pages_of_allowed_origins_may_read_responses():

@@ -66,17 +66,27 @@ class Origins:
 
     Raises:
         TypeError: It is neither ``"*"`` nor a collection of strings.
+        ValueError: An origin has no scheme, or is ``"*"``.
     """
 
     def __init__(self, allowed: Collection[str] | None) -> None:
         if allowed is None or allowed == "*":
             self._allowed: frozenset[str] | None = frozenset() if allowed is None else None
-        elif isinstance(allowed, str) or not all(isinstance(origin, str) for origin in allowed):
+        elif (
+            isinstance(allowed, str)
+            or not isinstance(allowed, Collection)
+            or not all(isinstance(origin, str) for origin in allowed)
+        ):
             raise TypeError(
                 f'socketio(origins={allowed!r}): give a list, such as ["https://app.example"],'
                 ' or "*" for all'
             )
         else:
+            for origin in allowed:
+                if origin == "*":
+                    raise ValueError('socketio(origins=["*"]): write origins="*"')
+                if "://" not in origin:
+                    raise ValueError(f'socketio(origins=...): "{origin}" lacks http:// or https://')
             self._allowed = frozenset(origin.rstrip("/").lower() for origin in allowed)
         self._is_default = allowed is None
 
