@@ -145,3 +145,9 @@ async def test_an_application_that_fails_ends_the_client():
 
     with pytest.raises((Unavailable, RuntimeError), match=r"closed|broken"):
         await RealtimeClient(app).connect()
+
+
+@pytest.mark.parametrize("origin", ["http://[", "null", "", "://"])
+async def test_an_origin_that_is_no_address_is_that_of_a_stranger(app, origin):
+    with pytest.raises(Forbidden, match="handshake"):
+        await RealtimeClient(app, headers={"origin": origin, "cookie": "a=b"}).connect()
