@@ -80,6 +80,42 @@ async def test_a_client_that_never_got_an_event_gets_all(web):
     await peer.leave()
 
 
+class SignIn:
+    def forget(self):
+        pass
+
+    def check(self):
+        pass
+
+
+async def test_the_next_user_of_a_connection_gets_nothing_of_the_one_before(web):
+    peer = Peer(web)
+    first = await peer.join()
+    [connection] = web.app.channel("everyone").connections
+    connection.sign_in = SignIn()
+    await publish(web, 1)
+    _, offsets = await numbers(peer, 1)
+    connection.sign_in = SignIn()  # somebody else signs in
+    await peer.leave()
+    peer, again = await back(web, first, "")
+    assert again["sid"] != first["sid"]
+    await peer.leave()
+
+    peer = Peer(web)
+    first = await peer.join()
+    connection = web.app.channel("everyone").connections[-1]
+    connection.sign_in = SignIn()
+    await publish(web, 2)
+    _, offsets = await numbers(peer, 1)
+    connection.sign_in = SignIn()
+    await peer.leave()
+    await publish(web, 3)
+    peer, again = await back(web, first, offsets[-1])  # it has all that was for the one before
+    assert again == first
+    assert (await numbers(peer, 1))[0] == [3]
+    await peer.leave()
+
+
 @pytest.mark.parametrize("offset", ["", "unknown", 5])
 async def test_a_gap_is_a_new_connection(web, offset):
     peer = Peer(web)

@@ -255,6 +255,18 @@ async def test_calls_under_way_are_limited():
     await peer.leave()
 
 
+async def test_a_burst_of_calls_leaves_turns_to_others(web):
+    peer = await joined(web)
+    peer.send(*(f'42{number}["get","things",{number}]' for number in range(1_000)))
+    most = before = 0
+    while before < 1_000:
+        await asyncio.sleep(0)
+        answered = peer.from_server.qsize()
+        most, before = max(most, answered - before), answered
+    assert most <= 64
+    await peer.leave()
+
+
 async def test_the_rate_of_calls_is_limited():
     peer = await joined(make(max_call_rate=3))
     answers = [await peer.call("get", "things", 1) for _ in range(5)]
@@ -558,8 +570,19 @@ async def test_connections_are_limited():
 
 async def test_handshakes_without_a_join_are_limited(web, monkeypatch):
     monkeypatch.setattr("alula.realtime._sockets.MAX_WITHOUT_CONNECTION", 3)
-    for _ in range(3):
-        assert (await request(web, POLL)).status == 200
+    peer = await joined(web)
+    responses = [await request(web, POLL) for _ in range(5)]
+    assert [response.status for response in responses] == [200] * 5
+    ids = [json.loads(response.frames[0][1:])["sid"] for response in responses]
+    statuses = [
+        (await request(web, f"{POLL}&sid={sid}", method="POST", body=b"3")).status for sid in ids
+    ]
+    assert statuses == [400, 400, 200, 200, 200]  # the oldest have made room
+    other = await joined(web)
+    await other.leave()
+    assert await peer.call("get", "things", 1) == [None, {"id": 1, "name": None}]
+    await peer.leave()
+    web.endpoints.close()
     assert (await request(web, POLL)).status == 503
 
 

@@ -12,7 +12,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from alula._connection import EventMessage
 from alula._json_encoding import dumps_with_attachments
@@ -80,7 +80,10 @@ class MissedEvents:
         scheduler: Gives the time.
     """
 
-    __slots__ = ("_bytes", "_dropped", "_events", "_frames", "_options", "_scheduler", "wake_up")
+    __slots__ = (
+        *("_bytes", "_dropped", "_events", "_frames", "_options", "_owner", "_scheduler"),
+        "wake_up",
+    )
     wake_up: Timer | None
     """While the connection sleeps: ends it when the time is over."""
 
@@ -89,8 +92,21 @@ class MissedEvents:
         self._scheduler = scheduler
         self._events: deque[tuple[float, EventWithOffset]] = deque()
         self._bytes = self._frames = 0
+        self._owner: object = None
         self._dropped = ""  # the offset of the last event that is not kept any more
         self.wake_up = None
+
+    def keep_for(self, owner: object) -> Self:
+        """Drop what is kept if it is another's: one page may have one user after another.
+
+        Args:
+            owner: The sign-in of the connection, None for nobody.
+        """
+        if owner is not self._owner:
+            self._owner = owner
+            while self._events:
+                self._drop()
+        return self
 
     def append(self, event: EventWithOffset) -> bool:
         """Keep an event; return whether none had to be dropped for it, as too many."""

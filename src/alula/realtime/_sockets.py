@@ -56,7 +56,7 @@ class Hub:
     Attributes:
         middleware: Runs for each new connection.
         is_closing: Whether no new sessions are taken.
-        without_connection: How many sessions have not joined, or have left.
+        without_connection: Those that have not joined, or have left, the oldest first.
         tasks: Calls and joins under way that nothing else refers to.
         asleep: Sockets by their secret, while their clients are away.
         handover: Reaches connections that sleep at other workers; None without recovery.
@@ -68,7 +68,7 @@ class Hub:
         self.options = options
         self.middleware: list[ConnectionMiddleware] = []
         self.is_closing = False
-        self.without_connection = 0
+        self.without_connection: dict[Client, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.asleep: dict[str, Socket] = {}
         self.handover: Handover | None = None
@@ -104,7 +104,7 @@ class Hub:
         Raises:
             Refusal: One is reached, or the server stops.
         """
-        if self.is_closing or self.without_connection >= MAX_WITHOUT_CONNECTION:
+        if self.is_closing:
             raise Refusal.forbidden("The server takes no connections now", 503)
         self.engine.check_room(address)
 
@@ -155,7 +155,7 @@ class Socket:
         event = message.encoded(encode_with_offset)
         if event is None:
             return
-        has_all = self._missed.append(event)
+        has_all = self._missed.keep_for(self.connection.sign_in).append(event)
         if session is not None:
             for frame in event.frames:
                 session.send(frame)
@@ -205,7 +205,8 @@ class Socket:
         Returns:
             Whether it has gone on; False if the client is to join anew.
         """
-        events = None if self._missed is None else self._missed.after(offset)
+        missed, owner = self._missed, self.connection.sign_in
+        events = None if missed is None else missed.keep_for(owner).after(offset)
         if events is None:
             self.end()
             return False
@@ -412,14 +413,18 @@ class Client:
             send_packet(self.session, Packet(PacketType.CONNECT_ERROR, error, namespace=namespace))
 
     def _wait_for_join(self) -> None:
-        self._hub.without_connection += 1
+        waiting = self._hub.without_connection
+        if len(waiting) >= MAX_WITHOUT_CONNECTION:
+            # Not the new one: whoever fills all places must not lock others out, who join at once.
+            next(iter(waiting)).session.close("join timeout")
+        waiting[self] = None
         self._waiting = self._hub.engine.scheduler.call_later(
             self._hub.options.join_timeout, self.session.close, "join timeout"
         )
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
-            self._hub.without_connection -= 1
+            del self._hub.without_connection[self]
             self._waiting.cancel()
             self._waiting = None
 

@@ -12,13 +12,16 @@ import asyncio
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, Final
 
 from alula._wire import Frame
 from alula.realtime._engine import WEBSOCKET, Session, Work
 from alula.realtime._sockets import Hub
 
 __all__ = ["WebSocket"]
+
+_FRAMES_AT_ONCE: Final = 64
+"""How many frames of a client are taken before all others have their turn."""
 
 
 class WebSocket:
@@ -123,7 +126,11 @@ class WebSocket:
             followed = True
             self._hub.spawn(self._receive_all())
 
+        received = 0
         while not followed:
+            received += 1
+            if not received % _FRAMES_AT_ONCE:
+                await asyncio.sleep(0)  # `receive` does not wait while frames are there
             frame = await self._next_frame()
             if frame is None:
                 if not self._closed.done():  # the client has left: nothing is sent to it
