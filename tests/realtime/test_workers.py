@@ -99,7 +99,8 @@ async def test_all_clients_get_through_and_get_all_events():
         async with clients_of(30, command.base) as clients:
             told = await clients.tell()
             assert connected(told, 30), told
-            assert told["workers"] == ["w1", "w2", "w3"]
+            # The system gives a connection to whichever worker is awake, so not always to all.
+            assert len(told["workers"]) > 1
             told = await clients.tell("create")
             assert (told["answered"], told["complete"], told["disconnects"]) == (30, 30, 0)
 
@@ -127,7 +128,7 @@ async def test_all_clients_get_through_and_get_all_events():
         assert directories_in(folder) == [0o700]
         assert command.end(signal.SIGTERM) == 0
         assert directories_in(folder) == []
-        assert not re.search("Traceback|unclosed", command.text)
+        assert not re.search("Traceback|unclosed", command.text), command.text
 
 
 async def test_machines_behind_nginx_share_a_redis(redis, tmp_path):

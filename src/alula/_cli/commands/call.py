@@ -118,8 +118,7 @@ def call(
         with reporting_errors():
             if record_id is not None or data is not None or query or all_pages or provider:
                 raise UsageError("--watch takes a service and an event, --url and --token")
-            watch(url, service, method, token)
-            return
+            watch(url, service, method, token)  # it ends by raising, at the latest with Ctrl+C
     with reporting_errors(), stdout_to_stderr():
         if method is None:
             raise UsageError("which method? alula call SERVICE METHOD, such as find")
