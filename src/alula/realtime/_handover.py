@@ -164,7 +164,9 @@ class Handover(UnixServer):
         reading = asyncio.create_task(read_messages(), name="messages handed over")
         try:
             await self._app(scope, messages.get, send)
-            writer.write(frame(_END))
+            # uvloop raises it where the other worker has died meanwhile.
+            with contextlib.suppress(RuntimeError):
+                writer.write(frame(_END))
             # The other side closes first. Closing with messages unread, such as the body of a
             # request that got its response without it, would lose the response.
             while not messages.empty():
