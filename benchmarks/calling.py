@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -17,7 +16,7 @@ from benchmarks.contenders import (
     Contest,
     Row,
     Target,
-    pinned,
+    conversation,
     running,
 )
 from benchmarks.wrk import Ask, Figure
@@ -62,28 +61,14 @@ CLIENT = Contest(
 @contextlib.contextmanager
 def calling(client: Contender, base: str) -> Iterator[Ask]:
     """Run a client on core 1; yield what measures one kind of call."""
-    command = [*pinned(1), *client.command, base, PATH]
-    with subprocess.Popen(
-        command,
-        cwd=HERE if client.command[0] == "node" else ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    cwd = HERE if client.command[0] == "node" else ROOT
+    with conversation([*client.command, base, PATH], cwd) as tell:
 
         def ask(row: Row, seconds: float) -> Figure:
-            assert process.stdin
-            assert process.stdout
-            process.stdin.write(f"{row.connections} {seconds}\n")
-            process.stdin.flush()
-            told = process.stdout.readline().split()
-            if not told:
-                raise SystemExit(f"bench: {client.name} ended: {command}")
-            return Figure(float(told[0]), float(told[1]))
+            rate, p99 = tell(f"{row.connections} {seconds}")
+            return Figure(float(rate), float(p99))
 
         yield ask
-        assert process.stdin
-        process.stdin.close()
 
 
 def measure_clients(

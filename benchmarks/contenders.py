@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -222,6 +222,32 @@ MONGODB = Contest(
 def pinned(core: int) -> list[str]:
     """Return the prefix that keeps a command on one core, where the system has `taskset`."""
     return ["taskset", "-c", str(core)] if shutil.which("taskset") else []
+
+
+@contextlib.contextmanager
+def conversation(command: Sequence[str], cwd: Path) -> Iterator[Callable[[str], list[str]]]:
+    """Run a program on core 1; yield what sends it a line, and returns the words of its answer.
+
+    Raises:
+        SystemExit: It has ended.
+    """
+    with subprocess.Popen(
+        [*pinned(1), *command], cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        requests, answers = process.stdin, process.stdout
+
+        def tell(line: str) -> list[str]:
+            requests.write(line + "\n")
+            requests.flush()
+            answer = answers.readline().split()
+            if not answer:
+                raise SystemExit(f"bench: {command} ended at {line!r}")
+            return answer
+
+        yield tell
+        requests.close()
 
 
 @contextlib.contextmanager

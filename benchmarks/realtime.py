@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from benchmarks.contenders import (
     Contest,
     Row,
     Target,
-    pinned,
+    conversation,
     run,
     running,
     uvicorn,
@@ -94,27 +93,13 @@ def _measure(row: Row, pid: int, command: Command, seconds: float) -> Figure:
 @contextlib.contextmanager
 def _load(url: str) -> Iterator[Command]:
     """Run the load on core 1; yield what sends it a command."""
-    with subprocess.Popen(
-        [*pinned(1), sys.executable, "-m", "benchmarks.load.sockets", url],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with conversation([sys.executable, "-m", "benchmarks.load.sockets", url], ROOT) as tell:
 
         def command(line: str) -> Figure:
-            assert process.stdin
-            assert process.stdout
-            process.stdin.write(line + "\n")
-            process.stdin.flush()
-            answer = process.stdout.readline().split()
-            if not answer:
-                raise SystemExit(f"bench: the load ended at {line!r}")
-            return Figure(float(answer[0]), float(answer[1]))
+            done, p99 = tell(line)
+            return Figure(float(done), float(p99))
 
         yield command
-        assert process.stdin
-        process.stdin.close()
 
 
 def _processor_seconds(pid: int) -> float:
