@@ -31,6 +31,7 @@ __all__ = [
     "WorkerPlace",
     "current_worker",
     "frame",
+    "write_frame",
 ]
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
@@ -122,6 +123,18 @@ class WorkerDirectory:
 def frame(payload: bytes) -> bytes:
     """Return a payload with its length in front."""
     return len(payload).to_bytes(4) + payload
+
+
+def write_frame(writer: asyncio.StreamWriter, payload: bytes) -> None:
+    """Write a payload with its length in front.
+
+    Raises:
+        ConnectionError: The connection is closed.
+    """
+    try:
+        writer.write(frame(payload))
+    except RuntimeError as error:  # of uvloop; asyncio would drop what is written then
+        raise ConnectionError("the connection is closed") from error
 
 
 class FrameReader:
@@ -268,7 +281,7 @@ class Hub(UnixServer):
         elif epoch:  # of a hub before this one: everything here is new
             cursor = 0
         # Tells the position, so that a worker which reconnects before its first event misses none.
-        writer.write(frame(f"{self._epoch}-{cursor} ".encode()))
+        write_frame(writer, f"{self._epoch}-{cursor} ".encode())
         added = asyncio.Event()
         self._wake_readers.add(added.set)
         try:
@@ -280,7 +293,7 @@ class Hub(UnixServer):
                 behind = list(itertools.islice(reversed(self._events), self._next - cursor))
                 for event in itertools.islice(reversed(behind), _FRAMES_AT_ONCE):
                     cursor += 1
-                    writer.write(frame(f"{self._epoch}-{cursor} ".encode() + event))
+                    write_frame(writer, f"{self._epoch}-{cursor} ".encode() + event)
                 await writer.drain()  # a worker that stalls waits here, and only its cursor is kept
                 if cursor == self._next:
                     await added.wait()

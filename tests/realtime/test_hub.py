@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 from tests.realtime.processes import QUICK, eventually, processes
 
-from alula._hub import FrameReader, Hub, UnixServer, WorkerDirectory, current_worker, frame
+from alula._hub import (
+    FrameReader,
+    Hub,
+    UnixServer,
+    WorkerDirectory,
+    current_worker,
+    frame,
+    write_frame,
+)
 from alula.realtime._bus._hub_bus import HubBus
 
 
@@ -208,3 +216,15 @@ async def test_events_that_wait_are_published_when_the_application_stops(hub):
         async with processes(HubBus(hub.path)) as (first,):
             first.publish(*range(1_000))
         await eventually(lambda: len(second.received) == 1_000)
+
+
+class Closed:
+    """A writer whose connection is closed, as uvloop has it."""
+
+    def write(self, data):
+        raise RuntimeError("the handler is closed")
+
+
+def test_a_frame_for_a_closed_connection_is_an_error_of_the_connection():
+    with pytest.raises(ConnectionError, match="closed"):
+        write_frame(Closed(), b"payload")

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from alula._hub import FrameReader, UnixServer, WorkerPlace, current_worker, frame
+from alula._hub import FrameReader, UnixServer, WorkerPlace, current_worker, write_frame
 
 __all__ = ["Handover", "name_sessions"]
 
@@ -148,7 +148,7 @@ class Handover(UnixServer):
     async def serve(self, reader: FrameReader, writer: asyncio.StreamWriter) -> None:
         """Run the transport for a request that another worker hands over."""
         scope = _decode(await reader.read())
-        writer.write(frame(_ACCEPTED))
+        write_frame(writer, _ACCEPTED)
         # A task of its own reads, and the application may cancel or leave behind its `receive`.
         messages: asyncio.Queue[Message] = asyncio.Queue(_MAX_QUEUED)
 
@@ -158,15 +158,13 @@ class Handover(UnixServer):
             await messages.put({"type": f"{scope['type']}.disconnect", "code": 1006})
 
         async def send(message: Message) -> None:
-            writer.write(frame(_encode(message)))
+            write_frame(writer, _encode(message))
             await writer.drain()  # raises if the worker that handed the request over is gone
 
         reading = asyncio.create_task(read_messages(), name="messages handed over")
         try:
             await self._app(scope, messages.get, send)
-            # uvloop raises it where the other worker has died meanwhile.
-            with contextlib.suppress(RuntimeError):
-                writer.write(frame(_END))
+            write_frame(writer, _END)
             # The other side closes first. Closing with messages unread, such as the body of a
             # request that got its response without it, would lose the response.
             while not messages.empty():
@@ -191,7 +189,7 @@ async def _connect(path: Path, scope: Message) -> tuple[FrameReader, asyncio.Str
         stream, writer = await asyncio.open_unix_connection(path)
         reader = FrameReader(stream)
         try:
-            writer.write(frame(_encode(values)))
+            write_frame(writer, _encode(values))
             await reader.read()
         except BaseException:
             writer.close()
@@ -211,7 +209,7 @@ async def _pass_on(receive: Receive, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(ConnectionError):
         while True:
             message = await receive()
-            writer.write(frame(_encode(message)))
+            write_frame(writer, _encode(message))
             await writer.drain()
             if message["type"].endswith(".disconnect"):
                 return

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
-from alula._hub import ACKNOWLEDGEMENT, FrameReader, frame
+from alula._hub import ACKNOWLEDGEMENT, FrameReader, frame, write_frame
 from alula.realtime._bus._bus import Bus, BusEvent
 
 __all__ = ["HubBus"]
@@ -35,7 +35,7 @@ class HubBus(Bus):
         streams, self._streams = self._streams, None
         if streams is None:
             streams = await asyncio.open_unix_connection(self._path)
-            streams[1].write(frame(b"publish"))
+            write_frame(streams[1], b"publish")
         reader, writer = streams
         try:
             # All at once: the hub acknowledges one by one, and need not be waited for in between.
@@ -52,7 +52,7 @@ class HubBus(Bus):
         """Yield the events that the hub has taken."""
         reader, writer = await asyncio.open_unix_connection(self._path)
         try:
-            writer.write(frame(b"events " + (after or "").encode()))
+            write_frame(writer, b"events " + (after or "").encode())
             frames = FrameReader(reader)
             while True:
                 position, _, event = (await frames.read()).partition(b" ")
