@@ -23,7 +23,7 @@ from alula.adapters._records import (
     selector,
 )
 from alula.errors import BadRequest, NotFound
-from alula.query import EMPTY_QUERY, Query
+from alula.query import EMPTY_QUERY, Grammar, Query
 from alula.query._query import MAX_STEPS, Budget
 from alula.types import Id, Page, Record
 
@@ -322,6 +322,14 @@ class AdapterService(ABC, Generic[OptionsT]):
             MethodNotAllowed: The option ``multi`` does not allow it.
         """
         self.options_for(params).check_multi(method)
+
+    def query_grammar(self, params: Params) -> Grammar:
+        """Return the grammar by which a call reads its query.
+
+        Raises:
+            ValueError: As `options_for`.
+        """
+        return self.options_for(params).grammar
 
     def options_for(self, params: Params) -> OptionsT:
         """Return the options of a call: those of the service, changed by its params.

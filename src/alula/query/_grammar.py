@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
+from alula._context import Params
 from alula.query._query import (
     EMPTY,
     EMPTY_QUERY,
@@ -392,3 +393,16 @@ def _check_path(where: str, name: object) -> None:
     parts = name.split(".") if isinstance(name, str) and "\0" not in name else [""]
     if len(parts) > MAX_DEPTH or not all(part and part[0] != "$" for part in parts):
         raise invalid(f"Invalid value for {where}: {name!r} is not a name of a field")
+
+
+@runtime_checkable
+class QueriedService(Protocol):
+    """A service that reads queries by a grammar of its own, as those of the adapters."""
+
+    def query_grammar(self, params: Params, /) -> Grammar:
+        """Return the grammar for a call with these params.
+
+        Raises:
+            ValueError: An option in the params is not valid.
+        """
+        ...

@@ -171,6 +171,7 @@ class Socket:
                 is closed, as by a failure. Otherwise it is told to stay away.
         """
         session = self.session
+        _log.debug("connection %s is closed: %r", self.connection.id, reason)
         self.end()
         if session is None:
             return

@@ -15,6 +15,7 @@ from alula._routes import Match
 from alula._service import ServiceHandle, owning_handle
 from alula.errors import BadRequest, MethodNotAllowed, NotFound, TooManyRequests, Unavailable
 from alula.query import Grammar
+from alula.query._grammar import QueriedService
 from alula.realtime._bus import connect_bus
 from alula.realtime._event_log import EventLog, read_position
 from alula.realtime._event_stream import (
@@ -322,10 +323,12 @@ class _Streams:
             await identify_connection(self._app, connection, ticket)
             for handle, route in services:
                 params = await _params_of_find(handle, connection, {**query}, route)
-                # The service reads queries by a grammar of its own if it is one of an adapter.
-                options_for = getattr(owning_handle(handle).service, "options_for", None)
-                options = options_for(params) if callable(options_for) else None
-                grammar = getattr(options, "grammar", None) or Grammar()
+                service = owning_handle(handle).service
+                grammar = (
+                    service.query_grammar(params)
+                    if isinstance(service, QueriedService)
+                    else Grammar()
+                )
                 subscriptions[handle.path] = Subscription(
                     params.query, grammar, route, names_path=names_path
                 )

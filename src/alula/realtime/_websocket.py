@@ -65,14 +65,15 @@ class WebSocket:
     def wake(self) -> None:
         """The session flushes itself when the sending that waits has ended."""
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str) -> None:  # noqa: ARG002  # of the interface
         """Close the websocket; what waits to be sent is lost."""
         if self._sending is not None:
             self._sending.cancel()
             self._sending = None
         if not self._closed.done():
             self._closed.set_result(None)
-            self._write({"type": "websocket.close", "code": 1000, "reason": reason[:100]})
+            # Without the reason: it is the application's, for its own log.
+            self._write({"type": "websocket.close", "code": 1000})
 
     def _write(self, message: MutableMapping[str, Any]) -> bool:
         coroutine: Coroutine[Any, Any, None] = self._send(message)
