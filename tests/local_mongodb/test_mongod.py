@@ -16,14 +16,9 @@ import pytest
 from tests.conformance.serving import environment
 from tests.requirements import require_mongod
 
-from alula.local_mongodb import _mongod as mongod
-from alula.local_mongodb._mongod import (
-    FolderInUse,
-    LocalServerError,
-    Mongod,
-    MongodMissing,
-    find_mongod,
-)
+from alula import _local_process
+from alula._local_process import FolderInUse, LocalServerError
+from alula.local_mongodb._mongod import Mongod, MongodMissing, find_mongod
 
 # Starts a server, says its process id, and stays. The first argument is the data folder.
 PARENT = """
@@ -167,7 +162,7 @@ FAILURES = {
 @pytest.mark.parametrize("kind", FAILURES)
 async def test_the_error_has_the_reason_of_a_failed_start(tmp_path, bin_folder, monkeypatch, kind):
     text, expected, message = FAILURES[kind]
-    monkeypatch.setattr(mongod, "SECONDS_FOR_FOLDER", 0)
+    monkeypatch.setattr(_local_process, "SECONDS_FOR_FOLDER", 0)
     script(bin_folder, text)
     server = Mongod(tmp_path / "data")
     with pytest.raises(LocalServerError, match=message) as caught:
@@ -217,7 +212,7 @@ async def test_takes_another_port_where_the_free_one_was_taken_meanwhile(
         " echo waiting for connections; exec sleep 60",
     )
     ports = iter([1111, 2222])
-    monkeypatch.setattr(mongod, "free_port", lambda: next(ports))
+    monkeypatch.setattr(_local_process, "free_port", lambda: next(ports))
     server = Mongod(tmp_path)
     await server.start()
     assert server.port == 2222
@@ -225,7 +220,7 @@ async def test_takes_another_port_where_the_free_one_was_taken_meanwhile(
 
 
 async def test_ends_what_does_not_answer(tmp_path, bin_folder, monkeypatch):
-    monkeypatch.setattr(mongod, "SECONDS_TO_START", 1)
+    monkeypatch.setattr(_local_process, "SECONDS_TO_START", 1)
     script(bin_folder, 'echo $$ > "$2/pid"; exec sleep 60')
     server = Mongod(tmp_path)
     with pytest.raises(LocalServerError, match=r"mongod does not respond; see \S+/mongod.log"):
@@ -305,7 +300,7 @@ async def test_a_real_one_starts_ends_and_keeps_its_port(tmp_path):
     with pytest.raises(ConnectionRefusedError):  # of all addresses, it listens on this one only
         socket.create_connection(("127.0.0.2", port))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mongod, "SECONDS_FOR_FOLDER", 0)
+        patch.setattr(_local_process, "SECONDS_FOR_FOLDER", 0)
         other = Mongod(server.folder)
         with pytest.raises(FolderInUse, match=rf"\(process {pid}\)"):
             await other.start()

@@ -13,13 +13,8 @@ except ImportError as error:
         " install it with: pip install 'alula[mongodb]'"
     ) from error
 
-from alula.local_mongodb._mongod import (
-    FolderInUse,
-    LocalServerError,
-    Mongod,
-    MongodMissing,
-    find_mongod,
-)
+from alula._local_process import FolderInUse, LocalServerError
+from alula.local_mongodb._mongod import Mongod, MongodMissing, find_mongod
 from alula.local_mongodb._server import LocalServer, form_replica_set
 
 __all__ = [

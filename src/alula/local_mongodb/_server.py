@@ -14,14 +14,14 @@ from typing import Any, Self, TypeAlias
 from pymongo import AsyncMongoClient
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
-from alula.local_mongodb._mongod import (
+from alula._local_process import (
     HOST,
     SECONDS_TO_END,
     SECONDS_TO_START,
     FolderInUse,
     LocalServerError,
-    Mongod,
 )
+from alula.local_mongodb._mongod import Mongod
 
 __all__ = ["LocalServer", "find_running", "form_replica_set"]
 
