@@ -6,7 +6,9 @@ class: the web layer does not import `alula.authentication`.
 
 from __future__ import annotations
 
+import hmac
 import logging
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
@@ -24,6 +26,7 @@ __all__ = [
     "find_authentication",
     "identify",
     "identify_connection",
+    "shared_key",
     "strategies_of",
 ]
 
@@ -225,6 +228,28 @@ async def identify_connection(
     handle = app.service(_default_path(app))
     params = call_params(connection, {}, {})
     await handle.run(HookContext(handle.app, handle, "create", params, None, credentials))
+
+
+def shared_key(app: Application, purpose: bytes) -> bytes | None:
+    """Return a key that all processes of an application have, derived from its secret.
+
+    Args:
+        app: The application.
+        purpose: What the key is for; another purpose has another key.
+
+    Returns:
+        None if there is no secret: neither that of an authentication service, nor the setting
+        ``authentication_secret``, nor the environment variable ``ALULA_SECRET``.
+    """
+    service = find_authentication(app)
+    if hasattr(service, "derived_key"):
+        key: bytes = service.derived_key(purpose)
+        return key
+    secret = app.settings.get("authentication_secret") or os.environ.get("ALULA_SECRET")
+    if not secret:
+        return None
+    secret = secret.encode() if isinstance(secret, str) else secret
+    return hmac.digest(secret, b"alula:" + purpose, "sha256")
 
 
 def add_tickets(app: Application) -> None:

@@ -25,7 +25,13 @@ from typing import Any, Final
 import orjson
 
 from alula._wire import MAX_ATTACHMENTS, placeholder
-from alula.outgoing import JSON_ENCODERS, RedactedRecord, dump_model, javascript_date
+from alula.outgoing import (
+    JSON_ENCODERS,
+    RedactedRecord,
+    dump_model,
+    iso_duration,
+    javascript_date,
+)
 from alula.types import Page
 
 __all__ = ["MAX_CONTAINERS", "MAX_DEPTH", "dumps", "dumps_with_attachments", "loads"]
@@ -113,10 +119,10 @@ def dumps(value: object) -> bytes:
 
     Args:
         value: Mappings, lists, scalars; datetimes (ISO 8601 in UTC, or with their offset if UTC
-            has no such year; naive ones are taken for UTC), dates and times; UUIDs and Decimals
-            (strings); bytes (base64); sets and named tuples (lists); enums; dataclasses; objects
-            with ``model_dump`` (their mapping, under the aliases of its fields); and types with a
-            registered JSON encoder. NaN and infinities become null.
+            has no such year; naive ones are taken for UTC), dates, times and durations; UUIDs and
+            Decimals (strings); bytes (base64); sets and named tuples (lists); enums; dataclasses;
+            objects with ``model_dump`` (their mapping, under the aliases of its fields); and types
+            with a registered JSON encoder. NaN and infinities become null.
 
     Raises:
         TypeError: It holds something else, or itself; the message names type and place.
@@ -171,6 +177,7 @@ _ENCODERS: Final[dict[type, Callable[[Any], Any]]] = {
     datetime.datetime: javascript_date,
     datetime.date: datetime.date.isoformat,
     datetime.time: datetime.time.isoformat,
+    datetime.timedelta: iso_duration,
     decimal.Decimal: str,
     uuid.UUID: str,
     bytes: _base64,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from types import MappingProxyType
 from typing import ClassVar
 from uuid import UUID
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from alula import App
+from alula import App, Params
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Conflict, NotFound
 
@@ -572,3 +573,11 @@ class TestPatchesOfSeveral:
         with pytest.raises(BadRequest, match="too many values"):
             await service.patch(None, {"list": [0] * 1_000}, provider="rest")
         assert "list" not in await service.get(0)
+
+
+async def test_it_has_no_pipelines():
+    store = MemoryService([{"id": 1}])
+    for call in (store.find, partial(store.get, 1)):
+        with pytest.raises(TypeError, match="MemoryService has no aggregation, so "):
+            await call(Params(pipeline=[{"$match": {"a": 1}}]))
+        assert await call(Params(pipeline=[]))

@@ -140,6 +140,33 @@ class FillsGaps(MemoryService):
         return super()._add(records)
 
 
+@breaks("a_record_has_its_own_fields")
+class FillsWithNull(MemoryService):
+    def _new_record(self, data, params, options):
+        return {"age": None, **super()._new_record(data, params, options)}
+
+
+@breaks("no_field_is_dropped")
+class DropsUnknownFields(MemoryService):
+    """What FeathersJS does on update, where the store is a table."""
+
+    async def update(self, id, data, params=None):
+        data = {k: v for k, v in data.items() if k != "not declared"}
+        return await super().update(id, data, params)
+
+    async def create(self, data, params=None):
+        if "not declared" in data:
+            raise BadRequest('There is no column "not declared"')
+        return await super().create(data, params)
+
+
+@breaks("no_field_is_dropped", "names_from_javascript_are_names")
+class DropsNewFields(MemoryService):
+    def _new_record(self, data, params, options):
+        record = super()._new_record(data, params, options)
+        return {k: v for k, v in record.items() if k in {self.id, "name"}}
+
+
 @breaks("create_takes_null_for_no_id")
 class StoresNullIds(MemoryService):
     def _new_record(self, data, params, options):
@@ -390,6 +417,13 @@ class MixesUpLessAndGreater(MemoryService):
         readers["$lt"] = lambda name, value, depth: value - 1000
 
     # `$lt` now asks for something that nobody is below.
+
+
+@breaks("regular_expressions_select")
+class TakesExpressionsForText(MemoryService):
+    async def find(self, params=None):
+        query = {k: getattr(v, "pattern", v) for k, v in query_of(params).items()}
+        return await super().find({**(params or {}), "query": query})
 
 
 @breaks("sort_orders", "several_come_in_the_order_of_the_query", "a_page_has_four_parts")

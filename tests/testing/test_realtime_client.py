@@ -98,9 +98,27 @@ async def test_a_refused_handshake_raises(app):
         await stranger.connect()
 
 
-async def test_a_path_that_nobody_serves_raises(app):
+async def test_an_application_without_the_transport_is_refused(app):
+    with pytest.raises(RuntimeError, match=r"'/live/'.*app\.configure\(socketio\(\)\)"):
+        await RealtimeClient(app, path="/live/").connect()
+    with pytest.raises(TypeError, match=r"write app = express\(App\(\)\)"):
+        RealtimeClient(App())
+
+
+async def test_it_has_to_be_connected(app):
+    client = RealtimeClient(app)
+    with pytest.raises(RuntimeError, match=r"call.*`async with RealtimeClient"):
+        await client.call("find", "echo")
+    with pytest.raises(RuntimeError, match=r"next_event.*`async with RealtimeClient"):
+        await client.next_event()
+
+
+async def test_any_asgi_application_may_refuse():
+    async def refusing(scope, receive, send):
+        await send({"type": "websocket.close", "code": 1000})
+
     with pytest.raises(Forbidden, match="handshake"):
-        await RealtimeClient(app, path="/elsewhere/").connect()
+        await RealtimeClient(refusing).connect()
 
 
 async def test_when_the_server_closes_calls_fail(app):

@@ -1,4 +1,4 @@
-"""Options of an adapter: read and checked once, immutable afterwards.
+"""Options of an adapter and params of a call: read and checked once; options never change.
 
 A call that overrides none of them uses the very object of the service; one that does gets a
 changed copy from `AdapterService.options_for`, and everything in that call reads the copy.
@@ -9,12 +9,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from alula.errors import MethodNotAllowed
-from alula.query import Grammar
+from alula._context import Params, RequestParams
+from alula.errors import MethodNotAllowed, NotFound
+from alula.query import Grammar, Query
+from alula.types import Id
 
-__all__ = ["MULTI_METHODS", "Options", "Pagination", "read_multi", "read_pagination"]
+__all__ = [
+    "MULTI_METHODS",
+    "Options",
+    "Pagination",
+    "ParamsLike",
+    "not_found",
+    "read_multi",
+    "read_pagination",
+    "read_params",
+    "with_range",
+]
+
+ParamsLike: TypeAlias = Params | Mapping[str, Any] | None
 
 MULTI_METHODS: Final = ("create", "patch", "remove")
 """The methods that can work on several records at once."""
@@ -173,3 +187,33 @@ def read_multi(value: bool | Iterable[str] | None) -> frozenset[str]:
         if name not in MULTI_METHODS:
             raise ValueError(f"multi lists {name!r}; it may list {methods}")
     return frozenset(names)
+
+
+def read_params(params: ParamsLike, values: Mapping[str, Any] | None = None) -> Params:
+    """Return the params of a call that goes to the adapter itself, not through a handle.
+
+    Raises:
+        TypeError: They are neither `Params` nor a mapping, or have names that were not declared.
+    """
+    if isinstance(params, Params) and not values:
+        # Names in the params of a transport cannot be mistyped.
+        if type(params) is not RequestParams:
+            params.check_names("the adapter")
+        return params
+    read = Params(params, **(values or {}))
+    read.check_names("the adapter")
+    return read
+
+
+def with_range(query: Query, limit: int | None, skip: int) -> Query:
+    """Return a query with another limit and skip."""
+    # _replace() takes three times as long, in every find with pages.
+    return Query(query.criteria, limit, skip, query.sort, query.select, query.filters, query.budget)
+
+
+def not_found(id: Id) -> NotFound:
+    """Return the error for an id that no record has."""
+    message = f"No record found for id '{id}'"
+    if isinstance(id, Mapping | list):  # from Python code only: a client's id is text
+        message += "; an id is a single value, and what selects records is query={...}"
+    return NotFound(message)

@@ -41,6 +41,7 @@ class Totals:
         count: Callable[[], Awaitable[int]],
         *,
         combined: Callable[[], Awaitable[PageAndTotal | None]] | None = None,
+        combines_always: bool = False,
         short_page_is_total: bool = True,
         concurrent: bool = True,
     ) -> PageAndTotal:
@@ -51,6 +52,8 @@ class Totals:
             page: Queries the page.
             count: Queries the total.
             combined: Queries both in one round trip; its result is None if that did not work.
+            combines_always: Whether that costs no more than a count of its own, however large the
+                total is. Then only a page that is expected to be short is queried without it.
             short_page_is_total: Whether a page that is not full gives the total. False if further
                 stages change the number of records.
             concurrent: Whether page and count may be queried at the same time. False in a session.
@@ -61,10 +64,11 @@ class Totals:
             hint = 0
         last = self._last.get(hint) if short_page_is_total else None
         needs_count = not short_page_is_total or (
-            last is not None and _total_from_page(query, last - query.skip) is None
+            combines_always if last is None else _total_from_page(query, last - query.skip) is None
         )
         both: PageAndTotal | None = None
-        if needs_count and combined is not None and last is not None and last <= MAX_COMBINED:
+        few = last is not None and last <= MAX_COMBINED
+        if needs_count and combined is not None and (few or combines_always):
             both = await combined()
         if both is None and needs_count and concurrent:
             # Both are awaited even if one fails: no query of a call goes on after the call.

@@ -11,8 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias
 
-from alula._context import Params, RequestParams
-from alula.adapters._options import Options, Pagination
+from alula._context import Params
+from alula.adapters._options import (
+    Options,
+    Pagination,
+    ParamsLike,
+    not_found,
+    read_params,
+    with_range,
+)
 from alula.adapters._records import (
     check_data,
     check_new_id,
@@ -22,7 +29,8 @@ from alula.adapters._records import (
     read_data,
     selector,
 )
-from alula.errors import BadRequest, NotFound
+from alula.adapters.relations import INCLUDE, Relation, Relations
+from alula.errors import BadRequest
 from alula.query import EMPTY_QUERY, Grammar, Query
 from alula.query._query import MAX_STEPS, Budget
 from alula.types import Id, Page, Record
@@ -38,8 +46,6 @@ else:
     OptionsT = TypeVar("OptionsT")
 
 __all__ = ["AdapterService", "DollarKeys", "Options", "Pagination", "Query"]
-
-ParamsLike: TypeAlias = Params | Mapping[str, Any] | None
 
 DollarKeys: TypeAlias = Literal["internal", "plain", "never"]
 """Which data may have keys that begin with ``$``: ``"internal"``, that of internal calls, and from
@@ -63,6 +69,8 @@ class AdapterService(ABC, Generic[OptionsT]):
         dotted_names: Whether a patch from a client may set properties of nested objects
             (``{"address.town": ...}``). Hooks that look at ``data["address"]`` do not see those.
         update_operators: Keys that begin with ``$`` that clients may send to update and patch.
+        relations: Relations to records of other services, by the name under which ``$include``
+            adds them: ``{"author": belongs_to("users", "authorId")}``.
         events: Names of events that the service emits beside the standard ones.
 
     Attributes:
@@ -96,6 +104,9 @@ class AdapterService(ABC, Generic[OptionsT]):
     """Whether the records exist in this process only. `alula serve` with several workers warns
     about it. A service that is not an adapter may have an attribute of this name, too."""
 
+    joins: ClassVar[bool] = False
+    """Whether the store itself tests and sorts by properties of related records."""
+
     selects: ClassVar[bool] = False
     """Whether the store itself reduces records to the fields of ``query.select`` and the id."""
 
@@ -109,9 +120,15 @@ class AdapterService(ABC, Generic[OptionsT]):
         filters: Mapping[str, Any] | None = None,
         update_operators: Iterable[str] = (),
         dotted_names: bool = False,
+        relations: Mapping[str, Relation] | None = None,
         events: Iterable[str] = (),
     ) -> None:
         self.events = tuple(events)
+        self.relations = Relations(relations or {})
+        if self.relations:
+            filters = {INCLUDE: self.relations.read_include, **(filters or {})}
+        self.related_names = self.relations.names
+        self._rewrites = not self.joins and self.relations.has_filters
         self.options: OptionsT = self.options_type()  # type: ignore[assignment]  # of the subclass
         given = {
             "id": id, "paginate": paginate, "multi": multi, "operators": operators,
@@ -119,6 +136,13 @@ class AdapterService(ABC, Generic[OptionsT]):
         }  # fmt: skip
         self.options = self.options.changed(given, self.paginate_options)
         self.id = id
+
+    async def setup(self, app: Any, path: str) -> None:  # noqa: ARG002
+        """Remember the application, whose services ``$include`` calls.
+
+        An adapter that has a setup of its own calls this one.
+        """
+        self.relations.app = app
 
     # -- what the store does -------------------------------------------------------------------
 
@@ -197,21 +221,29 @@ class AdapterService(ABC, Generic[OptionsT]):
         # The work of clients has a limit. Without a function: bench rest find: +0.3 %.
         budget = None if params.provider is None else Budget(MAX_STEPS)
         query = options.grammar.read(params.query, budget)
+        if self._rewrites and (query.criteria.parts or query.sort):
+            query = await self.relations.resolved(query)
+        asked, includes = query, bool(query.filters) and INCLUDE in query.filters
+        if includes:
+            query = self.relations.query_of_store(query)
         pagination = options.pagination
-        if pagination is None:
-            if query.limit == 0:
-                return []
-            return self._selected((await self._find(query, params, options))[0], query, options)
-        limit = pagination.limit(query.limit)
-        if limit != query.limit:
-            query = _with_range(query, limit, query.skip)
+        total: Any  # None where an adapter does not count
+        limit = query.limit or 0
+        if pagination is not None:
+            limit = pagination.limit(query.limit)
+            if limit != query.limit:
+                query = with_range(query, limit, query.skip)
+        elif query.limit == 0:
+            return []
         records, total = await self._find(query, params, options)
-        return Page(
-            total=total,  # type: ignore[arg-type]  # None where an adapter does not count
-            limit=limit,
-            skip=query.skip,
-            data=self._selected(records, query, options),
+        records = (
+            await self.relations.completed(records, asked, options.id, params)
+            if includes
+            else self._selected(records, query, options)
         )
+        if pagination is None:
+            return records
+        return Page(total=total, limit=limit, skip=query.skip, data=records)
 
     async def get(self, id: Id, params: ParamsLike = None) -> Record:
         """Return one record.
@@ -223,16 +255,23 @@ class AdapterService(ABC, Generic[OptionsT]):
         if not isinstance(params, Params):
             params = read_params(params)
         options = self.options_for(params)
-        query = EMPTY_QUERY if params.query == {} else self._read(params, options)
+        # Most calls have no query, and attributes of a tuple take a while (bench rest get: +0.3 %).
+        query = EMPTY_QUERY if params.query == {} else self._read(params, options, includes=True)
+        if self._rewrites and query.criteria.parts:
+            query = await self.relations.resolved(query)
         if id is None:
             raise BadRequest("get needs an id")
+        asked = query
+        if query is not EMPTY_QUERY and INCLUDE in query.filters:
+            query = self.relations.query_of_store(query)
         record = await self._get(id, query, params, options) if is_scalar(id) else None
         if record is None:
-            raise _not_found(id)
-        # Most calls have no query, and attributes of a tuple take a while (bench rest get: +0.3 %).
-        if query is EMPTY_QUERY or query.select is None:
+            raise not_found(id)
+        if asked is EMPTY_QUERY:
             return record
-        return self._selected([record], query, options)[0]
+        if asked is not query:
+            return (await self.relations.completed([record], asked, options.id, params))[0]
+        return record if query.select is None else self._selected([record], query, options)[0]
 
     async def create(self, data: object, params: ParamsLike = None) -> Any:
         """Store one record from a mapping, or several from a list of them, and return them.
@@ -267,12 +306,14 @@ class AdapterService(ABC, Generic[OptionsT]):
         params = read_params(params)
         options = self.options_for(params)
         query = self._read(params, options)
+        if self._rewrites and query.criteria.parts:
+            query = await self.relations.resolved(query)
         if id is None or isinstance(data, list | tuple):
             raise BadRequest(_NOT_MULTIPLE)
         changes = self._read_changes("update", data, params, options)
         record = await self._update(id, changes, query, params, options) if is_scalar(id) else None
         if record is None:
-            raise _not_found(id)
+            raise not_found(id)
         return self._selected([record], query, options)[0]
 
     async def patch(self, id: Id, data: object, params: ParamsLike = None) -> Any:
@@ -289,6 +330,8 @@ class AdapterService(ABC, Generic[OptionsT]):
         params = read_params(params)
         options = self.options_for(params)
         query = self._read(params, options)
+        if self._rewrites and query.criteria.parts:
+            query = await self.relations.resolved(query)
         if id is None:
             options.check_multi("patch")
         changes = self._read_changes("patch", data, params, options)
@@ -309,6 +352,8 @@ class AdapterService(ABC, Generic[OptionsT]):
         params = read_params(params)
         options = self.options_for(params)
         query = self._read(params, options)
+        if self._rewrites and query.criteria.parts:
+            query = await self.relations.resolved(query)
         if id is None:
             options.check_multi("remove")
         valid = id is None or is_scalar(id)
@@ -353,14 +398,16 @@ class AdapterService(ABC, Generic[OptionsT]):
 
     # -- reading and checking ------------------------------------------------------------------
 
-    def _read(self, params: Params, options: OptionsT) -> Query:
+    def _read(self, params: Params, options: OptionsT, includes: bool = False) -> Query:
         """Return the query of a method for which ``$limit`` and ``$skip`` mean nothing."""
         raw = params.query
         if type(raw) is dict and not raw:
             return EMPTY_QUERY
         budget = None if params.provider is None else Budget(MAX_STEPS)
         query = options.grammar.read(raw, budget)
-        return query if query.limit is None and query.skip == 0 else _with_range(query, None, 0)
+        if query.filters and INCLUDE in query.filters and not includes:
+            raise BadRequest(f"{INCLUDE} is for find and get")
+        return query if query.limit is None and query.skip == 0 else with_range(query, None, 0)
 
     def _new_record(self, data: object, params: Params, options: OptionsT) -> Record:
         record = self._read_data("create", data, params, options)
@@ -397,34 +444,6 @@ class AdapterService(ABC, Generic[OptionsT]):
         self, id: Id | None, records: list[Record], query: Query, options: OptionsT
     ) -> Record | list[Record]:
         if id is not None and not records:
-            raise _not_found(id)
+            raise not_found(id)
         records = self._selected(records, query, options)
         return records if id is None else records[0]
-
-
-def read_params(params: ParamsLike, values: Mapping[str, Any] | None = None) -> Params:
-    """Return the params of a call that goes to the adapter itself, not through a handle.
-
-    Raises:
-        TypeError: They are neither `Params` nor a mapping, or have names that were not declared.
-    """
-    if isinstance(params, Params) and not values:
-        # Names in the params of a transport cannot be mistyped.
-        if type(params) is not RequestParams:
-            params.check_names("the adapter")
-        return params
-    read = Params(params, **(values or {}))
-    read.check_names("the adapter")
-    return read
-
-
-def _with_range(query: Query, limit: int | None, skip: int) -> Query:
-    # _replace() takes three times as long, in every find with pages.
-    return Query(query.criteria, limit, skip, query.sort, query.select, query.filters, query.budget)
-
-
-def _not_found(id: Id) -> NotFound:
-    message = f"No record found for id '{id}'"
-    if isinstance(id, Mapping | list):  # from Python code only: a client's id is text
-        message += "; an id is a single value, and what selects records is query={...}"
-    return NotFound(message)

@@ -36,10 +36,6 @@ __all__ = ["VALUE_TESTS", "Test", "pattern_of", "truth_of"]
 Test: TypeAlias = Callable[[Any], bool]
 
 
-def _never(_value: object) -> bool:
-    return False
-
-
 def _equal(wanted: object) -> Test:
     if wanted is None:
         return lambda value: value is None or value is MISSING
@@ -103,7 +99,7 @@ def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
             raise BadRequest("Invalid query: a pattern has no order; compare with a value")
         if bound is None or (is_number(bound) and is_nan(bound)):
             # Nothing is less or greater than null or NaN; in MongoDB, both equal themselves.
-            return _equal(bound) if with_equal else _never
+            return _equal(bound) if with_equal else lambda _value: False
         if isinstance(bound, str):
             return lambda value: isinstance(value, str) and compare(value, bound)
         if is_number(bound):
@@ -133,8 +129,8 @@ def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
     return make
 
 
-def truth_of(value: object) -> bool:
-    """Return the value of ``$exists`` as a bool; over REST it is a string.
+def truth_of(value: object, operator: str = "$exists") -> bool:
+    """Return the value of an operator such as ``$exists`` as a bool; over REST it is a string.
 
     Raises:
         BadRequest: It is neither true nor false.
@@ -146,7 +142,7 @@ def truth_of(value: object) -> bool:
             return False
     elif value is None or isinstance(value, (bool, int, float)):
         return bool(value)
-    raise BadRequest("Invalid value for $exists: expected true or false")
+    raise BadRequest(f"Invalid value for {operator}: expected true or false")
 
 
 def has_size(wanted: object) -> Test:

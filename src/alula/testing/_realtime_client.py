@@ -64,6 +64,9 @@ class RealtimeClient:
     Attributes:
         events: The events received so far, in order. Tests may clear it.
 
+    Raises:
+        TypeError: ``app`` is not an ASGI application.
+
     Examples:
         >>> import asyncio
         >>> from alula import App
@@ -91,6 +94,11 @@ class RealtimeClient:
         query: Mapping[str, str] | None = None,
         auth: Mapping[str, Any] | None = None,
     ) -> None:
+        if not callable(app):
+            raise TypeError(
+                f"RealtimeClient(app) takes a web application, not {app!r}: write"
+                " app = express(App()), with `from alula.express import express`"
+            )
         self.events: list[ReceivedEvent] = []
         self._app = app
         self._auth = auth
@@ -141,10 +149,18 @@ class RealtimeClient:
         Raises:
             Forbidden: The server refuses the handshake, or serves no real time at the path.
             FrameworkError: It refuses the join: with the message and the data that a client gets.
-            RuntimeError: The client is connected.
+            RuntimeError: The client is connected, or the application has no `socketio`.
         """
         if self._task is not None:
             raise RuntimeError("the client is connected already; make another one")
+        endpoints = getattr(self._app, "endpoints", None)  # other ASGI applications have none
+        if endpoints is not None and endpoints.find(self._scope) is None:
+            path = self._scope["path"]
+            raise RuntimeError(
+                f"the application has no socket.io at {path!r}: write app.configure(socketio()),"
+                " with `from alula.realtime import socketio`; if it is served elsewhere:"
+                " RealtimeClient(app, path=...)"
+            )
         self._joined: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._to_server.put_nowait({"type": "websocket.connect"})
         self._task = asyncio.create_task(self._serve(), name="a RealtimeClient")
@@ -174,10 +190,12 @@ class RealtimeClient:
         Raises:
             FrameworkError: The error that the server sends.
             Unavailable: The connection is closed.
+            RuntimeError: The client was not connected.
 
         Examples:
             ``await client.call("patch", "messages", 1, {"text": "Hi"}, {"room": "a"})``
         """
+        self._check_connected("call")
         if not self.is_connected:
             raise Unavailable("The connection is closed")
         self._last_call = number = self._last_call + 1
@@ -201,7 +219,9 @@ class RealtimeClient:
 
         Raises:
             TimeoutError: There is no such event; the message lists those that were received.
+            RuntimeError: The client was not connected.
         """
+        self._check_connected("next_event")
         try:
             async with asyncio.timeout(within):
                 while True:
@@ -214,6 +234,13 @@ class RealtimeClient:
             raise TimeoutError(
                 f"no event {name or ''} within {within:g} s; received: {self.events}"
             ) from None
+
+    def _check_connected(self, method: str) -> None:
+        if self._task is None:
+            raise RuntimeError(
+                f"{method}() before the client is connected: write"
+                " `async with RealtimeClient(app) as client:`, or `await client.connect()`"
+            )
 
     def _send(self, packet: Packet) -> None:
         for frame in encode_packet(packet, dumps_with_attachments):

@@ -13,6 +13,7 @@ from alula.adapters.mongodb import MongoDBService
 from alula.adapters.mongodb._bson_types import to_object_id
 from alula.adapters.mongodb._options import MongoDBOptions
 from alula.adapters.mongodb._queries import (
+    _COMPARED_ONE_BY_ONE,
     all_of,
     check_conditions,
     filter_of,
@@ -178,10 +179,10 @@ def test_parts_with_one_name_twice_are_kept_apart():
 def test_conditions_are_counted(query, number):
     opened = ["$all", "$not", "$elemMatch", "$exists", "$regex", "$options"]
     criteria = Grammar(operators=opened).read(query).criteria
-    check_conditions(criteria, number)
+    check_conditions(criteria, number, _COMPARED_ONE_BY_ONE)
     if number:
         with pytest.raises(BadRequest, match=f"has {number} conditions, and {number - 1} are"):
-            check_conditions(criteria, number - 1)
+            check_conditions(criteria, number - 1, _COMPARED_ONE_BY_ONE)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "5", True, None])

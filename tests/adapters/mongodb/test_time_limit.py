@@ -5,12 +5,8 @@ import asyncio
 import pytest
 from pymongo import _csot
 
-from alula.adapters.mongodb._options import (
-    MAX_TIME_MS,
-    in_time,
-    limited,
-    read_max_time,
-)
+from alula.adapters._database_options import MAX_TIME_MS, in_time, read_max_time
+from alula.adapters.mongodb._options import limited
 from alula.errors import Timeout
 
 
@@ -39,12 +35,12 @@ def test_without_a_limit_that_of_the_client_holds():
 
 @pytest.mark.parametrize("seconds", [None, 5])
 async def test_what_comes_in_time_is_returned(seconds):
-    assert await in_time(asyncio.sleep(0, "found"), seconds) == "found"
+    assert await in_time(asyncio.sleep(0, "found"), seconds, "The collection") == "found"
 
 
 async def test_what_takes_too_long_is_over_time():
-    with pytest.raises(Timeout, match="collection was not there in time"):
-        await in_time(asyncio.Event().wait(), 0.01)
+    with pytest.raises(Timeout, match="The collection was not there in time"):
+        await in_time(asyncio.Event().wait(), 0.01, "The collection")
 
 
 async def test_an_error_of_its_own_stays_as_it_is():
@@ -52,4 +48,4 @@ async def test_an_error_of_its_own_stays_as_it_is():
         raise TimeoutError("its own")
 
     with pytest.raises(TimeoutError, match="its own"):
-        await in_time(fail(), 5)
+        await in_time(fail(), 5, "The collection")

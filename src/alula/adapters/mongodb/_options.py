@@ -6,90 +6,54 @@ each operation of PyMongo takes of ``params.docdb`` and ``params.collation``.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import pymongo
 from pymongo import ReturnDocument
 from pymongo.asynchronous.client_session import AsyncClientSession
 
 from alula._context import Params
-from alula.adapters._options import Options
+from alula.adapters._database_options import DatabaseOptions
 from alula.adapters.mongodb._model import CONCERNS, Model
-from alula.errors import Timeout
 
 __all__ = [
-    "MAX_CONDITIONS",
-    "MAX_TIME_MS",
-    "SHARED",
-    "Counting",
-    "MaxTime",
     "MongoDBOptions",
     "Operation",
     "driver_options",
-    "in_time",
     "limited",
     "pairs_of",
-    "read_max_conditions",
-    "read_max_time",
-    "read_share",
     "session_of",
     "upsert_options",
 ]
-
-_T = TypeVar("_T")
-
-Counting: TypeAlias = Literal["exact", "estimated", "none"]
-
-MaxTime: TypeAlias = int | Literal[False] | None
-"""A time limit in milliseconds, False for no limit, None if the option is not given."""
-
-MAX_TIME_MS: Final = 10_000
-"""The default time limit of an operation, in milliseconds."""
-
-MAX_CONDITIONS: Final = 100
-"""The default number of conditions that a query may have.
-
-The database tests each condition on each record that no index rules out, and on each element of a
-list: 990 of them, which fit into 24 kB, keep it busy for minutes on 100,000 records.
-"""
-
-SHARED: Final = ("get", "create", "patch", "count")
-"""The operations that concurrent calls can batch."""
 
 _UNLIMITED: Final[AbstractContextManager[Any]] = nullcontext()
 
 
 @dataclass(frozen=True)
-class MongoDBOptions(Options):
+class MongoDBOptions(DatabaseOptions):
     """The options of one call of a `MongoDBService`.
 
     Attributes:
         objectify: Whether 24 hexadecimal digits as the ``_id`` mean an ObjectId.
-        max_conditions: How many conditions a query may have, None for no limit.
         estimates: Whether ``total`` of a query without criteria is the collection's estimated size.
-        seconds: How long an operation may take, None for no limit.
-        shared: The operations that this call may batch with concurrent ones.
         model: A collection for this call in place of the service's, None for that one.
     """
 
     id: str = "_id"
     objectify: bool = True
-    max_conditions: int | None = MAX_CONDITIONS
     estimates: bool = False
-    seconds: float | None = MAX_TIME_MS / 1000
-    shared: frozenset[str] = frozenset(SHARED)
     model: Model | None = None
 
     @property
-    def counting(self) -> Counting:
+    def counting(self) -> str:
         """How a page gets its total: ``paginate["count"]``, or else by ``estimates``."""
-        default: Counting = "estimated" if self.estimates else "exact"
-        return self.pagination.more.get("count", default) if self.pagination else default
+        if self.estimates and self.pagination and "count" not in self.pagination.more:
+            return "estimated"
+        return super().counting
 
     def changed(self, given: Mapping[str, Any], paginate_names: Collection[str]) -> Self:
         """Return these options with others in their place; None leaves an option as it is.
@@ -98,85 +62,17 @@ class MongoDBOptions(Options):
             ValueError: An option is not valid.
         """
         options = super().changed(given, paginate_names)
-        if options.counting not in get_args(Counting):
-            names = ", ".join(map(repr, get_args(Counting)))
-            raise ValueError(f"paginate: 'count' is {options.counting!r}; give {names}")
         changes: dict[str, Any] = {}
         if given.get("disable_objectify") is not None:
             changes["objectify"] = not given["disable_objectify"]
         if given.get("use_estimated_document_count") is not None:
             changes["estimates"] = bool(given["use_estimated_document_count"])
-        if "max_conditions" in given:
-            changes["max_conditions"] = read_max_conditions(given["max_conditions"])
-        if given.get("max_time_ms") is not None:
-            changes["seconds"] = read_max_time(given["max_time_ms"], "max_time_ms")
-        if given.get("share") is not None:
-            changes["shared"] = read_share(given["share"])
         if given.get("model") is not None:
             changes["model"] = given["model"]
         return replace(options, **changes) if changes else options
 
 
-def read_max_conditions(value: object) -> int | None:
-    """Return how many conditions a query may have, None for no limit.
-
-    Raises:
-        ValueError: The value is neither a whole number from 1 on nor False.
-    """
-    if value is False:
-        return None
-    if type(value) is not int or value < 1:
-        raise ValueError(
-            f"max_conditions is {value!r}; give a whole number from 1 on, or False for no limit"
-        )
-    return value
-
-
-def read_share(value: bool | Mapping[str, bool]) -> frozenset[str]:
-    """Return the operations that concurrent calls may batch.
-
-    Args:
-        value: True for all, False for none, or a mapping such as ``{"get": False}``, in which
-            operations that are not named are batched.
-
-    Raises:
-        ValueError: The value is something else, or names another operation.
-    """
-    if isinstance(value, bool):
-        return frozenset(SHARED) if value else frozenset()
-    if not isinstance(value, Mapping):
-        raise ValueError(f'share is {value!r}; give True, False or {{"get": False}}')
-    for name, wanted in value.items():
-        if name not in SHARED or not isinstance(wanted, bool):
-            raise ValueError(
-                f"share has {name!r}: {wanted!r}; it may have {', '.join(SHARED)}, each of them"
-                " True or False"
-            )
-    return frozenset(name for name in SHARED if value.get(name, True))
-
-
 # -- the time limit of an operation ----------------------------------------------------------------
-
-
-def read_max_time(value: object, where: str) -> float | None:
-    """Return the seconds that an option allows, None for no limit.
-
-    Args:
-        value: Milliseconds from 1 on, False for no limit, None for `MAX_TIME_MS`.
-        where: What to call the option in an error.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    if value is False:
-        return None
-    if value is None:
-        value = MAX_TIME_MS
-    if type(value) is not int or value < 1:
-        raise ValueError(
-            f"{where} is {value!r}; give whole milliseconds from 1 on, or False for no limit"
-        )
-    return value / 1000
 
 
 def limited(seconds: float | None) -> AbstractContextManager[Any]:
@@ -186,28 +82,6 @@ def limited(seconds: float | None) -> AbstractContextManager[Any]:
         seconds: None leaves the limit to the settings of the client.
     """
     return _UNLIMITED if seconds is None else pymongo.timeout(seconds)
-
-
-async def in_time(awaitable: Awaitable[_T], seconds: float | None) -> _T:
-    """Await something that is not an operation of the driver, such as the model of a service.
-
-    Args:
-        awaitable: It is cancelled when the time is over; behind `asyncio.shield` it goes on.
-        seconds: How long it may take, None for no limit.
-
-    Raises:
-        Timeout: It took longer.
-        Exception: What it raises.
-    """
-    limit = asyncio.timeout(seconds)
-    try:
-        async with limit:
-            return await awaitable
-    except TimeoutError as error:
-        # The model may raise a TimeoutError of its own, which is not ours to translate.
-        if limit.expired():
-            raise Timeout("The database's collection was not there in time") from error
-        raise
 
 
 # -- options of the driver -------------------------------------------------------------------------

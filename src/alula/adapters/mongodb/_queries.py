@@ -16,6 +16,7 @@ import bson
 from bson.regex import Regex
 
 from alula._context import Params
+from alula.adapters._database_options import check_conditions
 from alula.adapters.mongodb._bson_types import to_object_id
 from alula.adapters.mongodb._model import Collection
 from alula.adapters.mongodb._multi import Selection
@@ -27,7 +28,7 @@ from alula.adapters.mongodb._options import (
     session_of,
 )
 from alula.errors import BadRequest, NotFound
-from alula.query import EMPTY_QUERY, And, Or, Query, Where
+from alula.query import EMPTY_QUERY, And, Query, Where
 from alula.query._operators import truth_of
 from alula.query._query import Criterion
 from alula.types import Id
@@ -39,7 +40,6 @@ __all__ = [
     "QueryTranslator",
     "Stage",
     "all_of",
-    "check_conditions",
     "counting",
     "filter_of",
     "page_and_total",
@@ -105,7 +105,7 @@ class QueryTranslator:
         if query is EMPTY_QUERY:
             return {}
         if self.options.max_conditions is not None:
-            check_conditions(query.criteria, self.options.max_conditions)
+            check_conditions(query.criteria, self.options.max_conditions, _COMPARED_ONE_BY_ONE)
         return filter_of(query, self._converted)
 
     def filter_with(self, id: Id, query: Query, params: Params) -> Filter:
@@ -189,37 +189,6 @@ def with_docdb_range(query: Query, params: Params) -> Query:
 
 
 # -- filters ---------------------------------------------------------------------------------------
-
-
-def check_conditions(criteria: Criterion, max_conditions: int) -> None:
-    """Refuse criteria with too many conditions.
-
-    A list of `$in` or `$nin` counts once, however long it is: the database looks up its values.
-    Each object and pattern in it counts, too: the database tries them one after the other.
-
-    Raises:
-        BadRequest: There are more than ``max_conditions``.
-    """
-    number = _conditions_in(criteria)
-    if number > max_conditions:
-        raise BadRequest(
-            f"The query has {number} conditions, and {max_conditions} are allowed; compare one"
-            " field with many values by $in"
-        )
-
-
-def _conditions_in(part: Criterion | Iterable[tuple[str, Any]]) -> int:
-    if isinstance(part, And | Or):
-        return sum(map(_conditions_in, part.parts))
-    number = 0
-    for operator, value in part.tests if isinstance(part, Where) else part:
-        if operator == "$all":
-            number += max(1, len(value))
-        elif operator in _LISTS:
-            number += 1 + sum(isinstance(item, _COMPARED_ONE_BY_ONE) for item in value)
-        else:
-            number += _conditions_in(value) if operator in _NESTED else 1
-    return number
 
 
 def filter_of(query: Query, convert: Convert) -> Filter:

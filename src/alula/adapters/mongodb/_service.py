@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReturnDocument
@@ -21,22 +21,20 @@ from pymongo.asynchronous.cursor import AsyncCursor
 from pymongo.errors import OperationFailure
 
 from alula._context import Params
+from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
+from alula.adapters._options import ParamsLike, read_params
 from alula.adapters._records import selector
 from alula.adapters._totals import PageAndTotal, Totals
-from alula.adapters.base import AdapterService, Options, ParamsLike, read_params
+from alula.adapters.base import AdapterService, Options
 from alula.adapters.mongodb._batches import Batches
 from alula.adapters.mongodb._bson_types import keyword_object_id
 from alula.adapters.mongodb._errors import TOO_LARGE, translated
 from alula.adapters.mongodb._model import Collection, Model, ModelSource, resolved, with_concerns
 from alula.adapters.mongodb._multi import create_many, patch_many, remove_many
 from alula.adapters.mongodb._options import (
-    MAX_CONDITIONS,
-    MaxTime,
     MongoDBOptions,
     driver_options,
-    in_time,
     limited,
-    read_max_time,
     session_of,
     upsert_options,
 )
@@ -58,10 +56,13 @@ from alula.adapters.mongodb._writes import (
     with_id_on_insert,
     with_ids,
 )
+from alula.adapters.relations import Relation
 from alula.query import Query
 from alula.types import Id, Record, SchemaKeyword
 
 __all__ = ["MongoDBService"]
+
+_COLLECTION: Final = "The database's collection"
 
 
 class MongoDBService(AdapterService[MongoDBOptions]):
@@ -88,6 +89,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         filters: As in `AdapterService`: ``{"$text": True}``, or its short form ``$search``.
         update_operators: As in `AdapterService`: ``["$inc", "$push"]``.
         dotted_names: As in `AdapterService`.
+        relations: As in `AdapterService`.
         events: As in `AdapterService`.
 
     Attributes:
@@ -129,11 +131,13 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         filters: Mapping[str, Any] | None = None,
         update_operators: Iterable[str] = (),
         dotted_names: bool = False,
+        relations: Mapping[str, Relation] | None = None,
         events: Iterable[str] = (),
     ) -> None:
         super().__init__(
             id=id, paginate=paginate, multi=multi, operators=operators, filters=filters,
-            update_operators=update_operators, dotted_names=dotted_names, events=events,
+            update_operators=update_operators, dotted_names=dotted_names,
+            relations=relations, events=events,
         )  # fmt: skip
         given = {
             "disable_objectify": disable_objectify, "max_time_ms": max_time_ms, "share": share,
@@ -153,6 +157,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         Raises:
             ValueError: The setting ``mongodb_max_time_ms`` is not valid.
         """
+        await super().setup(app, path)
         if self._reads_max_time_setting and app is not None:
             given = app.get("mongodb_max_time_ms")
             seconds = read_max_time(given, "the setting 'mongodb_max_time_ms'")
@@ -189,9 +194,9 @@ class MongoDBService(AdapterService[MongoDBOptions]):
     async def _model_for(self, params: Params, options: MongoDBOptions) -> Collection:
         model = self._source.collection
         if options.model is not None:
-            model = await in_time(resolved(options.model), options.seconds)
+            model = await in_time(resolved(options.model), options.seconds, _COLLECTION)
         elif model is None:
-            model = await in_time(self._source.resolve(), options.seconds)
+            model = await in_time(self._source.resolve(), options.seconds, _COLLECTION)
         return model if params.docdb is None else with_concerns(model, params.docdb)
 
     def _translator_for(self, options: MongoDBOptions) -> QueryTranslator:

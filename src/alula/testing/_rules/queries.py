@@ -53,7 +53,11 @@ SELECTED: list[tuple[Any, list[str]]] = [
     ({"name": {"$nin": {str(i): f"x{i}" for i in range(25)} | {"25": "Ada"}}}, ["Bela", "Cleo"]),
     # A query string with one item does not show that it is a list: name[$in]=Ada.
     ({"name": {"$in": "Ada"}}, ["Ada"]),
-    # Only code of the server can have these: JSON has no regular expressions.
+    ({"nothing": "Ada"}, []),
+    ({"nothing": {"$gt": 1}}, []),
+]
+# Only code of the server can have these: JSON has no regular expressions.
+BY_EXPRESSION: list[tuple[Any, list[str]]] = [
     ({"name": re.compile("^[ab]", re.IGNORECASE)}, ["Ada", "Bela"]),
     ({"name": re.compile("^[ab]")}, []),
     ({"name": {"$in": [re.compile("^A"), "Cleo"]}}, ["Ada", "Cleo"]),
@@ -61,8 +65,6 @@ SELECTED: list[tuple[Any, list[str]]] = [
     ({"name": {"$nin": [re.compile("^A"), "Cleo"]}}, ["Bela"]),
     ({"name": {"$ne": re.compile("^A"), "$nin": ["Cleo"]}}, ["Bela"]),
     ({"$or": [{"name": re.compile("o$")}, {"age": re.compile("3")}]}, ["Cleo"]),
-    ({"nothing": "Ada"}, []),
-    ({"nothing": {"$gt": 1}}, []),
 ]
 
 # Directions as text, since that is all that a query string carries.
@@ -119,6 +121,21 @@ Table: TypeAlias = tuple[list[Record], list[tuple[Any, list[int]]]]
 
 # Each line of these tables has a query and the positions of the records that it selects.
 NOTHING_IS_NULL: Table = (
+    [{"v": None}, {}, {"v": 0}, {"v": 5}, {"v": -1}],
+    [
+        ({"v": None}, [0, 1]),
+        ({"v": {"$ne": None}}, [2, 3, 4]),
+        ({"v": {"$in": [None, 0]}}, [0, 1, 2]),
+        ({"v": {"$nin": [None, 0]}}, [3, 4]),
+        ({"v": {"$ne": 0}}, [0, 1, 3, 4]),
+        ({"v": {"$nin": [0, 5]}}, [0, 1, 4]),
+        ({"v": {"$gte": 0}}, [2, 3]),
+        ({"v": {"$lt": 5}}, [2, 4]),
+        ({"v": {"$lte": None}}, [0, 1]),
+        ({"$or": [{"v": {"$gt": 0}}, {"v": None}]}, [0, 1, 3]),
+    ],
+)
+NOTHING_IS_NULL_AMONG_TYPES: Table = (
     [{"v": None}, {}, {"v": 0}, {"v": ""}, {"v": False}],
     [
         ({"v": None}, [0, 1]),
@@ -200,7 +217,21 @@ class QueryRules(Rules):
     async def test_criteria_select(self, make: Make, query: object, selected: list[str]) -> None:
         """Criteria select the records that meet all of them."""
         people = await seeded(make)
-        assert sorted(names(await people.find(query))) == selected
+        try:
+            records = await people.find(query)
+        except BadRequest:
+            # A store whose fields have one type each may refuse another one.
+            if self.has("mixed types") or query != {"nothing": {"$gt": 1}}:
+                raise
+        else:
+            assert sorted(names(records)) == selected
+
+    @feature("regular expressions")
+    async def test_regular_expressions_select(self, make: Make) -> None:
+        """A compiled expression matches text in which it is found, and no other value."""
+        people = await seeded(make)
+        for query, selected in BY_EXPRESSION:
+            assert sorted(names(await people.find(query))) == selected, query
 
     @pytest.mark.parametrize(("query", "in_order"), SORTED)
     async def test_sort_orders(self, make: Make, query: object, in_order: list[str]) -> None:
@@ -238,6 +269,8 @@ class QueryRules(Rules):
     async def test_a_missing_field_is_null(self, make: Make) -> None:
         """Null asks for what is null or missing; both come first in an order."""
         await check_table(make, NOTHING_IS_NULL)
+        if self.has("mixed types"):
+            await check_table(make, NOTHING_IS_NULL_AMONG_TYPES)
         people = await seeded(make, [{"n": 0, "v": 2}, {"n": 1}, {"n": 2, "v": None}])
         records = await people.find({"$sort": {"v": 1, "n": 1}})
         assert [record["n"] for record in records] == [1, 2, 0]
@@ -290,7 +323,7 @@ class SelectRules(Rules):
             result = await people.bare(method, *arguments, *data, {"query": query})
             record = result[0] if method == "find" else result
             assert record.pop(people.id) is not None
-            assert record == wanted
+            assert people.given(record) == wanted
 
     @pytest.mark.parametrize("method", ["create", "patch", "remove"])
     async def test_select_works_with_several(self, make: Make, method: str) -> None:
@@ -307,9 +340,9 @@ class SelectRules(Rules):
         people = await make()
         created = await people.create(DATA, {"$select": ["name"]})
         id = created[people.id]
-        assert await people.get(id) == {**DATA, people.id: id}
+        assert people.given(await people.get(id)) == {**DATA, people.id: id}
         await people.patch(id, {"age": 2}, {"$select": ["name"]})
-        assert await people.get(id) == {**DATA, "age": 2, people.id: id}
+        assert people.given(await people.get(id)) == {**DATA, "age": 2, people.id: id}
         query = {"age": 2, "$sort": {"town": 1}, "$select": ["name"]}
         assert await people.find(query) == [created]
 
@@ -338,10 +371,10 @@ class SelectRules(Rules):
             (["a.b.c", "a.e"], {"a": {"b": {"c": 1}, "e": 3}}),
             (["a.b"], {"a": {"b": {"c": 1, "d": 2}}}),
             (["a.nothing"], {"a": {}}),
-            (["nothing.at.all"], {}),
+            *([(["nothing.at.all"], {})] if self.has("free names") else []),
             (["a.e.f"], {"a": {}}),
             (["list.x"], {"list": [{"x": 1}, {}]}),
         ):
             record = (await people.find({"$select": fields}))[0]
             assert record.pop(people.id) is not None
-            assert record == wanted
+            assert people.given(record) == wanted

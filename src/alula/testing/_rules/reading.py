@@ -118,7 +118,7 @@ class ReadingRules(Rules):
         assert names(await people.bare("find", {})) == ["Ada"]
         assert await people.bare("get", id) == record
         assert (await people.bare("patch", id, {"age": 1}))["age"] == 1
-        assert "age" not in await people.bare("update", id, {"name": "Eve"})
+        assert "age" not in people.given(await people.bare("update", id, {"name": "Eve"}))
         assert (await people.bare("remove", id, None))["name"] == "Eve"
 
     @feature("id property")
@@ -231,7 +231,12 @@ class PageRules(Rules):
         """What is in the query is a query, whatever it is called."""
         people = await seeded(make, paginate=SIZES)
         # Otherwise any client could read the whole store in one request.
-        assert "total" in await people.find({"paginate": off})
+        try:
+            page = await people.find({"paginate": off})
+        except BadRequest:
+            assert not self.has("free names")
+        else:
+            assert "total" in page
         with pytest.raises(BadRequest):
             await people.find({"$paginate": off})
 

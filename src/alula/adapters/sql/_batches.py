@@ -1,0 +1,248 @@
+"""Batches concurrent calls on PostgreSQL: gets, pages, creates, patches, counts in one statement.
+
+SQLite needs none of this: its driver hands all waiting statements to a thread at once.
+
+What holds in this file:
+
+- A batch has only calls that would send the same but for the id or the record: the table, the
+  criteria with their values, the changed columns and the time limit are the same.
+- No call in a transaction, and none with ``params.sql``, joins a batch.
+- What concerns one caller (a missing record, a taken key, a refused value) reaches that caller
+  only; a failed round trip reaches all callers of the batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from alula.adapters._batching import Batcher
+from alula.adapters._records import copied, selector
+from alula.adapters.sql._database import Database
+from alula.adapters.sql._errors import is_refusal
+from alula.adapters.sql._operation import Operation
+from alula.adapters.sql._statement import Row, Statement
+from alula.adapters.sql._statements._shared_pages import pages_of, shared_pages
+from alula.adapters.sql._statements._statements import NewRow, Select
+from alula.query import EMPTY_QUERY, Query
+from alula.types import Record
+
+__all__ = ["Batches"]
+
+Key: TypeAlias = Hashable
+
+_NOT_DONE: Final = object()
+"""The result of a change that has to be done alone."""
+
+
+class _Patch(NamedTuple):
+    key: Any
+    row: NewRow
+    alone: Callable[[], Awaitable[Record | None]]
+
+
+class Batches:
+    """The batchers of one service: one for each operation and everything that must be the same.
+
+    Args:
+        database: The database of the service.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._is_used = database.dialect == "postgresql"
+        self._batchers: dict[Key, Batcher[Any, Any]] = {}
+
+    async def get(self, operation: Operation, key: object, query: Query) -> Record | None:
+        """Return the record with an id that meets a query, None if there is none."""
+        is_key = operation.statements.table.id.type.is_key
+        batch = self._key("get", operation, query, query.select) if is_key else None
+        if batch is None:
+            return await operation.get(key, query)
+        load = partial(_get_batch, operation, query)
+        record: Record | None = await self._batcher(batch, load).load(key)
+        return record
+
+    async def page(self, operation: Operation, statement: Statement) -> Sequence[Row]:
+        """Return the rows of a statement for a page."""
+        if not self._is_used or not operation.statements.shares_pages:
+            return await operation.run(statement)
+        batch = "page", operation.statements, operation.seconds, statement.text
+        load = partial(_page_batch, operation)
+        rows: Sequence[Row] = await self._batcher(batch, load, concurrency=2).load(statement)
+        return rows
+
+    async def create(self, operation: Operation, row: NewRow, select: Select) -> Record:
+        """Store a new record and return it."""
+        statements = operation.statements
+        if not self._is_used or not statements.shares_inserts:
+            return (await operation.create([statements.insert(row, select)], select))[0]
+        batch = "create", statements, operation.seconds
+        load = partial(_create_batch, operation)
+        record: Record = await self._batcher(batch, load, concurrency=2).load(row)
+        return record if select is None else selector(select, statements.table.id.name)(record)
+
+    async def patch(
+        self, operation: Operation, key: object, changes: Mapping[str, Any], query: Query
+    ) -> Record | None:
+        """Change a record and return it as it is then, None if there is none."""
+        statements = operation.statements
+
+        async def alone() -> Record | None:
+            return await operation.change(statements.patch(key, changes, query), query)
+
+        is_shared = self._is_used and statements.table.id.type.is_key
+        row = statements.changed_row(changes) if is_shared else None
+        batch = None if row is None else self._key("patch", operation, query, row.columns)
+        if row is None or batch is None:
+            return await alone()
+        load = partial(_patch_batch, operation, query)
+        batcher = self._batcher(batch, load, concurrency=2)
+        record: Any = await batcher.load(_Patch(key, row, alone))
+        if record is _NOT_DONE:
+            return await alone()
+        if record is None:
+            return None
+        if query.select is None:
+            whole: Record = record
+            return whole
+        return selector(query.select, statements.table.id.name)(record)
+
+    async def count(self, operation: Operation, query: Query) -> int:
+        """Return how many records meet a query."""
+        batch = self._key("count", operation, query)
+        if batch is None:
+            return await operation.count(query)
+
+        async def load(callers: list[None]) -> list[int]:
+            return [await operation.count(query)] * len(callers)
+
+        total: int = await self._batcher(batch, load).load(None)
+        return total
+
+    def _key(self, name: str, operation: Operation, query: Query, more: object = None) -> Key:
+        """Return what calls of one batch have in common, None if this call cannot join any."""
+        if not self._is_used:
+            return None
+        statements = operation.statements
+        if query is EMPTY_QUERY:
+            return name, statements, operation.seconds, more
+        # The text and the driver's values, not the criteria: in Python, 1 equals True.
+        criteria = statements.count(query)
+        key = name, statements, operation.seconds, more, criteria.text, criteria.parameters
+        try:
+            hash(key)
+        except TypeError:  # a list among the values
+            return None
+        return key
+
+    def _batcher(
+        self,
+        key: Key,
+        load: Callable[[list[Any]], Awaitable[Sequence[Any]]],
+        concurrency: int = 1,
+    ) -> Batcher[Any, Any]:
+        batcher = self._batchers.get(key)
+        if batcher is None:
+            batcher = Batcher(load, lambda: self._batchers.pop(key), concurrency)
+            self._batchers[key] = batcher
+        return batcher
+
+
+# -- the round trips -------------------------------------------------------------------------------
+
+
+async def _get_batch(operation: Operation, query: Query, keys: list[Any]) -> list[Any]:
+    """Return the record or None for each id."""
+    if len(keys) == 1:
+        return [await operation.get(keys[0], query)]
+    statements = operation.statements
+    wanted = list(dict.fromkeys(keys))
+    rows = await operation.run(statements.get_many(wanted, query))
+    id_name = statements.table.id.name
+    records = {record[id_name]: record for record in statements.reader(query.select)(rows)}
+    if len(keys) == len(wanted):
+        return [records.get(key) for key in keys]
+    # Callers that want the same record must not share anything that one of them may change.
+    handed_out: set[Any] = set()
+    copies = []
+    for key in keys:
+        record = records.get(key)
+        copies.append(copied(record) if key in handed_out else record)
+        handed_out.add(key)
+    return copies
+
+
+async def _page_batch(operation: Operation, pages: list[Statement]) -> list[Any]:
+    """Return the rows of each page, or an error."""
+    shared = shared_pages(pages) if len(pages) > 1 else None
+    if shared is None:
+        return await asyncio.gather(*map(operation.run, pages), return_exceptions=True)
+    try:
+        rows = await operation.run(shared)
+    except Exception as error:
+        if not is_refusal(error):
+            raise
+        # One has a value that the database refuses.
+        return await asyncio.gather(*map(operation.run, pages), return_exceptions=True)
+    return pages_of(rows, len(pages))
+
+
+async def _create_batch(operation: Operation, rows: list[NewRow]) -> list[Any]:
+    """Return the stored record, or an error, for each new row."""
+    statements = operation.statements
+
+    async def alone(row: NewRow) -> Record:
+        return (await operation.create([statements.insert(row)], None))[0]
+
+    if len(rows) == 1:
+        return [await alone(rows[0])]
+    results: list[Any] = [None] * len(rows)
+
+    async def insert(part: tuple[list[int], Any]) -> None:
+        positions, statement = part
+        try:
+            stored = await operation.run(statement, writes=True)
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            return
+        for ordinal, record in statements.shared_reader(stored):
+            results[positions[ordinal]] = record
+
+    await asyncio.gather(*map(insert, statements.insert_shared(rows)))
+    # Each refused row goes alone, which tells why; most often a unique value is taken.
+    missing = [position for position, record in enumerate(results) if record is None]
+    if missing:
+        again = await asyncio.gather(
+            *(alone(rows[position]) for position in missing), return_exceptions=True
+        )
+        for position, result in zip(missing, again, strict=True):
+            results[position] = result
+    return results
+
+
+async def _patch_batch(operation: Operation, query: Query, patches: list[_Patch]) -> list[Any]:
+    """Return the changed record or None for each patch, `_NOT_DONE` for those that go alone."""
+    if len(patches) == 1:
+        return [await patches[0].alone()]
+    firsts: dict[Any, int] = {}
+    for position, patch in enumerate(patches):
+        firsts.setdefault(patch.key, position)
+    statements = operation.statements
+    rows = [patches[position].row for position in firsts.values()]
+    results: list[Any] = [_NOT_DONE] * len(patches)
+    try:
+        changed = await operation.run(
+            statements.patch_shared(list(firsts), rows, query), writes=True
+        )
+    except Exception as error:
+        if not is_refusal(error):
+            raise
+        return results
+    id_name = statements.table.id.name
+    records = {record[id_name]: record for record in statements.reader()(changed)}
+    for key, position in firsts.items():
+        results[position] = records.get(key)
+    return results

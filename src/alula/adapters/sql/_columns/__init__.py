@@ -1,0 +1,1 @@
+"""Types of columns: how values are compared, stored and read in each dialect."""

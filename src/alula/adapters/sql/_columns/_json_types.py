@@ -1,0 +1,130 @@
+"""The types of columns for JSON and for lists."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+from uuid import UUID
+
+from alula.adapters.sql._columns._column_types import SQL_OPERATORS, ColumnType, Comparison
+from alula.adapters.sql._names import Dialect
+from alula.errors import BadRequest
+from alula.outgoing import iso_duration, javascript_date
+
+__all__ = ["ArrayType", "JsonType"]
+
+_NUL_IN_JSON: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+class JsonType(ColumnType):
+    """Any JSON; text for both drivers."""
+
+    name, expected, _casts = "json", "JSON", ("jsonb",)
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__(dialect)
+        # The type json, unlike jsonb, has neither equality nor an order.
+        self.equality = self.collation = "::jsonb" if dialect == "postgresql" else ""
+        self.from_driver = read_json
+
+    def comparison(self, operator: str, value: object, field: str) -> Comparison:
+        if operator not in ("$eq", "$ne"):
+            raise BadRequest(f"Invalid operator {operator} for {field}: JSON has no order")
+        return SQL_OPERATORS[operator], self.store(value, field)
+
+    def store(self, value: object, field: str) -> object:
+        try:
+            text = json.dumps(
+                value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
+            )
+            text.encode()  # halves of surrogate pairs
+        except (TypeError, ValueError, RecursionError):
+            raise self.refusal(field) from None
+        if _NUL_IN_JSON.search(text):
+            raise self.refusal(field, "JSON without the character NUL")
+        return text
+
+
+def _plain(value: object) -> object:
+    """Return the JSON form of a value that JSON does not know, as responses have it."""
+    for types, form in _JSON_FORMS:
+        if isinstance(value, types):
+            return form(value)
+    raise TypeError
+
+
+_JSON_FORMS: Final[tuple[tuple[Any, Callable[[Any], object]], ...]] = (
+    (datetime, javascript_date),
+    ((date, time), lambda value: value.isoformat()),
+    (timedelta, iso_duration),
+    ((Decimal, UUID), str),
+    (bytes, lambda value: b64encode(value).decode()),
+    (Enum, lambda member: member.value),
+    (Mapping, dict),
+    ((set, frozenset), list),
+)
+
+
+def read_json(value: Any) -> object:
+    # A column that is not strict may hold numbers, or text that is not JSON.
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
+class ArrayType(ColumnType):
+    """Lists of values of one type; SQLite has them as JSON.
+
+    Args:
+        dialect: The dialect.
+        element: The type of the elements.
+        depth: How many lists are within each other.
+    """
+
+    name = "array"
+
+    def __init__(self, dialect: Dialect, element: ColumnType, depth: int = 1) -> None:
+        # The elements as text first, then as what they are: asyncpg needs no codec for these.
+        exact = (f"{element.exact}[]",) if element.exact else ()
+        super().__init__(dialect, *element.array_cast.split("::"), *exact)
+        self.element = self._element = element
+        self._depth = depth
+        self.expected = f"a list, each of {element.expected}"
+        self.read_cast = f"{element.read_cast}[]" if element.read_cast else ""
+        if dialect == "sqlite" or element.from_driver is not None:
+            self.from_driver = self._read
+
+    def comparison(self, operator: str, value: object, field: str) -> Comparison:
+        if operator not in ("$eq", "$ne") or self._element.name == "json":
+            raise BadRequest(f"Invalid operator {operator} for {field}: such lists have no order")
+        return SQL_OPERATORS[operator], self.store(value, field)
+
+    def store(self, value: object, field: str) -> object:
+        items = self._stored(value, field, self._depth)
+        if self.dialect == "postgresql":
+            return items
+        return json.dumps(items, ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+    def _stored(self, value: object, field: str, depth: int) -> list[object]:
+        if not isinstance(value, list | tuple):
+            raise self.refusal(field)
+        if depth > 1:
+            return [self._stored(item, field, depth - 1) for item in value]
+        store = self._element.store
+        return [None if item is None else store(item, field) for item in value]
+
+    def _read(self, value: Any) -> object:
+        return self._items(read_json(value))
+
+    def _items(self, value: Any) -> object:
+        if isinstance(value, list):
+            return [self._items(item) for item in value]
+        read = self._element.from_driver
+        return value if value is None or read is None else read(value)

@@ -1,0 +1,273 @@
+"""Translates errors of the databases and their drivers into errors that clients may see.
+
+The driver's text stays in the log: it holds statements and the values of other records.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import sys
+from types import TracebackType
+from typing import Any, Final
+
+from alula.adapters.sql._tables._constraints import Constraints
+from alula.adapters.sql._tables._tables import Table
+from alula.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    FrameworkError,
+    GeneralError,
+    Timeout,
+    Unavailable,
+)
+
+__all__ = ["is_refusal", "is_serialization_failure", "translated"]
+
+_log = logging.getLogger("alula.sql")
+
+_NO_CONSTRAINTS: Final = Constraints({}, {})
+_SERIALIZATION: Final = frozenset({"40001", "40P01"})
+_REFUSED: Final = frozenset({"22", "23", "54", "P0"})
+"""The first two characters of SQLSTATEs for values and rows that are not valid; with 54, they are
+too large: for an index, for a search."""
+
+_UNAVAILABLE: Final = frozenset({"08", "53", "57"})
+_NULL: Final = "23502"
+_FOREIGN: Final = frozenset({"23503", "23001"})
+_UNIQUE: Final = frozenset({"23505", "23P01"})
+_CHECK: Final = "23514"
+
+
+class translated:  # noqa: N801  # used like a function
+    """Raises errors of `alula.errors` for those of the database and its driver.
+
+    Args:
+        table: The table that a statement is about, for the names of fields.
+        removes: Whether the statement removes records, so that a foreign key that fails is that of
+            others, which refer to them.
+
+    Raises:
+        Conflict: A unique value is taken, other records refer to this one, or another write was
+            faster.
+        BadRequest: The database refuses the data or the query.
+        Forbidden: The user of the database, or its row-level security, does not allow it.
+        Timeout: The time limit was exceeded.
+        Unavailable: The database cannot be reached, or has no free connection.
+        GeneralError: Anything else; the log names it.
+
+    Examples:
+        >>> with translated():
+        ...     raise TimeoutError
+        Traceback (most recent call last):
+        ...
+        alula.errors.Timeout: The database took too long
+    """
+
+    __slots__ = ("_removes", "_table")
+
+    def __init__(self, table: Table | None = None, *, removes: bool = False) -> None:
+        self._table, self._removes = table, removes
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None or isinstance(error, FrameworkError):
+            return
+        translation = translation_of(error, self._table, removes=self._removes)
+        if translation is not None:
+            raise translation from error
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Tell whether the database refused the values or rows of one statement."""
+    if isinstance(error, sqlite3.Error):
+        return isinstance(error, sqlite3.IntegrityError | sqlite3.DataError)
+    state = _sqlstate(error)
+    return state[:2] in _REFUSED or state in {"42501", "40P01"}
+
+
+def is_serialization_failure(error: BaseException) -> bool:
+    """Tell whether an error, or what caused it, asks to begin the transaction anew."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if _sqlstate(cause) in _SERIALIZATION:
+            return True
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def translation_of(
+    error: BaseException, table: Table | None, *, removes: bool
+) -> FrameworkError | None:
+    # Before OSError, whose subclass it is.
+    if isinstance(error, TimeoutError):
+        return timeout()
+    if isinstance(error, sqlite3.Error):
+        return of_sqlite(error, table, removes)
+    if _is_of_asyncpg(error):
+        return of_postgresql(error, table, removes)
+    if isinstance(error, OSError):
+        return unavailable(error)
+    if isinstance(error, OverflowError | UnicodeEncodeError):
+        return not_valid(error)
+    return None
+
+
+def _is_of_asyncpg(error: BaseException) -> bool:
+    # Without an import: SQLite needs no asyncpg, and what is not loaded has not raised.
+    asyncpg: Any = sys.modules.get("asyncpg")
+    return asyncpg is not None and isinstance(
+        error,
+        asyncpg.PostgresError | asyncpg.InterfaceError | asyncpg.InternalClientError,
+    )
+
+
+def _sqlstate(error: BaseException) -> str:
+    return (getattr(error, "sqlstate", None) or "") if _is_of_asyncpg(error) else ""
+
+
+# -- PostgreSQL ------------------------------------------------------------------------------------
+
+
+def of_postgresql(error: Any, table: Table | None, removes: bool) -> FrameworkError:
+    state = _sqlstate(error)
+    if state == "57014":
+        return timeout()
+    if not state or state[:2] in _UNAVAILABLE:  # errors without a state are those of a connection
+        return unavailable(error)
+    if state in _SERIALIZATION or state == "55P03":
+        return Conflict("Another write changed the same record at the same time; try again")
+    if state == "42501":
+        _log.warning("the database does not allow this: %.1000s", error)
+        return Forbidden("The database does not allow this")
+    if state in _UNIQUE:
+        return taken(fields(error, table))
+    if state in _FOREIGN:
+        is_own = table is not None and error.table_name == table.name
+        if removes or not is_own:
+            return referred_to()
+        return refers_to_nothing(fields(error, table))
+    if state == _NULL:
+        columns = (error.column_name,) if error.column_name else ()
+        return null(table.constraints.fields(columns) if table is not None else ())
+    if state == _CHECK:
+        return check(fields(error, table))
+    if state[:2] in _REFUSED:
+        return not_valid(error)
+    return unknown(error)
+
+
+def fields(error: Any, table: Table | None) -> tuple[str, ...]:
+    """Return the fields of the constraint that an error of PostgreSQL names."""
+    if table is None or not error.constraint_name or error.table_name != table.name:
+        return ()
+    constraint = table.constraints.get(error.constraint_name)
+    return () if constraint is None else table.constraints.fields(constraint.columns)
+
+
+# -- SQLite ----------------------------------------------------------------------------------------
+
+
+def of_sqlite(error: sqlite3.Error, table: Table | None, removes: bool) -> FrameworkError:
+    name: str = getattr(error, "sqlite_errorname", None) or ""
+    constraints = _NO_CONSTRAINTS if table is None else table.constraints
+    # The text says which columns after the colon: "UNIQUE constraint failed: users.email".
+    prefix = "" if table is None else f"{table.name}."
+    columns = [column.removeprefix(prefix) for column in str(error).partition(": ")[2].split(", ")]
+    fields = constraints.fields(tuple(columns))
+    if name in {"SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"}:
+        return taken(fields)
+    if name == "SQLITE_CONSTRAINT_ROWID":
+        return taken(() if table is None else (table.id.name,))
+    if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
+        if removes:
+            return referred_to()
+        keys = constraints.foreign_keys  # the text names none
+        return refers_to_nothing(constraints.fields(keys[0]) if len(keys) == 1 else ())
+    if name == "SQLITE_CONSTRAINT_NOTNULL":
+        return null(fields)
+    if name == "SQLITE_CONSTRAINT_CHECK":
+        constraint = constraints.get(columns[0])
+        return check(() if constraint is None else constraints.fields(constraint.columns))
+    if name == "SQLITE_INTERRUPT":
+        return timeout()
+    if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
+        # Of a strict table: "cannot store TEXT value in INTEGER column users.age".
+        column = str(error).rpartition(" column ")[2].removeprefix(prefix)
+        return not_valid(error, constraints.fields((column,)))
+    primary = "_".join(name.split("_")[:2])
+    return unavailable(error) if primary in _SQLITE_UNAVAILABLE else unknown(error)
+
+
+_SQLITE_UNAVAILABLE: Final = frozenset(
+    {"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN"}
+)
+
+
+# -- one function for each sort of error -----------------------------------------------------------
+
+
+def taken(fields: tuple[str, ...]) -> Conflict:
+    named = " and ".join(fields) or "unique key"
+    return Conflict(
+        f"There is a record with this {named} already",
+        errors=dict.fromkeys(fields, "is taken") or None,
+    )
+
+
+def refers_to_nothing(fields: tuple[str, ...]) -> BadRequest:
+    named = " and ".join(fields) or "this record"
+    return BadRequest(
+        f"There is no record that {named} refers to",
+        errors=dict.fromkeys(fields, "is not there") or None,
+    )
+
+
+def referred_to() -> Conflict:
+    return Conflict("Other records refer to this one")
+
+
+def null(fields: tuple[str, ...]) -> BadRequest:
+    named = " and ".join(fields) or "A property"
+    return BadRequest(f"{named} is missing", errors=dict.fromkeys(fields, "is missing") or None)
+
+
+def check(fields: tuple[str, ...]) -> BadRequest:
+    named = " and ".join(fields) or "A property"
+    return BadRequest(
+        f"{named} has a value that is not allowed",
+        errors=dict.fromkeys(fields, "is not allowed") or None,
+    )
+
+
+def not_valid(error: BaseException, fields: tuple[str, ...] = ()) -> BadRequest:
+    # A warning, not a debug line: the developer of a wrong column or condition needs the text.
+    _log.warning("the database refused a value: %.1000r", str(error))
+    return BadRequest(
+        "The database refuses this query or this data: a value in it is not valid",
+        errors=dict.fromkeys(fields, "is not valid") or None,
+    )
+
+
+def timeout() -> Timeout:
+    _log.warning("an operation took longer than its time limit (max_time_ms) allows")
+    return Timeout("The database took too long")
+
+
+def unavailable(error: BaseException) -> Unavailable:
+    _log.warning("the database cannot be reached: %.1000r", error)
+    return Unavailable("The database cannot be reached; try again later")
+
+
+def unknown(error: BaseException) -> GeneralError:
+    _log.error("the database reported an error: %.1000r", error)
+    return GeneralError("The database reported an error; the log has the details")

@@ -1,0 +1,172 @@
+"""One call's statements: run on the database, in the caller's transaction, or with its settings."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, TypeAlias
+
+from alula.adapters.sql._database import Database
+from alula.adapters.sql._options import NO_CALL_OPTIONS, CallOptions
+from alula.adapters.sql._statement import Executor, Row, Statement
+from alula.adapters.sql._statements._statements import NewRow, Select, Statements, TwoSteps
+from alula.adapters.sql._statements._where import Condition
+from alula.errors import BadRequest
+from alula.query import Query
+from alula.types import Record
+
+__all__ = ["Operation"]
+
+Run: TypeAlias = Callable[[Statement], Awaitable[Sequence[Row]]]
+
+_ESTIMATE: Final = (
+    "select reltuples::bigint from pg_class where oid = to_regclass($1) and reltuples >= 0"
+)
+_NOT_STORED: Final = (
+    "The database has not stored this: a trigger or a rule of the table prevents it"
+)
+
+
+class Operation:
+    """Runs the statements of one call.
+
+    Args:
+        database: The database.
+        statements: Makes the statements.
+        seconds: How long each may run, None for no limit.
+        call: What ``params.sql`` sets.
+        where: The condition in it, compiled.
+
+    Attributes:
+        is_plain: Whether ``params.sql`` sets nothing, so that other calls may share a statement.
+    """
+
+    __slots__ = ("call", "database", "is_plain", "seconds", "statements", "where")
+
+    def __init__(
+        self,
+        database: Database,
+        statements: Statements,
+        seconds: float | None,
+        call: CallOptions = NO_CALL_OPTIONS,
+        where: Condition | None = None,
+    ) -> None:
+        self.database = database
+        self.statements = statements
+        self.seconds = seconds
+        self.call = call
+        self.where = where
+        self.is_plain = call is NO_CALL_OPTIONS
+
+    # -- running -------------------------------------------------------------------------------
+
+    async def run(self, statement: Statement, *, writes: bool = False) -> Sequence[Row]:
+        """Run one statement and return its rows."""
+        call = self.call
+        executor: Executor = self.database if call.connection is None else call.connection
+        if call.settings is None:
+            return await executor.run(
+                statement, self.seconds, writes=writes, primary=call.primary or writes
+            )
+        async with self._transaction() as transaction:
+            return await transaction.run(statement, self.seconds, writes=writes)
+
+    async def run_all(self, statements: Sequence[Statement]) -> list[Sequence[Row]]:
+        """Run statements that write, all or none, and return the rows of each."""
+        if len(statements) == 1:
+            return [await self.run(statements[0], writes=True)]
+        async with self._transaction() as executor:
+            return [
+                await executor.run(statement, self.seconds, writes=True) for statement in statements
+            ]
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Executor]:
+        if self.call.connection is not None:
+            yield self.call.connection
+            return
+        async with self.database.begin(settings=self.call.settings) as transaction:
+            yield transaction
+
+    # -- reading -------------------------------------------------------------------------------
+
+    async def get(self, key: object, query: Query) -> Record | None:
+        """Return the record with an id that meets a query."""
+        statement = self.statements.get(key, query, where=self.where, lock=self.call.lock)
+        records = self.statements.reader(query.select)(await self.run(statement))
+        return records[0] if records else None
+
+    async def page(self, query: Query, run: Run | None = None) -> list[Record]:
+        """Return the records of a query; ``run`` runs its statement in place of `run`."""
+        statement = self.statements.page(query, where=self.where, lock=self.call.lock)
+        return self.statements.reader(query.select)(await (run or self.run)(statement))
+
+    async def page_and_total(
+        self, query: Query, run: Run | None = None
+    ) -> tuple[list[Record], int]:
+        """Return the records of a page, and how many there are without ``limit`` and ``skip``."""
+        statement = self.statements.page_and_total(query, where=self.where)
+        rows = await (run or self.run)(statement)
+        total: int = rows[0][0]
+        return self.statements.page_reader(query.select)(rows), total
+
+    async def count(self, query: Query, at_most: int | None = None) -> int:
+        """Return how many records meet a query, counted up to a number."""
+        rows = await self.run(self.statements.count(query, at_most, where=self.where))
+        total: int = rows[0][0]
+        return total
+
+    async def estimated_size(self) -> int | None:
+        """Return how many rows PostgreSQL assumes the table has; None if it does not know."""
+        if self.database.dialect != "postgresql":
+            return None
+        rows = await self.run(Statement(_ESTIMATE, (self.statements.table.sql,)))
+        return int(rows[0][0]) if rows else None
+
+    # -- writing -------------------------------------------------------------------------------
+
+    async def create(self, statements: Sequence[Statement], select: Select) -> list[Record]:
+        """Run statements that store one record each, all or none, and return the records.
+
+        Raises:
+            BadRequest: The database has not stored all of them.
+        """
+        reader = self.statements.reader(select)
+        results = await self.run_all(statements)
+        if not all(results):
+            raise BadRequest(_NOT_STORED)
+        return [record for rows in results for record in reader(rows)]
+
+    async def create_many(self, new: Sequence[NewRow], select: Select) -> list[Record]:
+        """Store all new records or none, and return them in their order.
+
+        Raises:
+            BadRequest: The database has not stored all of them.
+        """
+        parts = self.statements.insert_many(new, select)
+        results = await self.run_all([statement for _, statement in parts])
+        reader = self.statements.reader(select)
+        stored: list[Record] = [{}] * len(new)
+        for (positions, _), rows in zip(parts, results, strict=True):
+            if len(rows) != len(positions):
+                raise BadRequest(_NOT_STORED)
+            for position, record in zip(positions, reader(rows), strict=True):
+                stored[position] = record
+        return stored
+
+    async def change(self, statement: Statement, query: Query) -> Record | None:
+        """Run a change of one record and return the record, None if none was changed."""
+        records = self.statements.reader(query.select)(await self.run(statement, writes=True))
+        return records[0] if records else None
+
+    async def change_many(self, change: Statement | TwoSteps, query: Query) -> list[Record]:
+        """Run a change of many records and return these in the order of the query."""
+        reader = self.statements.reader(query.select)
+        if isinstance(change, Statement):
+            return reader(await self.run(change, writes=True))
+        async with self._transaction() as executor:
+            selected = await executor.run(change.first, self.seconds)
+            if not selected:
+                return []
+            changed = await executor.run(change.second(selected), self.seconds, writes=True)
+        return reader(change.ordered(selected, changed))

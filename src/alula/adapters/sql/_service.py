@@ -1,0 +1,377 @@
+"""`SQLService`: a service on a table of PostgreSQL or SQLite.
+
+What holds in this file:
+
+- The database gets statements whose text was built from known names, and parameters.
+- A call is one statement; only lists with different fields, and changes of many records on SQLite,
+  are two or more, in one transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Final, Literal
+
+from alula._context import Params
+from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
+from alula.adapters._totals import Totals
+from alula.adapters.base import AdapterService, DollarKeys, Options
+from alula.adapters.relations import Relation
+from alula.adapters.sql._batches import Batches
+from alula.adapters.sql._database import Database
+from alula.adapters.sql._errors import translated
+from alula.adapters.sql._operation import Operation
+from alula.adapters.sql._options import Nulls, SQLOptions, call_options, seconds_of
+from alula.adapters.sql._statements._fields import joined_operand
+from alula.adapters.sql._statements._operands import Operand
+from alula.adapters.sql._statements._statements import Statements
+from alula.adapters.sql._statements._where import compiled
+from alula.adapters.sql._tables._tables import Model, Table, TableSource, table_of
+from alula.query import Query
+from alula.types import Id, Record
+
+__all__ = ["SQLService"]
+
+_log = logging.getLogger("alula.sql")
+
+_MAX_STATEMENTS: Final = 32
+_TABLE: Final = "The database's table"
+_MOST: Final = 1000
+"""How far ``paginate["count"] = "most"`` counts; a larger total is this number and one."""
+
+
+class SQLService(AdapterService[SQLOptions]):
+    """A service whose records are the rows of a table.
+
+    Args:
+        model: The table: SQLAlchemy's ``Table``, a mapped class, the name of a table (its columns
+            are read from the database), a pair of a Pydantic model and a table's name, or a
+            function or an awaitable of one of these.
+        database: The database.
+        id: Name of the id property; the primary key unless it is named.
+        paginate: ``{"default", "max"}``, and ``"count"`` for what ``total`` is: ``"exact"``,
+            ``"estimated"`` (the size that the database assumes, if a query has no criteria),
+            ``"most"`` (1,001 stands for more than 1,000), or ``"none"``.
+        multi: As in `AdapterService`.
+        share: Whether concurrent gets, creates, patches, finds and counts share round trips:
+            ``{"get": False, "patch": False}`` turns each off.
+        nulls: Where an ascending order puts null: ``"first"``, as the other adapters do,
+            ``"last"``, or ``"native"`` for the database's own way, which plain indexes serve.
+        extra: A JSON column for properties without a column of their own. Without it, data with
+            such a property is a `BadRequest`.
+        paths: JSON paths that queries may name, with the type of their values:
+            ``{"data.color": str}``.
+        search: Text columns in which the filter ``$search`` looks for words, "phrases in quotes",
+            ``-words`` to leave out, and ``or``; or one column of the type ``tsvector``. SQLite
+            needs the index that `Database.create` makes.
+        max_time_ms: The time limit of an operation in milliseconds. Exceeding it is a 408. False
+            for no limit. None uses the application's setting ``sql_max_time_ms``, and without that
+            10,000.
+        max_conditions: How many conditions a query may have; more is a 400. False for no limit.
+        operators: As in `AdapterService`: ``["$like", "$ilike", "$notlike", "$contains"]``.
+        filters: As in `AdapterService`.
+        update_operators: As in `AdapterService`: ``["$inc", "$push"]``.
+        dotted_names: As in `AdapterService`.
+        relations: As in `AdapterService`. Queries may name the properties that a relation's
+            ``filter`` lists, where both tables are in one database: ``author.name``.
+        events: As in `AdapterService`.
+
+    Attributes:
+        database: As given.
+
+    Raises:
+        TypeError: ``database`` is not a `Database`.
+        ValueError: An option is not valid.
+
+    Examples:
+        >>> from sqlalchemy import Column, Integer, MetaData, Table, Text
+        >>> messages = Table(
+        ...     "messages",
+        ...     MetaData(),
+        ...     Column("id", Integer, primary_key=True),
+        ...     Column("text", Text, nullable=False),
+        ... )
+        >>> service = SQLService(messages, Database("sqlite://"), paginate={"max": 50})
+        >>> service.id
+        'id'
+    """
+
+    options_type: ClassVar[type[Options]] = SQLOptions
+    paginate_options: ClassVar[frozenset[str]] = AdapterService.paginate_options | {"count"}
+    call_options: ClassVar[frozenset[str]] = AdapterService.call_options | {
+        *("id", "model", "update_operators", "dotted_names", "share"),
+        *("max_conditions", "max_time_ms"),
+    }
+    selects: ClassVar[bool] = True
+    joins: ClassVar[bool] = True
+    dollar_keys: ClassVar[Mapping[str, DollarKeys]] = {
+        "create": "never",
+        "update": "never",
+        "patch": "internal",
+    }
+
+    def __init__(
+        self,
+        model: Model,
+        database: Database,
+        *,
+        id: str | None = None,
+        paginate: Mapping[str, Any] | bool | None = None,
+        multi: bool | Iterable[str] = False,
+        share: bool | Mapping[str, bool] = True,
+        nulls: Nulls = "first",
+        extra: str | None = None,
+        paths: Mapping[str, type] | None = None,
+        search: Iterable[str] | None = None,
+        max_time_ms: MaxTime = None,
+        max_conditions: int | Literal[False] = MAX_CONDITIONS,
+        operators: Iterable[str] = (),
+        filters: Mapping[str, Any] | None = None,
+        update_operators: Iterable[str] = (),
+        dotted_names: bool = False,
+        relations: Mapping[str, Relation] | None = None,
+        events: Iterable[str] = (),
+    ) -> None:
+        if not isinstance(database, Database):
+            raise TypeError(
+                f"SQLService takes a table and a database, not {database!r}: SQLService(messages,"
+                ' Database("sqlite:///chat.sqlite"))'
+            )
+        if search is not None:
+            filters = {"$search": True, **(filters or {})}
+        super().__init__(
+            id="id" if id is None else id, paginate=paginate, multi=multi, operators=operators,
+            filters=filters, update_operators=update_operators, dotted_names=dotted_names,
+            relations=relations, events=events,
+        )  # fmt: skip
+        given = {
+            "share": share, "nulls": nulls, "paths": paths, "search": search,
+            "max_time_ms": max_time_ms, "max_conditions": max_conditions,
+        }  # fmt: skip
+        self.options = self.options.changed(given, self.paginate_options)
+        self.database = database
+        self.database.register(self)
+        self._holds_database = False
+        self._source = TableSource(model, database.dialect, id=id, extra=extra)
+        self._extra = extra
+        self._names_id = id is not None
+        self._reads_max_time_setting = max_time_ms is None
+        self._statements: dict[tuple[object, ...], Statements] = {}
+        self._batches = Batches(database)
+        self._totals = Totals()
+        if self._source.table is not None:
+            self._take_id(self._source.table)
+
+    async def setup(self, app: Any, path: str) -> None:
+        """Open the database and resolve the table; if that fails, the next call tries again.
+
+        Raises:
+            ValueError: The setting ``sql_max_time_ms`` is not valid.
+        """
+        await super().setup(app, path)
+        if self._reads_max_time_setting and app is not None:
+            seconds = read_max_time(app.get("sql_max_time_ms"), "the setting 'sql_max_time_ms'")
+            self.options = replace(self.options, seconds=seconds)
+        try:
+            await self.database.acquire()
+            self._holds_database = True
+            self._take_id(await self._source.resolve(self.database))
+        except Exception:  # noqa: BLE001  # the model may be a function of the user
+            _log.exception(
+                "the table of the service %r could not be read; its next call tries again", path
+            )
+
+    async def teardown(self, app: Any, path: str) -> None:  # noqa: ARG002
+        """Close the database, unless other services still use it."""
+        if self._holds_database:
+            self._holds_database = False
+            await self.database.release()
+
+    @property
+    def searched_columns(self) -> tuple[str, ...]:
+        """The columns in which ``$search`` looks, for which `Database.create` makes an index."""
+        return self.options.search
+
+    async def get_model(self, params: Params | None = None) -> Table:
+        """Return the table; ``params.adapter["model"]`` wins over the service's.
+
+        Raises:
+            Timeout: It took longer than an operation may.
+            Exception: Whatever the model raises.
+        """
+        return await self._table(self.options_for(params or Params()))
+
+    async def _table(self, options: SQLOptions) -> Table:
+        if options.model is not None:
+            given = table_of(options.model, self.database, id=options.id, extra=self._extra)
+            return await in_time(given, options.seconds, _TABLE)
+        table = await in_time(self._source.resolve(self.database), options.seconds, _TABLE)
+        if table.id.name != options.id:
+            self._take_id(table)
+            raise RuntimeError(
+                f"the primary key of {table.name!r} is {table.id.name!r}, which was not known when"
+                f" this call began; await app.setup() first, or say id={table.id.name!r}"
+            )
+        return table
+
+    def _take_id(self, table: Table) -> None:
+        if not self._names_id and table.id.name != self.id:
+            self.id = table.id.name
+            self.options = replace(self.options, id=self.id)
+
+    async def _operation(self, params: Params, options: SQLOptions) -> Operation:
+        """Return what runs the statements of one call."""
+        source = self._source
+        if source.is_resolved and source.table is not None and options.model is None:
+            table = source.table
+        else:
+            table = await self._table(options)
+        # Most changed options (`paginate=False`) make the same statements.
+        key = (table, options.id, options.max_conditions, options.nulls)
+        statements = self._statements.get(key)
+        if statements is None:
+            if len(self._statements) >= _MAX_STATEMENTS:
+                self._statements.clear()
+            joined = await self._joined(table)
+            statements = self._statements[key] = Statements(table, options, joined)
+        if not params.sql:
+            return Operation(self.database, statements, options.seconds)
+        call = call_options(params)
+        where = None if call.where is None else compiled(call.where, self.database.dialect)
+        seconds = seconds_of(params, options.seconds)
+        return Operation(self.database, statements, seconds, call, where)
+
+    async def _joined(self, table: Table) -> Mapping[str, Operand]:
+        """Return the properties of related records that queries may name.
+
+        Raises:
+            RuntimeError: A related record is in another database, or nowhere.
+        """
+        joined = {}
+        for name, (relation, field) in self.relations.filters.items():
+            other = self.relations.service(relation)
+            if not isinstance(other, SQLService) or other.database is not self.database:
+                raise RuntimeError(
+                    f"relations: {name!r} needs {relation.service!r} to be a SQLService on the same"
+                    f" database; leave {field!r} out of its filter"
+                )
+            joined[name] = joined_operand(name, relation.key, table, field, await other.get_model())
+        return joined
+
+    # -- the six methods of the store ----------------------------------------------------------
+
+    async def _find(
+        self, query: Query, params: Params, options: SQLOptions
+    ) -> tuple[list[Record], int | None]:
+        counts = options.counting != "none"
+        with translated(self._source.table):
+            operation = await self._operation(params, options)
+            shared = None
+            if "find" in options.shared and operation.is_plain and query.limit is not None:
+                shared = partial(self._batches.page, operation)
+            page = partial(operation.page, query, shared)
+            count = partial(self._count, operation, query, options)
+            if query.limit == 0:
+                return [], await count() if counts else None
+            if options.pagination is None or not counts:
+                return await page(), None
+            combined = None
+            if options.counting == "exact" and operation.call.lock is None:
+                combined = partial(operation.page_and_total, query, shared)
+            return await self._totals.with_page(
+                query, page, count, combined=combined, combines_always=True, concurrent=False
+            )
+
+    async def _get(
+        self, id: Id, query: Query, params: Params, options: SQLOptions
+    ) -> Record | None:
+        with translated(self._source.table):
+            operation = await self._operation(params, options)
+            key = operation.statements.id_value(id)
+            if key is None:
+                return None
+            if "get" in options.shared and operation.is_plain:
+                return await self._batches.get(operation, key, query)
+            return await operation.get(key, query)
+
+    async def _create(
+        self, records: list[Record], query: Query, params: Params, options: SQLOptions
+    ) -> list[Record]:
+        with translated(self._source.table):
+            operation = await self._operation(params, options)
+            statements = operation.statements
+            rows = [statements.new_row(record) for record in records]
+            columns = operation.call.upsert
+            if columns:
+                upserts = [statements.upsert(row, columns, query.select) for row in rows]
+                return await operation.create(upserts, query.select)
+            if len(rows) > 1:
+                return await operation.create_many(rows, query.select)
+            if "create" in options.shared and operation.is_plain:
+                return [await self._batches.create(operation, rows[0], query.select)]
+            return await operation.create([statements.insert(rows[0], query.select)], query.select)
+
+    async def _update(
+        self, id: Id, data: Record, query: Query, params: Params, options: SQLOptions
+    ) -> Record | None:
+        with translated(self._source.table):
+            operation = await self._operation(params, options)
+            key = operation.statements.id_value(id)
+            if key is None:
+                return None
+            statement = operation.statements.update(key, data, query, where=operation.where)
+            return await operation.change(statement, query)
+
+    async def _patch(
+        self, id: Id | None, data: Record, query: Query, params: Params, options: SQLOptions
+    ) -> list[Record]:
+        with translated(self._source.table):
+            operation = await self._operation(params, options)
+            statements, where = operation.statements, operation.where
+            if id is None:
+                if not data:
+                    return await operation.page(query)
+                return await operation.change_many(
+                    statements.patch_many(data, query, where=where), query
+                )
+            key = statements.id_value(id)
+            if key is None:
+                return []
+            if not data:
+                record = await operation.get(key, query)
+            elif "patch" in options.shared and operation.is_plain:
+                record = await self._batches.patch(operation, key, data, query)
+            else:
+                statement = statements.patch(key, data, query, where=where)
+                record = await operation.change(statement, query)
+            return [] if record is None else [record]
+
+    async def _remove(
+        self, id: Id | None, query: Query, params: Params, options: SQLOptions
+    ) -> list[Record]:
+        with translated(self._source.table, removes=True):
+            operation = await self._operation(params, options)
+            statements, where = operation.statements, operation.where
+            if id is None:
+                return await operation.change_many(
+                    statements.remove_many(query, where=where), query
+                )
+            key = statements.id_value(id)
+            if key is None:
+                return []
+            record = await operation.change(statements.remove(key, query, where=where), query)
+            return [] if record is None else [record]
+
+    async def _count(self, operation: Operation, query: Query, options: SQLOptions) -> int:
+        if options.counting == "most":
+            return await operation.count(query, _MOST + 1)
+        if options.counting == "estimated" and not query.criteria.parts and operation.is_plain:
+            estimate = await operation.estimated_size()
+            if estimate is not None:
+                return estimate
+        if "count" in options.shared and operation.is_plain:
+            return await self._batches.count(operation, query)
+        return await operation.count(query)

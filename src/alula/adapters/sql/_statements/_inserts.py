@@ -1,0 +1,247 @@
+"""Statements that store new records: one, many in a few statements, or those of several calls."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from alula.adapters.sql._statement import Statement
+from alula.adapters.sql._statements._assignments import NewRow, RowWriter
+from alula.adapters.sql._statements._list_parameters import array_text, json_rows, json_value
+from alula.adapters.sql._statements._operands import PLACE, Operand, place_of
+from alula.adapters.sql._statements._reads import Reads, Select
+from alula.adapters.sql._tables._tables import Column, Table
+from alula.errors import BadRequest
+
+if TYPE_CHECKING:
+    from alula.adapters.sql._options import SQLOptions
+
+__all__ = ["Inserts"]
+
+_MAX_ROWS: Final = 10_000
+"""How many rows one statement inserts: all of them are in memory at once, here and there."""
+
+
+class Inserts(Reads):
+    """The statements that read one table and store new records in it.
+
+    Args:
+        table: The table.
+        options: The options of the service, or of a call that overrides some of them.
+        joined: Columns of related rows, by the names that queries have for them.
+
+    Raises:
+        ValueError: An option names a column that is not there.
+    """
+
+    def __init__(
+        self, table: Table, options: SQLOptions, joined: Mapping[str, Operand] | None = None
+    ) -> None:
+        super().__init__(table, options, joined)
+        self._writer = RowWriter(table, options)
+        self.new_row = self._writer.new_row
+        self.changed_row = self._writer.changed_row
+
+    @property
+    def shares_inserts(self) -> bool:
+        """Whether `insert_shared` works: the id of a record is known before it is stored."""
+        # With other ids than those given, rows would seem to be refused, and be stored again.
+        return (
+            self._postgresql
+            and self.table.keeps_ids
+            and (self.table.sequence is not None or self.table.new_ids != "database")
+        )
+
+    def insert(self, row: NewRow, select: Select = None) -> Statement:
+        """Return the statement that stores one record and returns it."""
+        key = ("insert", row.columns, select)
+        text = self._texts.get(key)
+        if text is None:
+            text = self._keep(key, f"{self._insert_one(row)} returning {self._names(select)}")
+        return Statement(text, row.values)
+
+    def upsert(self, row: NewRow, columns: Collection[str], select: Select = None) -> Statement:
+        """Return the statement that stores a record, or changes the one with its unique values.
+
+        Args:
+            row: The record.
+            columns: The columns with these values; a unique index has to have exactly them.
+            select: The ``$select`` of the query.
+
+        Raises:
+            BadRequest: The record has none of the columns.
+            ValueError: There is no such column.
+        """
+        for name in columns:
+            if name not in self.table.columns:
+                raise ValueError(f"upsert has {name!r}; {self.table.name!r} has no such column")
+            if name not in row.columns:
+                raise BadRequest(f"'{name}' is missing in the data", errors={name: "is missing"})
+        key = ("upsert", row.columns, tuple(columns), select)
+        text = self._texts.get(key)
+        if text is None:
+            kept = {*columns, self._id.name}
+            changed = [name for name in row.columns if name not in kept] or [*columns][:1]
+            names = [self.table.columns[name].sql for name in changed]
+            text = self._keep(
+                key,
+                f"{self._insert_one(row)}"
+                f" on conflict ({', '.join(self.table.columns[name].sql for name in columns)})"
+                f" do update set {', '.join(f'{name} = excluded.{name}' for name in names)}"
+                f" returning {self._names(select)}",
+            )
+        return Statement(text, row.values)
+
+    def _insert_one(self, row: NewRow) -> str:
+        if not row.columns:
+            return f"insert into {self.table.sql} default values"
+        columns = self._columns_of(row)
+        names = ", ".join(column.sql for column in columns)
+        return (
+            f"insert into {self.table.sql} ({names}) values ({', '.join(map(place_of, columns))})"
+        )
+
+    def insert_many(
+        self, rows: Sequence[NewRow], select: Select = None
+    ) -> list[tuple[list[int], Statement]]:
+        """Return the statements that store records, each with the positions of its records.
+
+        The records of a statement have the same columns, so that what a record does not give gets
+        its default. A statement has no bound for parameters and at most 10,000 rows.
+        """
+        statements = []
+        rows = self._aligned(rows)
+        for positions in _parts(rows):
+            part = [rows[position] for position in positions]
+            if len(part) == 1:
+                statements.append((positions, self.insert(part[0], select)))
+            elif part[0].columns:
+                statements.append((positions, self.insert_rows(part, select)))
+            else:  # nothing to unnest
+                statements += [([at], self.insert(rows[at], select)) for at in positions]
+        return statements
+
+    def insert_rows(self, rows: Sequence[NewRow], select: Select) -> Statement:
+        """Return the statement that stores records, all with the same columns."""
+        # The number of rows is not part of the shape, as it would be with one place for each value.
+        key = ("insert_many", rows[0].columns, select)
+        text = self._texts.get(key)
+        if text is None:
+            columns = self._columns_of(rows[0])
+            values, source, order = self._source(columns)
+            text = self._keep(
+                key,
+                f"insert into {self.table.sql} ({', '.join(column.sql for column in columns)})"
+                f" select {', '.join(values)} from {source} order by {order}"
+                f" returning {self._names(select)}",
+            )
+        return Statement(text, self._lists(rows))
+
+    def insert_shared(self, rows: Sequence[NewRow]) -> list[tuple[list[int], Statement]]:
+        """Return the statements that store the records of several calls; PostgreSQL only.
+
+        A record that the table refuses as a duplicate does not keep others from being stored.
+        Each row that comes back has the record's position in the part and its columns, which are
+        null if it was refused.
+
+        Args:
+            rows: What `new_row` has returned for each record; `shares_inserts` has to be true.
+        """
+        rows = self._aligned(rows)
+        return [
+            (positions, self._insert_shared([rows[position] for position in positions]))
+            for positions in _parts(rows)
+        ]
+
+    def _insert_shared(self, rows: Sequence[NewRow]) -> Statement:
+        key = ("insert_shared", rows[0].columns)
+        text = self._texts.get(key)
+        if text is None:
+            columns = self._columns_of(rows[0])
+            values, source, _ = self._source(columns)
+            names = [column.sql for column in columns]
+            if self._id.name in rows[0].columns:
+                new_id = values[rows[0].columns.index(self._id.name)]
+            else:
+                # Drawn first: it tells which row of the insert is whose.
+                new_id = f"nextval({self.table.sequence})"
+                names.append(self._id.sql)
+                values.append("given.record_id")
+            read = ", ".join(f"stored.c{index}" for index in range(len(self.table.columns)))
+            text = self._keep(
+                key,
+                f"with given as materialized (select {new_id} as record_id, item.* from {source}),"
+                f" stored as (insert into {self.table.sql} ({', '.join(names)})"
+                f" overriding system value"
+                f" select {', '.join(value.replace('item.', 'given.') for value in values)}"
+                f" from given order by given.position on conflict do nothing"
+                f" returning {self._id.sql} as stored_id, {self._names(None, aliases=True)})"
+                f" select given.position - 1, {read} from given"
+                f" left join stored on stored.stored_id = given.record_id order by given.position",
+            )
+        return Statement(text, self._lists(rows))
+
+    # -- parts of statements -------------------------------------------------------------------
+
+    def _aligned(self, rows: Sequence[NewRow]) -> Sequence[NewRow]:
+        """Return rows with null in the columns that only others have, where null is the default."""
+        if len({row.columns for row in rows}) < 2:
+            return rows
+        given = {name for row in rows for name in row.columns}
+        columns = [name for name in self.table.columns if name in given]
+        aligned = []
+        for row in rows:
+            values = dict(zip(row.columns, row.values, strict=True))
+            names = tuple(
+                name
+                for name in columns
+                if name in values or not self.table.columns[name].has_default
+            )
+            aligned.append(NewRow(names, tuple(map(values.get, names))))
+        return aligned
+
+    def _columns_of(self, row: NewRow) -> list[Column]:
+        return [self.table.columns[name] for name in row.columns]
+
+    def _source(self, columns: Sequence[Column]) -> tuple[list[str], str, str]:
+        """Return the values of a row in a list parameter, the table of all of them, its order."""
+        if not self._postgresql:
+            values = [
+                json_value(column.type, f"json_extract(item.value, '$[{index}]')")
+                for index, column in enumerate(columns)
+            ]
+            return values, f"json_each({PLACE}) as item", "item.key"
+        lists, names, values = [], [], []
+        for index, column in enumerate(columns):
+            # A list of arrays of several lengths is nothing that PostgreSQL has.
+            is_array = column.type.name == "array"
+            lists.append(f"{PLACE}::{'text[]' if is_array else column.type.array_cast}")
+            names.append(f"c{index}")
+            values.append(f"item.c{index}{f'::{column.type.cast}' if is_array else ''}")
+        source = f"unnest({', '.join(lists)}) with ordinality as item({', '.join(names)}, position)"
+        return values, source, "item.position"
+
+    def _lists(self, rows: Sequence[NewRow]) -> tuple[object, ...]:
+        """Return the parameters of `_source`."""
+        if not self._postgresql:
+            return (json_rows([row.values for row in rows]),)
+        columns = self._columns_of(rows[0])
+        lists: list[object] = []
+        for column, values in zip(
+            columns, zip(*(row.values for row in rows), strict=True), strict=True
+        ):
+            is_array = column.type.name == "array"
+            lists.append([*map(array_text, values)] if is_array else [*values])
+        return tuple(lists)
+
+
+def _parts(rows: Sequence[NewRow]) -> list[list[int]]:
+    """Return the positions of rows with the same columns, at most `_MAX_ROWS` together."""
+    by_columns: dict[tuple[str, ...], list[int]] = {}
+    for position, row in enumerate(rows):
+        by_columns.setdefault(row.columns, []).append(position)
+    return [
+        positions[start : start + _MAX_ROWS]
+        for positions in by_columns.values()
+        for start in range(0, len(positions), _MAX_ROWS)
+    ]

@@ -1,0 +1,97 @@
+"""Ids of each type of column, alone and in shared statements."""
+
+import asyncio
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from uuid import UUID
+
+import pytest
+import sqlalchemy
+from sqlalchemy.dialects import postgresql
+
+from alula._json_encoding import dumps, loads
+from alula.adapters.sql import Database, SQLService
+from alula.errors import NotFound
+
+NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+
+# By name: the type, and two ids as records have them.
+IDS = {
+    "integer": (sqlalchemy.Integer(), [1, 2]),
+    "bigint": (sqlalchemy.BigInteger(), [2**62, -5]),
+    "text": (sqlalchemy.Text(), ["a", "É'\""]),
+    "varchar": (sqlalchemy.String(5), ["a", "25"]),
+    "char": (sqlalchemy.CHAR(5), ["a", "b"]),
+    "uuid": (sqlalchemy.Uuid(), [UUID(int=1), UUID(int=2)]),
+    "uuid as text": (postgresql.UUID(as_uuid=False), [str(UUID(int=1)), str(UUID(int=2))]),
+    "numeric": (sqlalchemy.Numeric(5, 2), [Decimal("1.50"), Decimal("2.00")]),
+    "date": (sqlalchemy.Date(), [date(2024, 3, 1), date(2024, 3, 2)]),
+    "timestamptz": (sqlalchemy.DateTime(timezone=True), [NOON, NOON.replace(hour=1)]),
+    "enum": (sqlalchemy.Enum("a", "b", name="letters"), ["a", "b"]),
+}
+
+
+@pytest.fixture
+async def make_service(sql_url):
+    database = Database(sql_url)
+    services = []
+
+    async def make_service(type_):
+        table = sqlalchemy.Table(
+            "things",
+            sqlalchemy.MetaData(),
+            sqlalchemy.Column("key", type_, primary_key=True, autoincrement=False),
+            sqlalchemy.Column("n", sqlalchemy.Integer),
+        )
+        service = SQLService(table, database)
+        await database.create(service)
+        await service.setup(None, "things")
+        services.append(service)
+        return service
+
+    yield make_service
+    for service in services:
+        await service.teardown(None, "things")
+
+
+@pytest.mark.parametrize(("type_", "ids"), IDS.values(), ids=IDS)
+async def test_records_are_found_by_ids_and_by_their_text(make_service, type_, ids):
+    service = await make_service(type_)
+    created = await asyncio.gather(
+        *(service.create({"key": key, "n": n}) for n, key in enumerate(ids))
+    )
+    assert created == [{"key": key, "n": n} for n, key in enumerate(ids)]
+    texts = [str(loads(dumps(key))) for key in ids]
+    for keys in (ids, texts):
+        assert await asyncio.gather(*map(service.get, keys)) == created
+        changed = await asyncio.gather(*(service.patch(key, {"n": 5}) for key in keys))
+        assert changed == [{"key": key, "n": 5} for key in ids]
+        await asyncio.gather(*(service.update(key, {"n": n}) for n, key in enumerate(keys)))
+    removed = await asyncio.gather(*map(service.remove, texts))
+    assert removed == created
+
+
+@pytest.mark.parametrize(
+    ("type_", "ids"),
+    [
+        (sqlalchemy.Integer(), ["x", "1.5", 2**40, 2**70, "", "1e400", True, "\x00"]),
+        (sqlalchemy.Text(), ["\x00", "\ud800", 5]),
+        (sqlalchemy.String(2), ["abc"]),
+        (sqlalchemy.Uuid(), ["x", 5]),
+        (sqlalchemy.Date(), ["x", "2024-02-30", 5]),
+        (sqlalchemy.Enum("a", name="letters"), ["z"]),
+    ],
+)
+async def test_no_record_has_an_id_that_cannot_be_one(make_service, type_, ids):
+    service = await make_service(type_)
+    for key in ids:
+        for call in (service.get(key), service.patch(key, {"n": 1}), service.remove(key)):
+            with pytest.raises(NotFound):
+                await call
+
+
+async def test_ids_of_version_7_are_made_for_new_records(make_service):
+    service = await make_service(sqlalchemy.Uuid())
+    created = await asyncio.gather(*(service.create({"n": n}) for n in range(3)))
+    assert {UUID(str(record["key"])).version for record in created} == {7}
+    assert await asyncio.gather(*(service.get(record["key"]) for record in created)) == created

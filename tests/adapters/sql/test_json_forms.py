@@ -1,0 +1,115 @@
+"""What clients get for the values of each type of column: the same text from both databases."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from uuid import UUID
+
+import pytest
+import sqlalchemy
+from sqlalchemy.dialects import postgresql
+
+from alula._json_encoding import dumps, loads
+from alula.adapters.sql import Database, SQLService
+from alula.errors import BadRequest
+
+NOON = datetime(2024, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
+
+# By name: the type, a value in data, and its JSON.
+FORMS = {
+    "bigint": (sqlalchemy.BigInteger(), 2**63 - 1, "9223372036854775807"),
+    "double": (sqlalchemy.Double(), 12.5, "12.5"),
+    "numeric": (sqlalchemy.Numeric(10, 2), 12.5, '"12.50"'),
+    "numeric without a scale": (sqlalchemy.Numeric(), Decimal("0.10"), '"0.10"'),
+    "boolean": (sqlalchemy.Boolean(), True, "true"),
+    "text": (sqlalchemy.Text(), 'é"', '"é\\""'),
+    "timestamptz": (sqlalchemy.DateTime(timezone=True), NOON, '"2024-03-01T12:00:00.123Z"'),
+    "timestamp": (sqlalchemy.DateTime(), NOON, '"2024-03-01T12:00:00.123Z"'),
+    "date": (sqlalchemy.Date(), date(2024, 3, 1), '"2024-03-01"'),
+    "time": (sqlalchemy.Time(), time(12), '"12:00:00"'),
+    "interval": (sqlalchemy.Interval(), timedelta(1, 7200), '"P1DT2H"'),
+    "uuid": (sqlalchemy.Uuid(), UUID(int=1), '"00000000-0000-0000-0000-000000000001"'),
+    "enum": (sqlalchemy.Enum("a", "b", name="letters"), "a", '"a"'),
+    "json": (sqlalchemy.JSON(), {"a": [1.5, None]}, '{"a":[1.5,null]}'),
+    "array": (sqlalchemy.ARRAY(sqlalchemy.Date), [date(2024, 3, 1)], '["2024-03-01"]'),
+    "bytes": (sqlalchemy.LargeBinary(), b"\x00\xff", '"AP8="'),
+    "char": (sqlalchemy.CHAR(5), "ab", '"ab"'),
+    "money": (postgresql.MONEY(), "5", '"5.00"'),
+}
+
+
+@pytest.mark.parametrize("name", ["value", "key", "id_", "Type", "path"])
+async def test_elements_of_lists_are_found_whatever_the_column_is_called(sql_url, name):
+    table = sqlalchemy.Table(
+        "things",
+        sqlalchemy.MetaData(),
+        sqlalchemy.Column("id", sqlalchemy.Integer, primary_key=True),
+        sqlalchemy.Column(name, sqlalchemy.ARRAY(sqlalchemy.Date)),
+    )
+    database = Database(sql_url)
+    service = SQLService(table, database, multi=True)
+    await database.create(service)
+    await service.setup(None, "things")
+    records = [{name: [date(2024, 3, 1), None]}, {name: [date(2024, 3, 1)]}, {name: None}, {}]
+    await service.create(records)
+    for query, ids in ((None, [1, 3, 4]), ("2024-03-01", [1, 2]), ({"$ne": None}, [2])):
+        assert [record["id"] for record in await service.find({"query": {name: query}})] == ids
+    changed = await service.patch(None, {name: []}, {"query": {name: "2024-03-01"}})
+    assert [record["id"] for record in changed] == [1, 2]
+    await service.teardown(None, "things")
+
+
+@pytest.mark.parametrize(("type_", "value", "text"), FORMS.values(), ids=FORMS)
+async def test_both_databases_answer_the_same_json(sql_url, type_, value, text):
+    table = sqlalchemy.Table(
+        "things",
+        sqlalchemy.MetaData(),
+        sqlalchemy.Column("id", sqlalchemy.Integer, primary_key=True),
+        sqlalchemy.Column("value", type_),
+    )
+    database = Database(sql_url)
+    service = SQLService(table, database, multi=True)
+    await database.create(service)
+    await service.setup(None, "things")
+    record = await service.create({"value": value})
+    assert dumps(record).decode() == f'{{"id":1,"value":{text}}}'
+    # What a client has read, it can send back; and null is null everywhere.
+    sent = loads(dumps(record))
+    assert (
+        dumps(await service.update(1, {"value": sent["value"]})).decode() == dumps(record).decode()
+    )
+    created = await service.create([{"value": sent["value"]}, {"value": None}, {}])
+    values = [dumps(item["value"]).decode() for item in created]
+    assert values == [text, "null", "null"]
+    found = await service.find({"query": {"value": None, "$sort": {"id": 1}}})
+    assert [item["id"] for item in found] == [3, 4]
+    assert (
+        dumps(await service.patch(3, {"value": sent["value"]})).decode()
+        == dumps({"id": 3, "value": record["value"]}).decode()
+    )
+    with pytest.raises(BadRequest, match="value"):
+        await service.create({"value": object()})
+    await service.teardown(None, "things")
+
+
+async def test_values_read_as_text_are_sorted_as_what_they_are(postgresql_schema):
+    table = sqlalchemy.Table(
+        "things",
+        sqlalchemy.MetaData(),
+        sqlalchemy.Column("id", sqlalchemy.Integer, primary_key=True),
+        sqlalchemy.Column("c2", postgresql.INET, nullable=False),
+        sqlalchemy.Column("c1", sqlalchemy.DateTime(timezone=True), nullable=False),
+    )
+    database = Database(postgresql_schema)
+    addresses, days = ["9.0.0.0", "10.0.0.0"], ["12000-01-01 00:00:00+00", "2024-03-01"]
+    for paginate in (None, {"default": 10}):
+        service = SQLService(table, database, multi=True, paginate=paginate)
+        await database.create(service)
+        await service.setup(None, "things")
+        await service.remove(None)
+        new = [{"c2": address, "c1": day} for address, day in zip(addresses, days, strict=True)]
+        first, second = [record["id"] for record in await service.create(new)]
+        for field, order in (("c2", [first, second]), ("c1", [second, first])):
+            found = await service.find({"query": {"$sort": {field: 1}}})
+            records = found if paginate is None else found["data"]
+            assert [record["id"] for record in records] == order
+        await service.teardown(None, "things")

@@ -1,0 +1,258 @@
+"""`transaction()` and `Database.transaction`: all or nothing, events after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+from sqlalchemy import Column, Integer, MetaData, Table, Text
+
+from alula import App
+from alula.adapters.memory import MemoryService
+from alula.adapters.sql import Database, SQLService, transaction
+from alula.adapters.sql._statement import Statement
+from alula.errors import BadRequest, Conflict
+
+metadata = MetaData()
+people = Table(
+    "people", metadata, Column("id", Integer, primary_key=True), Column("name", Text, unique=True)
+)
+counters = Table(
+    "counters", metadata, Column("id", Integer, primary_key=True), Column("n", Integer)
+)
+
+
+class Bank:
+    """Creates two people, or one and an error."""
+
+    def __init__(self, app):
+        self.app = app
+
+    async def create(self, data, params=None):
+        first = await self.app.service("people").create({"name": data["a"]}, sql=params.sql)
+        if data.get("fail"):
+            raise BadRequest("on purpose")
+        await self.app.service("people").create({"name": data["b"]}, sql=params.sql)
+        return first
+
+
+@pytest.fixture
+async def app(sql_url):
+    app = App()
+    database = Database(sql_url)
+    app.set("database", database)
+    app.use("people", SQLService(people, database, multi=True))
+    app.use("counters", SQLService(counters, database))
+    app.use("bank", Bank(app))
+    app.service("bank").hooks(around={"create": [transaction(database)]})
+    await database.create()
+    await app.setup()
+    yield app
+    await app.teardown()
+
+
+@pytest.fixture
+def database(app):
+    return app.get("database")
+
+
+@pytest.fixture
+def events(app):
+    seen = []
+    app.service("people").on("created", lambda person, context: seen.append(person["name"]))
+    return seen
+
+
+async def names(app):
+    return sorted(person["name"] for person in await app.service("people").find())
+
+
+async def test_a_call_takes_effect_as_a_whole(app, events):
+    await app.service("bank").create({"a": "Ada", "b": "Bob"})
+    assert await names(app) == ["Ada", "Bob"]
+    assert events == ["Ada", "Bob"]
+
+
+async def test_or_not_at_all(app, events):
+    with pytest.raises(BadRequest, match="on purpose"):
+        await app.service("bank").create({"a": "Ada", "b": "Bob", "fail": True})
+    with pytest.raises(Conflict):
+        await app.service("bank").create({"a": "Ada", "b": "Ada"})
+    assert await names(app) == []
+    assert events == []
+
+
+async def test_the_params_are_as_before_afterwards(app):
+    seen = []
+    app.service("bank").hooks(around={"create": [transaction(app.get("database"))]})
+
+    async def after(context):
+        seen.append(context.params.sql["connection"].is_open)
+
+    app.service("bank").hooks(after={"create": [after]})
+    params = {"sql": None}
+    await app.service("bank").create({"a": "Ada", "b": "Bob"}, params)
+    assert seen == [True]
+    assert params == {"sql": None}
+
+
+async def test_hooks_inside_join(app, events):
+    app.service("people").hooks(around={"create": [transaction()]})
+    with pytest.raises(BadRequest):
+        await app.service("bank").create({"a": "Ada", "b": "Bob", "fail": True})
+    assert await names(app) == []
+    await app.service("bank").create({"a": "Ada", "b": "Bob"})
+    assert await names(app) == ["Ada", "Bob"]
+    assert events == ["Ada", "Bob"]
+
+
+async def test_a_block_of_several_calls(app, database, events):
+    async with database.transaction() as connection:
+        await app.service("people").create({"name": "Ada"}, sql={"connection": connection})
+        await app.service("people").create({"name": "Bob"}, sql={"connection": connection})
+        assert events == []
+    assert events == ["Ada", "Bob"]
+    with pytest.raises(ZeroDivisionError):
+        async with database.transaction() as connection:
+            await app.service("people").create({"name": "Cleo"}, sql={"connection": connection})
+            1 / 0  # noqa: B018
+    assert await names(app) == ["Ada", "Bob"]
+    assert events == ["Ada", "Bob"]
+
+
+async def test_a_call_joins_the_block_around_it(app, database, events):
+    with pytest.raises(ZeroDivisionError):
+        async with database.transaction() as connection:
+            sql = {"connection": connection}
+            await app.service("bank").create({"a": "Ada", "b": "Bob"}, sql=sql)
+            1 / 0  # noqa: B018
+    assert await names(app) == []
+    assert events == []
+
+
+async def test_lists_inside_are_part_of_it(app, database):
+    service = app.service("people")
+    with pytest.raises(ZeroDivisionError):
+        async with database.transaction() as connection:
+            sql = {"connection": connection}
+            await service.create([{"name": "a"}, {"name": "b"}], sql=sql)
+            await service.patch(None, {"name": None}, sql=sql)
+            assert len(await service.remove(None, query={"id": 1}, sql=sql)) == 1
+            1 / 0  # noqa: B018
+    assert await names(app) == []
+
+
+async def test_a_transaction_that_is_over_is_told(app, database):
+    async with database.transaction() as connection:
+        pass
+    with pytest.raises(Exception, match=r"over|ended|closed"):
+        await app.service("people").find(sql={"connection": connection})
+
+
+async def test_counters_stay_exact(app, database):
+    counters = app.service("counters")
+    await counters.create({"n": 0})
+
+    async def add(context, next):
+        sql = context.params.sql
+        counter = await counters.get(1, sql=sql)
+        await asyncio.sleep(0.001)
+        context.data = {"n": counter["n"] + 1}
+        await next()
+
+    counters.hooks(around={"patch": [transaction(isolation="serializable", seconds=20), add]})
+    await asyncio.gather(*(counters.patch(1, {}) for _ in range(12)))
+    assert (await counters.get(1))["n"] == 12
+
+
+async def test_settings_become_those_of_the_transaction(postgresql_schema):
+    database = Database(postgresql_schema)
+    app = App()
+    app.use("people", SQLService(people, database))
+    await database.create()
+    seen = []
+
+    async def look(context):
+        connection = context.params.sql["connection"]
+        seen.append(await connection.fetch("select current_setting('app.tenant') as tenant"))
+
+    app.service("people").hooks(around={"create": [transaction()]}, before={"create": [look]})
+    await app.service("people").create({"name": "a"}, sql={"settings": {"app.tenant": "5"}})
+    assert seen == [[{"tenant": "5"}]]
+    await database.close()
+
+
+async def test_a_service_without_a_database_needs_one():
+    app = App()
+    app.use("memory", MemoryService())
+    app.service("memory").hooks(around={"create": [transaction()]})
+    with pytest.raises(RuntimeError, match="'memory', which is not a SQLService, needs a database"):
+        await app.service("memory").create({})
+
+
+def test_something_else_is_not_a_database():
+    with pytest.raises(TypeError, match="takes a Database, not 'sqlite://'"):
+        transaction("sqlite://")
+
+
+async def test_an_error_that_was_caught_ends_no_transaction_without_a_word(app, database, events):
+    people = app.service("people")
+    await people.create({"name": "Ada"})
+    events.clear()
+
+    async def ends():
+        async with database.transaction() as transaction:
+            sql = {"connection": transaction}
+            await people.create({"name": "Bob"}, sql=sql)
+            with pytest.raises(Conflict):
+                await people.create({"name": "Ada"}, sql=sql)
+
+    if database.dialect == "sqlite":  # undoes the one statement
+        await ends()
+        assert (await names(app), events) == (["Ada", "Bob"], ["Bob"])
+        return
+    with pytest.raises(RuntimeError, match="was caught"):
+        await ends()
+    assert (await names(app), events) == (["Ada"], [])
+
+
+@pytest.mark.parametrize("way", ["time limit", "cancelled"])
+async def test_nor_does_a_statement_that_was_stopped(postgresql_schema, way):
+    database = Database(postgresql_schema)
+    with pytest.raises(RuntimeError, match="was caught"):
+        async with database.transaction() as transaction:
+            slow = Statement("select 1 from pg_sleep(5)")
+            if way == "time limit":
+                with pytest.raises(TimeoutError):
+                    await transaction.run(slow, 0.02)
+            else:
+                task = asyncio.create_task(transaction.run(slow, 5))
+                await asyncio.sleep(0.02)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+    await database.close()
+
+
+async def test_an_error_within_a_savepoint_may_be_caught(postgresql_schema):
+    database = Database(postgresql_schema)
+    async with database.transaction() as transaction:
+        await transaction.execute("create table kept (id int primary key)")
+        with pytest.raises(asyncpg.UniqueViolationError):
+            async with transaction.connection.transaction():
+                await transaction.execute("insert into kept values (1), (1)")
+        await transaction.execute("insert into kept values (2)")
+    assert await database.fetch("select id from kept") == [{"id": 2}]
+    await database.close()
+
+
+async def test_what_follows_a_caught_error_has_its_cause(postgresql_schema):
+    database = Database(postgresql_schema)
+    with pytest.raises(asyncpg.InFailedSQLTransactionError) as caught:
+        async with database.begin() as transaction:
+            with pytest.raises(asyncpg.DivisionByZeroError) as first:
+                await transaction.fetch("select 1 / 0")
+            await transaction.fetch("select 1")
+    assert caught.value.__cause__ is first.value
+    await database.close()

@@ -1,0 +1,622 @@
+"""Writes are one statement, atomic, and do the same on both databases."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from decimal import Decimal
+from types import MappingProxyType
+from uuid import UUID
+
+import pytest
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    Boolean,
+    Column,
+    Computed,
+    DateTime,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    func,
+    text,
+    true,
+)
+from tests.adapters.sql.people import GRAMMAR, PATHS, Store, people, store_of
+from tests.adapters.sql.test_criteria import offline
+
+from alula.adapters.sql._errors import translated
+from alula.adapters.sql._options import SQLOptions
+from alula.adapters.sql._statement import Statement
+from alula.adapters.sql._statements._where import compiled
+from alula.adapters.sql._tables._tables import table_of
+from alula.errors import BadRequest
+from alula.query import EMPTY_QUERY
+
+ADA = {
+    "name": "Ada", "age": 36, "score": 0.1, "price": "12.50", "active": True, "born": "1815-12-10",
+    "seen": "2024-01-01T00:00:00Z", "token": "00000000-0000-0000-0000-000000000001",
+    "raw": b"\x00\xff", "data": {"color": "red", "none": None}, "tags": ["a", None, 'b"\\{'],
+    "marks": [0.1, None], "city": "London",
+}  # fmt: skip
+STORED = {
+    "id": 1, **ADA, "price": Decimal("12.50"), "born": datetime(1815, 12, 10).date(),
+    "seen": datetime(2024, 1, 1, tzinfo=UTC), "token": UUID(ADA["token"]),
+}  # fmt: skip
+NOTHING = dict.fromkeys(STORED, None) | {"city": "Oslo"}
+
+
+@pytest.fixture
+async def store(sql_url):
+    async with store_of(sql_url, paths=PATHS) as store:
+        yield store
+
+
+@pytest.fixture
+async def stores():
+    """Make stores of tables of a test's own."""
+    async with AsyncExitStack() as stack:
+        yield lambda *args, **options: stack.enter_async_context(store_of(*args, **options))
+
+
+def read(**query):
+    return GRAMMAR.read(query)
+
+
+async def test_a_record_comes_back_as_it_was_stored(store):
+    [alone] = await store.records(store.statements.insert(store.statements.new_row(ADA)))
+    assert alone == STORED
+    many = await store.insert(ADA, ADA)
+    assert many == [{**STORED, "id": 2}, {**STORED, "id": 3}]
+
+
+async def test_what_a_record_does_not_give_gets_its_default(store):
+    [empty] = await store.insert({})
+    assert empty == {**NOTHING, "id": 1}
+    stored = await store.insert({"age": 1}, {}, {"name": "x", "city": "Bergen"}, {"name": "y"}, {})
+    assert [record["age"] for record in stored] == [1, None, None, None, None]
+    assert [record["city"] for record in stored] == ["Oslo", "Oslo", "Bergen", "Oslo", "Oslo"]
+    assert await store.insert({}, {}) == [{**NOTHING, "id": 7}, {**NOTHING, "id": 8}]
+
+
+async def test_long_lists_go_in_parts(store, monkeypatch):
+    monkeypatch.setattr("alula.adapters.sql._statements._inserts._MAX_ROWS", 4)
+    records = [{"age": number} for number in range(10)]
+    rows = [store.statements.new_row(record) for record in records]
+    assert [len(at) for at, _ in store.statements.insert_many(rows)] == [4, 4, 2]
+    stored = await store.insert(*records)
+    assert [(record["id"], record["age"]) for record in stored] == [(n + 1, n) for n in range(10)]
+
+
+async def test_a_list_has_no_bound_for_parameters(store):
+    stored = await store.insert(*({"age": number, "name": "x"} for number in range(5_000)))
+    assert [record["age"] for record in stored] == [*range(5_000)]
+    assert len(await store.find(age={"$in": [*range(40_000)]})) == 5_000
+
+
+@pytest.mark.parametrize(
+    ("record", "named"),
+    [
+        ({"nme": 1}, "nme"),
+        ({"age": "5"}, "age"),
+        ({"name": 5}, "name"),
+        ({"tags": "a"}, "tags"),
+        ({"data.color": "red"}, "data.color"),
+        ({5: 1}, "5"),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_data_that_a_table_cannot_have_is_refused_by_name(dialect, record, named):
+    with pytest.raises(BadRequest, match=re.escape(named)):
+        offline(dialect).new_row(record)
+
+
+async def test_get(store):
+    await store.insert({"name": "Ada"}, {"name": "Bob"})
+    statements = store.statements
+    [record] = await store.records(statements.get(2, EMPTY_QUERY))
+    assert record == {**NOTHING, "id": 2, "name": "Bob"}
+    assert await store.records(statements.get(2, read(name="Ada"))) == []
+    query = read(name="Bob", **{"$select": ["name"]})
+    assert await store.records(statements.get(2, query), query.select) == [{"name": "Bob", "id": 2}]
+    found = await store.records(statements.get_many([1, 2, 9], EMPTY_QUERY))
+    assert sorted(record["id"] for record in found) == [1, 2]
+    found = await store.records(statements.get_many([1, 2, 9], read(name="Bob")))
+    assert [record["id"] for record in found] == [2]
+
+
+def test_ids_that_no_record_can_have():
+    for dialect in "sqlite", "postgresql":
+        statements = offline(dialect)
+        assert statements.id_value("5") == 5
+        assert statements.id_value("x") is None
+        assert statements.id_value(5.5) is None
+        assert statements.id_value(None) is None
+        assert statements.id_value(2**70) is None
+
+
+async def test_locks(store):
+    await store.insert({"name": "Ada"})
+    statements = store.statements
+    for lock in "update", "share":
+        text = statements.get(1, EMPTY_QUERY, lock=lock).text
+        assert text.endswith(f" for {lock}") is (store.table.dialect == "postgresql")
+        assert len(await store.records(statements.get(1, EMPTY_QUERY, lock=lock))) == 1
+        assert len(await store.records(statements.page(EMPTY_QUERY, lock=lock))) == 1
+
+
+async def test_conditions_of_the_application(store):
+    await store.insert({"name": "Ada", "age": 1}, {"name": "Bob", "age": 2}, {"age": 3})
+    columns = store.table.source.c
+    where = compiled((columns.age > 1) & (columns.name != "it's"), store.table.dialect)
+    statements = store.statements
+    query = read(age={"$lt": 3})
+
+    async def ids(statement):
+        return [record["id"] for record in await store.records(statement)]
+
+    assert await ids(statements.page(query, where=where)) == [2]
+    assert await ids(statements.page(EMPTY_QUERY, where=where)) == [2]
+    assert await ids(statements.get(2, query, where=where)) == [2]
+    assert await ids(statements.get(1, EMPTY_QUERY, where=where)) == []
+    assert await ids(statements.get_many([1, 2], query, where=where)) == [2]
+    [[count]] = await store.rows(statements.count(query, where=where))
+    assert count == 1
+    rows = await store.rows(statements.page_and_total(query, where=where))
+    assert rows[0][:2] == (1, 2) or tuple(rows[0])[:2] == (1, 2)
+    assert await ids(statements.patch(1, {"age": 9}, EMPTY_QUERY, where=where)) == []
+    assert await ids(statements.update(1, {"age": 9}, EMPTY_QUERY, where=where)) == []
+    assert await ids(statements.remove(1, EMPTY_QUERY, where=where)) == []
+    assert await ids(statements.patch_many({"score": 1.0}, query, where=where)) == [2]
+    assert await ids(statements.patch_many({}, query, where=where)) == [2]
+    assert await ids(statements.remove_many(query, where=where)) == [2]
+
+
+async def test_counts_up_to_a_number(store):
+    await store.insert(*({"age": number} for number in range(20)))
+    for at_most, expected in [(5, 5), (50, 15)]:
+        [[count]] = await store.rows(store.statements.count(read(age={"$gte": 5}), at_most))
+        assert count == expected
+
+
+# -- changes of one record -------------------------------------------------------------------------
+
+
+async def test_update_sets_what_is_not_given_to_its_default(store):
+    await store.insert(ADA)
+    statements = store.statements
+    [record] = await store.records(statements.update(1, {"name": "New"}, EMPTY_QUERY))
+    assert record == {**NOTHING, "id": 1, "name": "New"}
+    assert await store.records(statements.update(1, {"name": "x"}, read(name="Ada"))) == []
+    query = read(name="New", **{"$select": ["age"]})
+    changed = await store.records(statements.update(1, {"age": 4}, query), query.select)
+    assert changed == [{"age": 4, "id": 1}]
+
+
+async def test_defaults_of_each_kind(sql_url, stores):
+    model = Table(
+        "defaults",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("name", Text),
+        Column("text", Text, server_default="it's :x"),
+        Column("number", Integer, server_default="5"),
+        Column("flag", Boolean, server_default=true()),
+        Column("made", DateTime(timezone=True), server_default=func.now()),
+        Column("joined", Text, server_default=text("('a' || 'b')")),
+        Column("none", Text),
+    )
+    store = await stores(sql_url, model)
+    [stored] = await store.insert({"name": "x"})
+    expected = {"id": 1, "name": "x", "text": "it's :x", "number": 5, "flag": True}
+    expected |= {"made": stored["made"], "joined": "ab", "none": None}
+    assert stored == expected
+    reflected = Store(store.database, await table_of("defaults", store.database), SQLOptions())
+    for other in store, reflected:
+        [updated] = await store.records(other.statements.update(1, {"name": "y"}, EMPTY_QUERY))
+        assert updated.pop("made") >= stored["made"]
+        assert updated == {**{name: expected[name] for name in updated}, "name": "y"}
+
+
+async def test_a_change_is_made_only_where_the_query_still_holds(store):
+    await store.insert({"city": "London"})
+    statement = store.statements.patch(1, {"city": "Paris"}, read(city="London"))
+    results = await asyncio.gather(*(store.records(statement) for _ in range(20)))
+    assert sorted(map(len, results)) == [0] * 19 + [1]
+
+
+CHANGES = [
+    ({"age": 2, "name": None}, {"age": 2, "name": None}),
+    ({"$inc": {"age": 3, "score": 0.5, "price": "0.10"}},
+     {"age": 39, "score": 0.6, "price": Decimal("12.60")}),
+    ({"$mul": {"age": 2, "price": "2"}}, {"age": 72, "price": Decimal("25.00")}),
+    ({"$min": {"age": 4, "name": "B"}}, {"age": 4, "name": "Ada"}),
+    ({"$max": {"age": 4, "name": "B"}}, {"age": 36, "name": "B"}),
+    ({"$min": {"price": "9.99"}}, {"price": Decimal("9.99")}),
+    ({"$max": {"price": "9.99"}}, {"price": Decimal("12.50")}),
+    ({"$push": {"tags": "x"}}, {"tags": [*ADA["tags"], "x"]}),
+    ({"$push": {"tags": {"$each": ["x", "y"]}}}, {"tags": [*ADA["tags"], "x", "y"]}),
+    ({"$push": {"marks": 2.5}, "age": 1}, {"marks": [0.1, None, 2.5], "age": 1}),
+    ({"$set": {"age": 7}, "name": "x"}, {"age": 7, "name": "x"}),
+    ({"data.color": "blue"}, {"data": {"color": "blue", "none": None}}),
+    ({"data.color": None, "data.a.b": 1.5, "data.it's": "x"},
+     {"data": {"color": None, "none": None, "a": {"b": 1.5}, "it's": "x"}}),
+    ({"$set": {"data.n": 5}}, {"data": {"color": "red", "none": None, "n": 5}}),
+    ({"data": {"a": "x"}}, {"data": {"a": "x"}}),
+    ({}, {}),
+]  # fmt: skip
+
+
+async def test_patches(store):
+    for changes, expected in CHANGES:
+        [stored] = await store.insert(ADA)
+        changed = await store.records(store.statements.patch(stored["id"], changes, EMPTY_QUERY))
+        assert changed == [{**STORED, **expected, "id": stored["id"]}], changes
+
+
+async def test_a_path_makes_objects_on_its_way(store):
+    for data in [1, "x", {"a": 5}, {"a": [1]}, {"a": {"b": 1}}, None]:
+        [stored] = await store.insert({"data": data})
+        statement = store.statements.patch(stored["id"], {"data.a.b": 1.5}, EMPTY_QUERY)
+        [changed] = await store.records(statement)
+        assert changed["data"] == {"a": {"b": 1.5}}
+
+
+async def test_update_operators_take_null_for_nothing(store):
+    for changes, expected in [
+        ({"$inc": {"age": 3, "price": "0.1"}}, {"age": 3, "price": Decimal("0.10")}),
+        ({"$mul": {"age": 3, "price": "2"}}, {"age": 0, "price": Decimal("0.00")}),
+        ({"$min": {"age": 3}}, {"age": 3}),
+        ({"$max": {"name": "x"}}, {"name": "x"}),
+        ({"$push": {"tags": "x", "data": {"a": 1}}}, {"tags": ["x"], "data": [{"a": 1}]}),
+        ({"data.a.b": 1.0, "data.n": 2}, {"data": {"a": {"b": 1.0}, "n": 2}}),
+    ]:
+        [stored] = await store.insert({})
+        changed = await store.records(store.statements.patch(stored["id"], changes, EMPTY_QUERY))
+        assert changed == [{**stored, **expected}], changes
+
+
+async def test_decimals_are_rounded_and_bounded_as_the_column_says(sql_url, stores):
+    model = Table(
+        "prices",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("price", Numeric(6, 2)),
+        Column("free", Numeric),
+    )
+    store = await stores(sql_url, model)
+    await store.insert({"price": "12.51", "free": "1.1"})
+
+    async def patched(changes):
+        with translated(store.table):
+            [record] = await store.records(store.statements.patch(1, changes, EMPTY_QUERY))
+        return record["price"], record["free"]
+
+    assert await patched({"$mul": {"price": "0.5", "free": "0.05"}}) == (
+        Decimal("6.26"), Decimal("0.055"),
+    )  # fmt: skip
+    assert await patched({"$mul": {"price": -1}}) == (Decimal("-6.26"), Decimal("0.055"))
+    assert await patched({"$inc": {"price": "6.26"}}) == (Decimal("0.00"), Decimal("0.055"))
+    assert await patched({"$inc": {"price": "9999.99"}}) == (Decimal("9999.99"), Decimal("0.055"))
+    for changes in {"$inc": {"price": "0.01"}}, {"$mul": {"price": 2}}:
+        with pytest.raises(BadRequest):
+            await patched(changes)
+
+
+async def test_a_column_that_is_not_strict_may_hold_text_that_is_no_json(tmp_path):
+    async with store_of(f"sqlite:///{tmp_path / 'test.sqlite'}", paths=PATHS) as store:
+        await store.insert({"data": 1}, {"data": 1})
+        await store.database.execute("update people set data = 'no json'")
+        assert await store.find(data={"$contains": "no json"}) == [1, 2]
+        assert await store.find(data={"a": 1}) == []
+        [changed] = await store.records(
+            store.statements.patch(1, {"$push": {"data": 1}}, EMPTY_QUERY)
+        )
+        assert changed["data"] == ["no json", 1]
+        [changed] = await store.records(store.statements.patch(2, {"data.n": 1}, EMPTY_QUERY))
+        assert changed["data"] == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"nme": 1}, "nme"),
+        ({"data.other": 1}, "data.other"),
+        ({"age": "5"}, "age"),
+        ({"id": 5}, "id"),
+        ({"$inc": 5}, "$inc"),
+        ({"$inc": {"name": 5}}, "name"),
+        ({"$inc": {"age": None}}, "age"),
+        ({"$inc": {"id": 1}}, "id"),
+        ({"$inc": {"nme": 1}}, "nme"),
+        ({"$mul": {"age": "x"}}, "age"),
+        ({"$rename": {"age": "x"}}, "$rename"),
+        ({"$min": {"data": 1}}, "data"),
+        ({"$max": {"age": None}}, "age"),
+        ({"$push": {"name": "x"}}, "name"),
+        ({"$push": {"tags": 5}}, "tags"),
+        ({"$push": {"tags": {"$each": "x"}}}, "$push"),
+        ({"$push": {"tags": {"$each": ["x"], "$slice": 1}}}, "$push"),
+        ({"age": 1, "$inc": {"age": 1}}, "age"),
+        ({"age": 1, "$set": {"age": 1}}, "age"),
+        ({"data": {}, "data.color": "x"}, "data"),
+        ({"data.a": {}, "data.a.b": 1}, "data.a.b"),
+        ({"data.a.b": 1, "data.a": {}}, "data.a"),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_changes_that_cannot_be_are_refused_by_name(dialect, changes, named):
+    statements = offline(dialect, paths=MappingProxyType({**PATHS, "data.a": str}))
+    with pytest.raises(BadRequest, match=re.escape(named)):
+        statements.patch(1, changes, EMPTY_QUERY)
+
+
+async def test_remove(store):
+    await store.insert({"name": "Ada"}, {"name": "Bob"})
+    statements = store.statements
+    assert await store.records(statements.remove(1, read(name="Bob"))) == []
+    assert await store.records(statements.remove(1, read(name="Ada"))) == [
+        {**NOTHING, "id": 1, "name": "Ada"}
+    ]
+    assert await store.find() == [2]
+
+
+async def test_upsert(sql_url, stores):
+    model = Table(
+        "codes",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("code", Text, nullable=False),
+        Column("used", Integer),
+        UniqueConstraint("code"),
+    )
+    store = await stores(sql_url, model)
+    statements = store.statements
+
+    async def upsert(record, columns=("code",)):
+        return await store.records(statements.upsert(statements.new_row(record), columns))
+
+    assert await upsert({"code": "a", "used": 1}) == [{"id": 1, "code": "a", "used": 1}]
+    assert await upsert({"code": "a", "used": 2}) == [{"id": 1, "code": "a", "used": 2}]
+    assert await upsert({"code": "a"}) == [{"id": 1, "code": "a", "used": 2}]
+    with pytest.raises(BadRequest, match="code"):
+        await upsert({"used": 1})
+    with pytest.raises(ValueError, match="upsert has 'cod'"):
+        await upsert({"code": "a"}, ("cod",))
+
+
+# -- changes of many records -----------------------------------------------------------------------
+
+
+async def test_many_come_back_in_the_order_that_they_had(store):
+    await store.insert(
+        *({"age": age, "name": name} for age, name in zip([3, 1, None, 2], "abcd", strict=True))
+    )
+    statements = store.statements
+    query = read(name={"$ne": "b"}, **{"$sort": {"age": -1}, "$select": ["age", "name"]})
+    changed = await store.records(statements.patch_many({"age": 9}, query), query.select)
+    assert [(record["id"], record["age"]) for record in changed] == [(1, 9), (4, 9), (3, 9)]
+    unsorted = await store.records(statements.patch_many({"$inc": {"age": 1}}, EMPTY_QUERY))
+    assert [(record["id"], record["age"]) for record in unsorted] == [
+        (1, 10),
+        (2, 2),
+        (3, 10),
+        (4, 10),
+    ]
+    assert await store.records(statements.patch_many({"age": 1}, read(name="x"))) == []
+    query = read(**{"$sort": {"name": -1}})
+    for number in 1, 2:  # with the same text
+        changed = await store.records(statements.patch_many({"age": number}, query))
+        assert {record["age"] for record in changed} == {number}
+    removed = await store.records(statements.remove_many(query))
+    assert [record["id"] for record in removed] == [4, 3, 2, 1]
+    assert await store.find() == []
+
+
+# -- properties without a column -------------------------------------------------------------------
+
+
+async def test_other_properties_go_into_the_extra_column(sql_url, stores):
+    model = Table(
+        "notes",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("text", Text),
+        Column("more", JSON(none_as_null=True)),
+    )
+    store = await stores(sql_url, model, extra="more", paths={"color": str, "size.w": int})
+    statements = store.statements
+    stored = await store.insert(
+        {"text": "a", "color": "red", "none": None, "more": 1}, {"text": "b"}
+    )
+    assert stored == [
+        {"id": 1, "text": "a", "color": "red", "none": None, "more": 1},
+        {"id": 2, "text": "b"},
+    ]
+    assert await store.find(color="red") == [1]
+    assert await store.find(color={"$ne": "red"}) == [2]
+    with pytest.raises(BadRequest, match="none"):
+        await store.find(none=1)
+    with pytest.raises(BadRequest, match="more"):
+        await store.find(more=1)
+
+    async def patched(id, changes):
+        return await store.records(statements.patch(id, changes, EMPTY_QUERY))
+
+    assert await patched(1, {"color": None, "x": [1]}) == [
+        {"id": 1, "text": "a", "color": None, "none": None, "more": 1, "x": [1]}
+    ]
+    assert await patched(2, {"size.w": 5, "x": 1, "text": "c"}) == [
+        {"id": 2, "text": "c", "size": {"w": 5}, "x": 1}
+    ]
+    with pytest.raises(BadRequest, match=re.escape("x.y")):
+        await patched(2, {"x.y": 1})
+    assert statements.changed_row({"x": 1}) is None
+    query = read(**{"$select": ["x", "size.w"]})
+    assert await store.records(statements.get(2, query), query.select) == [
+        {"x": 1, "id": 2, "size": {"w": 5}}
+    ]
+    updated = await store.records(statements.update(2, {"y": 1}, EMPTY_QUERY))
+    assert updated == [{"id": 2, "text": None, "y": 1}]
+
+
+async def test_a_property_of_an_extra_column_does_not_hide_a_column(sql_url, stores):
+    columns = Column("id", Integer, primary_key=True), Column("text", Text), Column("more", JSON)
+    store = await stores(sql_url, Table("notes", MetaData(), *columns), extra="more")
+    place = "$1::jsonb" if store.table.dialect == "postgresql" else "?"
+    text = f"insert into notes (more) values ({place})"
+    await store.database.execute(text, '{"id": 5, "text": "x", "y": 1}')
+    await store.database.execute(text, "[1]")
+    records = await store.records(store.statements.page(EMPTY_QUERY))
+    assert records == [{"id": 1, "text": None, "y": 1}, {"id": 2, "text": None}]
+    changed = await store.records(store.statements.patch(2, {"z": 1}, EMPTY_QUERY))
+    assert changed == [{"id": 2, "text": None, "z": 1}]
+
+
+# -- values that the application makes -------------------------------------------------------------
+
+
+async def test_values_made_by_python_and_by_the_database(sql_url, stores):
+    model = Table(
+        "things",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("name", Text),
+        Column("made", Text, default=lambda: "new"),
+        Column("changed", Integer, default=0, onupdate=1),
+        Column("double", Integer, Computed("changed * 2")),
+    )
+    store = await stores(sql_url, model)
+    statements = store.statements
+    assert await store.insert({"name": "a"}) == [
+        {"id": 1, "name": "a", "made": "new", "changed": 0, "double": 0}
+    ]
+    changed = await store.records(statements.patch(1, {"name": "b"}, EMPTY_QUERY))
+    assert changed == [{"id": 1, "name": "b", "made": "new", "changed": 1, "double": 2}]
+    changed = await store.records(statements.patch(1, {"changed": 5}, EMPTY_QUERY))
+    assert changed[0]["changed"] == 5
+    changed = await store.records(statements.update(1, {"made": None}, EMPTY_QUERY))
+    assert changed == [{"id": 1, "name": None, "made": None, "changed": 1, "double": 2}]
+    assert statements.changed_row({"name": "c"}) == (("name", "changed"), ("c", 1))
+    with pytest.raises(BadRequest, match="double"):
+        statements.new_row({"double": 1})
+
+
+def test_a_record_brings_its_id_where_nothing_makes_one():
+    model = Table("keyed", MetaData(), Column("key", Text, primary_key=True))
+    statements = offline("sqlite", model)
+    assert statements.new_row({"key": "a"}) == (("key",), ("a",))
+    with pytest.raises(BadRequest, match="'key' is missing"):
+        statements.new_row({})
+
+
+async def test_lists_of_arrays(sql_url, stores):
+    model = Table(
+        "grids",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("grid", ARRAY(Integer, dimensions=2)),
+        Column("parts", ARRAY(LargeBinary)),
+        Column("flags", ARRAY(Boolean)),
+        Column("prices", ARRAY(Numeric(8, 2))),
+        Column("tokens", ARRAY(Uuid)),
+    )
+    store = await stores(sql_url, model)
+    record = {
+        "grid": [[1, 2], [3, 4]],
+        "parts": [b"\x00\\", None],
+        "flags": [True, False, None],
+        "prices": [Decimal("1.50")],
+        "tokens": [UUID(int=5)],
+    }
+    stored = await store.insert(record, {**record, "grid": []}, {"flags": []})
+    assert stored[0] == {**record, "id": 1}
+    assert stored[1] == {**record, "id": 2, "grid": []}
+    assert stored[2]["flags"] == []
+
+
+# -- shared statements, on PostgreSQL --------------------------------------------------------------
+
+
+@pytest.fixture
+async def shared(postgresql_schema):
+    async with store_of(postgresql_schema) as store:
+        yield store
+
+
+async def insert_shared(store, *records):
+    """Store records as those of several calls; None for each that was refused."""
+    stored = [...] * len(records)
+    rows = [store.statements.new_row(record) for record in records]
+    for positions, statement in store.statements.insert_shared(rows):
+        for ordinal, record in store.statements.shared_reader(await store.rows(statement)):
+            stored[positions[ordinal]] = record
+    return stored
+
+
+async def test_shared_inserts(shared):
+    assert shared.statements.shares_inserts
+    stored = await insert_shared(shared, ADA, {"age": 5}, ADA, {"city": "x"})
+    assert stored[0] == STORED
+    assert stored[2] == {**STORED, "id": stored[2]["id"]}
+    assert [record["city"] for record in stored] == ["London", "Oslo", "London", "x"]
+
+
+async def test_a_refused_record_does_not_keep_others_out(postgresql_schema, stores):
+    model = Table("keyed", MetaData(), Column("key", Text, primary_key=True), Column("n", Integer))
+    store = await stores(postgresql_schema, model)
+    assert store.statements.shares_inserts
+    stored = await insert_shared(store, {"key": "a"}, {"key": "b", "n": 1}, {"key": "c"})
+    assert stored == [{"key": "a", "n": None}, {"key": "b", "n": 1}, {"key": "c", "n": None}]
+    stored = await insert_shared(store, {"key": "b", "n": 5}, {"key": "d", "n": 5})
+    assert stored == [None, {"key": "d", "n": 5}]
+
+
+async def test_shared_patches(shared):
+    await shared.insert(*({"age": 0, "name": name} for name in "abcd"))
+    rows = [
+        shared.statements.changed_row({"age": number, "tags": [str(number)] * number})
+        for number in range(4)
+    ]
+    statement = shared.statements.patch_shared([3, 1, 99, 2], rows, read(name={"$ne": "a"}))
+    changed = await shared.records(statement)
+    assert sorted((record["id"], record["age"]) for record in changed) == [(2, 3), (3, 0)]
+    assert {tuple(record["tags"]) for record in changed} == {(), ("3", "3", "3")}
+
+
+async def test_shared_patches_never_wait_for_each_other(shared):
+    await shared.insert(*({"age": 0} for _ in range(40)))
+    ids = [*range(1, 41)]
+
+    async def patch(order):
+        rows = [shared.statements.changed_row({"age": 1})] * len(order)
+        for _ in range(10):
+            await shared.records(shared.statements.patch_shared(order, rows, EMPTY_QUERY))
+
+    await asyncio.gather(*map(patch, [ids, ids[::-1], ids[::2] + ids[1::2], ids[20:] + ids[:20]]))
+
+
+def test_nothing_is_shared_on_sqlite_or_without_known_ids():
+    assert not offline("sqlite").shares_inserts
+
+
+def test_changes_that_go_alone():
+    statements = offline("postgresql", paths=MappingProxyType(PATHS))
+    for changes in {}, {"$inc": {"age": 1}}, {"data.color": "x"}, {"nme": 1}:
+        assert statements.changed_row(changes) is None
+    with pytest.raises(BadRequest, match="age"):
+        statements.changed_row({"age": "x"})
+
+
+async def test_the_texts_of_other_options_are_others(store):
+    other = Store(store.database, store.table, SQLOptions(nulls="last"))
+    assert isinstance(other.statements.page(read(**{"$sort": {"age": 1}})), Statement)
+    assert people().name == other.table.name

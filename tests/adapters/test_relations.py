@@ -1,0 +1,308 @@
+"""``$include``: related records of other services, with the permissions of the caller."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel
+
+from alula import App
+from alula.adapters import relations
+from alula.adapters.base import AdapterService
+from alula.adapters.memory import MemoryService
+from alula.adapters.relations import belongs_to, has_many
+from alula.errors import BadRequest, Forbidden, NotFound
+from alula.outgoing import public_part
+from alula.schema import hidden, resolve, resolve_external, with_schema
+
+USERS = [{"id": 1, "name": "Ada", "password": "secret"}, {"id": 2, "name": "Bob", "password": "x"}]
+POSTS = [
+    {"id": 1, "text": "one", "authorId": 1},
+    {"id": 2, "text": "two", "authorId": 2},
+    {"id": 3, "text": "three", "authorId": 1},
+    {"id": 4, "text": "four", "authorId": 9},
+    {"id": 5, "text": "five"},
+]
+COMMENTS = [{"id": n, "postId": n % 2 + 1, "userId": n % 2 + 1} for n in range(1, 8)]
+
+
+class Counted(MemoryService):
+    """Counts the calls of its store."""
+
+    gets = 0
+
+    async def _get(self, *given):
+        self.gets += 1
+        return await super()._get(*given)
+
+
+@pytest.fixture
+async def app():
+    app = App()
+    app.use("users", Counted(USERS))
+    relations = {
+        "author": belongs_to("users", "authorId", filter=["name"]),
+        "comments": has_many("comments", "postId", limit=3, sort={"id": -1}),
+    }
+    app.use("posts", MemoryService(POSTS, relations=relations, paginate={"default": 10}))
+    app.use("comments", MemoryService(COMMENTS, relations={"user": belongs_to("users", "userId")}))
+    app.service("users").hooks(around={"all": [resolve_external(resolve({"password": hidden}))]})
+    await app.setup()
+    return app
+
+
+async def test_one_record_of_another_service_is_added(app):
+    post = await app.service("posts").get(1, query={"$include": ["author"]})
+    assert post["author"]["name"] == "Ada"
+    assert "author" not in await app.service("posts").get(1)
+
+
+async def test_a_page_keeps_its_total_and_asks_for_each_record_once(app):
+    page = await app.service("posts").find(query={"$include": "author", "$limit": 4})
+    assert page["total"] == 5
+    assert [post["author"] and post["author"]["name"] for post in page["data"]] == [
+        "Ada", "Bob", "Ada", None,
+    ]  # fmt: skip
+    assert app.service("users").service.gets == 3
+
+
+async def test_a_record_without_a_key_has_nothing(app):
+    assert (await app.service("posts").get(5, query={"$include": ["author"]}))["author"] is None
+
+
+async def test_records_that_refer_to_this_one_are_limited_and_sorted(app):
+    post = await app.service("posts").get(1, query={"$include": ["comments"]})
+    assert [comment["id"] for comment in post["comments"]] == [6, 4, 2]
+
+
+async def test_dots_lead_on(app):
+    query = {"$include": ["comments.user", "author"]}
+    post = await app.service("posts").get(2, query=query)
+    assert [comment["user"]["name"] for comment in post["comments"]] == ["Bob"] * 3
+    assert post["author"]["name"] == "Bob"
+
+
+async def test_the_key_is_read_though_it_is_not_selected(app):
+    query = {"$include": ["author"], "$select": ["text"]}
+    post = await app.service("posts").get(1, query=query)
+    assert post == {"id": 1, "text": "one", "author": post["author"]}
+    assert post["author"]["name"] == "Ada"
+
+
+async def test_the_other_service_redacts(app):
+    post = await app.service("posts").get(1, query={"$include": ["author"]}, provider="rest")
+    assert public_part(post)["author"] == {"id": 1, "name": "Ada"}
+
+
+@pytest.mark.parametrize("shape", ["as it is", "plain page", "fewer"])
+async def test_so_does_a_hook_that_sets_what_clients_get(app, shape):
+    def without_ids(record):
+        return {name: record[name] for name in record if name != "postId"}
+
+    async def hide(context):
+        if context.method == "get":
+            context.dispatch = {"name": context.result["name"]}
+            return
+        view = [without_ids(record) for record in context.result]
+        if shape == "plain page":
+            view = {"total": 0, "data": view}
+        context.dispatch = view[:1] if shape == "fewer" else view
+
+    app.service("users").hooks(after=[hide])
+    app.service("comments").hooks(after={"find": [hide]})
+    query = {"$include": ["author", "comments"]}
+    post = await app.service("posts").get(1, query=query, provider="rest")
+    assert post["author"]["password"] == "secret"
+    public = public_part(post)
+    assert public["author"] == {"name": "Ada"}
+    assert len(public["comments"]) == (1 if shape == "fewer" else 3)
+    assert all("postId" not in comment for comment in public["comments"])
+
+
+async def test_a_hook_may_put_something_else_in_place_of_a_record(app):
+    async def hide(context):
+        context.result, context.dispatch = "Ada", "A."
+
+    app.service("users").hooks(after={"get": [hide]})
+    post = await app.service("posts").get(1, query={"$include": ["author"]})
+    assert post["author"] == "A."
+
+
+async def test_what_a_key_cannot_be_refers_to_nothing(app):
+    await app.service("posts").create({"id": 9, "authorId": [1]})
+    page = await app.service("posts").find(query={"$include": ["author"], "id": {"$in": [1, 9]}})
+    assert [post["author"] and post["author"]["name"] for post in page["data"]] == ["Ada", None]
+
+
+async def test_clients_cannot_cause_any_number_of_calls(app, monkeypatch):
+    monkeypatch.setattr(relations, "_MAX_CALLS", 4)
+    posts = app.service("posts")
+    query = {"$include": ["comments.user"], "id": {"$in": [1, 2]}}
+    # Two for the comments, and one for the user of each post's comments.
+    await posts.find(query=query, provider="rest")
+    query = {"$include": ["comments.user", "author"], "id": {"$in": [1, 2]}}
+    with pytest.raises(BadRequest, match="too many records"):
+        await posts.find(query=query, provider="rest")
+    await posts.find(query=query)
+    assert len(await posts.get(1, query={"$include": ["author"]}, provider="rest")) == 4
+
+
+async def test_what_the_caller_may_not_see_is_null(app):
+    async def only_own(context):
+        assert context.params.provider == "rest"
+        if context.id != context.params.user["id"]:
+            raise Forbidden("not yours")
+
+    app.service("users").hooks(before={"get": [only_own]})
+    page = await app.service("posts").find(
+        query={"$include": ["author"]}, provider="rest", user={"id": 1}
+    )
+    assert [post["author"] and post["author"]["id"] for post in page["data"]] == [
+        1, None, 1, None, None,
+    ]  # fmt: skip
+
+
+async def test_other_errors_are_told(app):
+    async def fails(context):
+        raise BadRequest("broken")
+
+    app.service("users").hooks(before={"get": [fails]})
+    with pytest.raises(BadRequest, match="broken"):
+        await app.service("posts").find(query={"$include": ["author"]})
+
+
+@pytest.mark.parametrize("value", ["nobody", ["author", 5], {"a": 1}, ["comments.user.x.y"]])
+async def test_what_is_not_a_relation_is_refused(app, value):
+    with pytest.raises(BadRequest, match=r"Invalid value for \$include"):
+        await app.service("posts").find(query={"$include": value})
+
+
+async def test_a_service_without_relations_does_not_know_it(app):
+    with pytest.raises(BadRequest, match=r"\$include"):
+        await app.service("users").find(query={"$include": ["posts"]})
+
+
+@pytest.mark.parametrize("method", ["update", "patch", "remove"])
+async def test_what_becomes_an_event_includes_nothing(app, method):
+    data = () if method == "remove" else ({"text": "x"},)
+    with pytest.raises(BadRequest, match=r"\$include is for find and get"):
+        await getattr(app.service("posts"), method)(1, *data, query={"$include": ["author"]})
+
+
+async def test_it_needs_an_application():
+    posts = MemoryService(POSTS, relations={"author": belongs_to("users", "authorId")})
+    with pytest.raises(RuntimeError, match=r"app\.setup\(\)"):
+        await posts.get(1, {"query": {"$include": ["author"]}})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: belongs_to("", "key"),
+        lambda: belongs_to("users", 5),
+        lambda: belongs_to("users", "key", filter="name"),
+        lambda: has_many("users", "key", limit=0),
+        lambda: MemoryService(relations={"author": "users"}),
+        lambda: MemoryService(relations={"a.b": belongs_to("users", "key")}),
+    ],
+)
+def test_a_relation_that_makes_no_sense_is_refused(make):
+    with pytest.raises(ValueError, match=r"give|cannot"):
+        make()
+
+
+async def test_a_missing_record_is_missing_all_the_same(app):
+    with pytest.raises(NotFound):
+        await app.service("posts").get(77, query={"$include": ["author"]})
+
+
+def test_adapters_take_relations():
+    assert "relations" in AdapterService.__init__.__annotations__
+
+
+# -- queries that name properties of related records -----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ({"author.name": "Ada"}, [1, 3]),
+        ({"author.name": {"$in": ["Ada", "Bob"]}, "id": {"$gt": 1}}, [2, 3]),
+        ({"author.name": {"$ne": "Ada"}}, [2, 4, 5]),
+        ({"author.name": {"$nin": ["Ada"]}, "text": "two"}, [2]),
+        ({"$or": [{"author.name": "Bob"}, {"text": "five"}]}, [2, 5]),
+        ({"author.name": {"$gt": "Ada", "$lt": "Z"}}, [2]),
+        ({"author.name": "Nobody"}, []),
+        ({"author.name": None}, [4, 5]),
+        ({"author.name": {"$ne": None}}, [1, 2, 3]),
+    ],
+)
+async def test_a_query_tests_a_related_record(app, query, ids):
+    page = await app.service("posts").find(query=query)
+    assert [post["id"] for post in page["data"]] == ids
+    assert page["total"] == len(ids)
+
+
+async def test_so_does_a_call_for_one_record(app):
+    posts = app.service("posts")
+    query = {"author.name": "Ada"}
+    assert (await posts.get(1, query=query))["text"] == "one"
+    for method, data in (("get", ()), ("patch", ({},)), ("update", ({},)), ("remove", ())):
+        with pytest.raises(NotFound):
+            await getattr(posts, method)(2, *data, query=query)
+
+
+async def test_a_property_that_was_not_opened_is_one_of_the_record_itself(app):
+    assert (await app.service("posts").find(query={"author.password": "secret"}))["data"] == []
+
+
+async def test_a_store_that_cannot_join_does_not_sort_by_it(app):
+    with pytest.raises(BadRequest, match=r"\$sort: 'author.name'"):
+        await app.service("posts").find(query={"$sort": {"author.name": 1}})
+
+
+async def test_too_many_related_records_are_refused(app, monkeypatch):
+    monkeypatch.setattr("alula.adapters.relations._MOST_IDS", 1)
+    with pytest.raises(BadRequest, match="More than 1 records of 'users'"):
+        await app.service("posts").find(query={"author.name": {"$gt": ""}})
+
+
+# -- with schemas ----------------------------------------------------------------------------------
+
+
+class Post(BaseModel):
+    id: int | None = None
+    text: str
+    authorId: int | None = None  # noqa: N815  # the name on the wire
+
+
+@pytest.fixture
+async def checked(app):
+    relations = {"author": belongs_to("users", "authorId", filter=["name"])}
+    service = MemoryService(POSTS, relations=relations)
+    app.use("checked", with_schema(service, Post))
+    return app.service("checked")
+
+
+@pytest.mark.parametrize("provider", [None, "rest"])
+async def test_a_schema_of_the_records_needs_no_word_of_relations(checked, provider):
+    query = {"$include": ["author"], "author.name": "Ada", "id": {"$lt": "3"}}
+    posts = await checked.find(query=query, provider=provider)
+    assert [(post["id"], post["author"]["name"]) for post in posts] == [(1, "Ada")]
+    query = {"$include": ["author"], "$sort": {"id": "-1"}, "$limit": "1"}
+    (post,) = await checked.find(query=query, provider=provider)
+    assert (post["id"], post["author"]) == (5, None)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"author.password": "x"},
+        {"$include": ["nobody"]},
+        {"$sort": {"author.name": 1, "id": 1}},
+        {"$sort": {"author.name": 1}},
+        {"$sort": {"nothing": 1}, "$include": ["author"]},
+    ],
+)
+async def test_and_it_refuses_what_it_refused_before(checked, query):
+    with pytest.raises(BadRequest):
+        await checked.find(query=query, provider="rest")
