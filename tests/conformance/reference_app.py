@@ -86,8 +86,20 @@ def control(main: Any, second: Any, database: Any) -> None:
             changed[:] = []
         res.status(204).end()
 
+    def note(req, _, next):
+        changed.append(req.method not in {"GET", "HEAD", "OPTIONS"})
+        return next()
+
+    main.post("/__reset", reset_all)
+    main.post("/__options", json(), options_endpoint(main))
+    main.use(note)  # most cases only read: then there is nothing to fill anew
+
+
+def options_endpoint(app: Any) -> Any:
+    """Return the endpoint by which tests change options of a service."""
+
     async def set_options(req, res):
-        service = main.service(req.body["path"]).service
+        service = app.service(req.body["path"]).service
         if "multi" in req.body:
             service.options = replace(service.options, multi=read_multi(req.body["multi"]))
         if "paginate" in req.body:
@@ -95,13 +107,7 @@ def control(main: Any, second: Any, database: Any) -> None:
             service.options = replace(service.options, pagination=pagination)
         res.status(204).end()
 
-    def note(req, _, next):
-        changed.append(req.method not in {"GET", "HEAD", "OPTIONS"})
-        return next()
-
-    main.post("/__reset", reset_all)
-    main.post("/__options", json(), set_options)
-    main.use(note)  # most cases only read: then there is nothing to fill anew
+    return set_options
 
 
 def reset(main: Any, second: Any) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from tests.conformance.replay import Bases, bases_of
@@ -30,13 +30,14 @@ ON_PURPOSE = (
     "Error: just a string",
     "Error: publisher failed",
     "Error: publisher failed later",
+    "LookupError: the database has no table 'no_such_table'; create it, or give a Table of"
+    " SQLAlchemy and `await database.create()`",
     "TypeError: app.channel() needs at least one name: app.channel('everyone')",
 )
 PORTS = range(28_000, 32_000)  # below those that Linux, macOS and Windows choose themselves
 
 
-@contextmanager
-def reference_server(mongodb: str | None = None) -> Iterator[Bases]:
+def reference_server(mongodb: str | None = None) -> AbstractContextManager[Bases]:
     """Serve the reference app while the context lasts, and yield its addresses.
 
     Args:
@@ -46,17 +47,23 @@ def reference_server(mongodb: str | None = None) -> Iterator[Bases]:
         RuntimeError: It did not start.
         AssertionError: It did not end as asked, or has logged an error that was not meant.
     """
+    return served("reference_app", *(["--mongodb", mongodb] if mongodb else []))
+
+
+@contextmanager
+def served(module: str, *arguments: str) -> Iterator[Bases]:
+    """Run a module of this folder that takes ``--port``, and yield its addresses."""
     port = free_ports()
-    command = [sys.executable, "-m", "tests.conformance.reference_app", "--port", str(port)]
-    command += ["--mongodb", mongodb] if mongodb else []
+    command = [sys.executable, "-m", f"tests.conformance.{module}", "--port", str(port)]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=log, text=True
-        )
+            [*command, *arguments],
+            cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=log, text=True,
+        )  # fmt: skip
         try:
             ready = process.stdout.readline()
             if not ready:
-                raise RuntimeError(f"the reference app did not start: {logged(log)}")
+                raise RuntimeError(f"the {module} did not start: {logged(log)}")
             yield bases_of(f"http://127.0.0.1:{port}")
             process.send_signal(signal.SIGTERM)
             status = process.wait(SECONDS_TO_END)
@@ -64,7 +71,7 @@ def reference_server(mongodb: str | None = None) -> Iterator[Bases]:
             process.kill()
             process.wait()
             process.stdout.close()
-        assert status == 0, f"the reference app ended with {status}: {logged(log)}"
+        assert status == 0, f"the {module} ended with {status}: {logged(log)}"
         assert unexpected_errors(logged(log)) == [], logged(log)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.conformance.serving import served
 from tests.interop.node_script import assert_passed, run_checks
+from tests.requirements import require_node_modules
 
 SCRIPT = Path(__file__).with_name("adapter_tests.mjs")
 PACKAGES = (
@@ -97,12 +99,20 @@ SERVICES = {"at-memory": "id", "at-mongo": "_id"}
 """The services that the tests run against, and the name of their id property."""
 
 
-@pytest.fixture(scope="module", params=SERVICES)
-def outcomes(request, reference_url):
-    if request.param == "at-mongo":
-        request.getfixturevalue("mongodb_url")
-    arguments = request.param, SERVICES[request.param], *TESTS
-    return run_checks(SCRIPT, PACKAGES, reference_url, *arguments)
+@pytest.fixture(scope="module", params=[*SERVICES, "sqlite", "postgresql"])
+def outcomes(request, tmp_path_factory):
+    require_node_modules(*PACKAGES)
+    if request.param in SERVICES:
+        if request.param == "at-mongo":
+            request.getfixturevalue("mongodb_url")
+        url = request.getfixturevalue("reference_url")
+        return run_checks(SCRIPT, PACKAGES, url, request.param, SERVICES[request.param], *TESTS)
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path_factory.mktemp('adapter-tests') / 'app.sqlite'}"
+    else:
+        url = request.getfixturevalue("postgresql_url")
+    with served("reference_sql", "--url", url) as bases:
+        return run_checks(SCRIPT, PACKAGES, bases.main, "at-sql", "id", *TESTS)
 
 
 @pytest.mark.parametrize("name", TESTS)
