@@ -44,6 +44,7 @@ STARTS = {
     "script": ("python", "app.py"),
     "uvicorn": ("uvicorn", "app:app", "--port", "0"),
 }
+DATABASES = ("sqlite", "postgresql", "mongodb", "memory")
 ACCOUNT = {"email": "ada@example.com", "password": "correct horse"}
 
 
@@ -58,7 +59,7 @@ class Answers(NamedTuple):
     @property
     def name(self) -> str:
         who = "users" if self.authentication else "open"
-        return f"{self.database[:5]}-{who}-{self.start}{'' if self.service else '-bare'}"
+        return f"{self.database[:4]}-{who}-{self.start}{'' if self.service else '-bare'}"
 
     @property
     def options(self) -> list[str]:
@@ -70,6 +71,10 @@ class Answers(NamedTuple):
 
 
 PAIRWISE = (
+    Answers("sqlite", True, "messages", "dev"),
+    Answers("sqlite", False, None, "script"),
+    Answers("postgresql", False, "messages", "dev"),
+    Answers("postgresql", True, None, "uvicorn"),
     Answers("mongodb", True, "messages", "dev"),
     Answers("mongodb", False, None, "script"),
     Answers("memory", True, None, "serve"),
@@ -80,7 +85,7 @@ PAIRWISE = (
 EVERYTHING = tuple(
     itertools.starmap(
         Answers,
-        itertools.product(("mongodb", "memory"), (True, False), ("messages", None), STARTS),
+        itertools.product(DATABASES, (True, False), ("messages", None), STARTS),
     )
 )
 

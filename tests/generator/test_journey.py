@@ -6,7 +6,15 @@ import itertools
 import shutil
 
 import pytest
-from tests.generator.journey import EVERYTHING, PAIRWISE, STARTS, Answers, JourneyError, try_all
+from tests.generator.journey import (
+    DATABASES,
+    EVERYTHING,
+    PAIRWISE,
+    STARTS,
+    Answers,
+    JourneyError,
+    try_all,
+)
 from tests.requirements import absent, require_mongod
 
 NO_CURL = "no curl on the PATH: the first steps of a new user are left out"
@@ -39,5 +47,5 @@ def test_the_rows_hold_every_pair_of_answers():
 
 def test_every_combination_has_a_folder_of_its_own():
     names = {row.name for row in EVERYTHING}
-    assert len(names) == len(EVERYTHING) == 2 * 2 * 2 * len(STARTS)
+    assert len(names) == len(EVERYTHING) == len(DATABASES) * 2 * 2 * len(STARTS)
     assert all(len(name) <= 24 for name in names)

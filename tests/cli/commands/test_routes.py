@@ -53,6 +53,26 @@ def test_requests_of_every_kind(run):
         assert found[key].startswith(request), found[key]
 
 
+def test_real_time_is_listed(tmp_path):
+    code = """
+from alula import App
+from alula.adapters.memory import MemoryService
+from alula.express import express, rest
+from alula.realtime import socketio, sse
+app = express(App()).configure(rest()).configure(socketio()).configure(sse())
+app.use("notes", MemoryService())
+"""
+    with folder_with(tmp_path, code) as run:
+        assert run("routes").stdout.splitlines()[-3:] == [
+            "",
+            "/socket.io/  socket.io",
+            "/events      server-sent events; each service has a stream, too",
+        ]
+        assert [service["path"] for service in json.loads(run("routes", "--json").stdout)] == [
+            "notes"
+        ]
+
+
 def test_open_methods_come_first(run):
     names = [row[1] for row in rows_of(run("routes")) if row[0].startswith("teams")]
     assert names == ["get", "count", "remove"]

@@ -16,7 +16,7 @@ from tests.generator.journey import build_wheel
 HADOLINT = Path(sys.executable).with_name("hadolint")
 
 
-@pytest.fixture(params=["memory", "mongodb"])
+@pytest.fixture(params=["sqlite", "postgresql", "mongodb"])
 def application(request, tmp_path, monkeypatch):
     options = [f"--database={request.param}", "--authentication"]
     alula(tmp_path, monkeypatch, "new", "shop", *options)
@@ -58,11 +58,20 @@ def test_the_compose_file_is_valid(application):
     assert "no-new-privileges:true" in app["security_opt"]
     secret = "SHOP_AUTHENTICATION_SECRET"
     assert app["environment"][secret] == f"value of {secret}"
-    if "mongodb" in found["services"]:
-        assert app["depends_on"]["mongodb"]["condition"] == "service_healthy"
-        assert found["services"]["mongodb"]["healthcheck"]["test"]
-        assert "ports" not in found["services"]["mongodb"]  # nobody else gets at it
-        assert "mongodb" in found["volumes"]
+    servers = {"mongodb", "postgresql"} & found["services"].keys()
+    for server in servers:
+        assert app["depends_on"][server]["condition"] == "service_healthy"
+        assert found["services"][server]["healthcheck"]["test"]
+        assert "ports" not in found["services"][server]  # nobody else gets at it
+        assert server in found["volumes"]
+    if "mongodb" not in servers:
+        assert found["services"]["migrate"]["command"] == ["alula", "migrate"]
+        condition = app["depends_on"]["migrate"]["condition"]
+        assert condition == "service_completed_successfully"
+        url = app["environment"]["SHOP_DATABASE_URL"]
+        assert url == found["services"]["migrate"]["environment"]["SHOP_DATABASE_URL"]
+    if not servers:
+        assert app["volumes"] == ["data:/data"]
 
 
 def test_an_invalid_compose_file_is_noticed(application):

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from alula._cli.generator.fields import DEFAULT_FIELDS, example_record, parse_fields
+from alula._cli.generator.fields import (
+    DEFAULT_FIELDS,
+    column_imports,
+    example_record,
+    parse_fields,
+)
 from alula._cli.terminal import UsageError
 
 
@@ -85,3 +90,23 @@ def test_an_example_record_a_record():
     lines = example_record(parse_fields(long, references=False)).splitlines()
     assert (lines[0], lines[-1]) == ("{", "}")
     assert lines[1] == f'    "{"a" * 20}": "Hello",'
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("text:str", 'Column("text", Text, nullable=False)'),
+        ("count:int?", 'Column("count", BigInteger)'),
+        ("due_date:float", 'Column("due_date", Double, key="dueDate", nullable=False)'),
+        ("done:bool", 'Column("done", Boolean, nullable=False)'),
+    ],
+)
+def test_the_column_of_a_table(text, column):
+    (field,) = parse_fields(text, references=False)
+    assert field.column == column
+
+
+def test_long_imports_are_one_on_each_line():
+    fields = parse_fields("a:str,b:int,c:float,d:bool", references=False)
+    assert column_imports(fields[:1], False) == "Column, DateTime, Identity, Integer, Table, Text"
+    assert "\n    ForeignKey,\n" in column_imports(fields, True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.cli.generator.applications import alula, files_of
 
+from alula._cli.generator.project import find_project
 
-@pytest.fixture(params=["memory", "mongodb"])
+
+@pytest.fixture(params=["sqlite", "mongodb", "memory"])
 def application(request, tmp_path, monkeypatch):
     """An application without users, on each database."""
     alula(tmp_path, monkeypatch, "new", "shop", f"--database={request.param}")
@@ -191,7 +193,7 @@ class TestAuthentication:
         said = generate("authentication")
         assert 'app.service("...").hooks(around=[authenticate("jwt")])' in said
         assert "Install what that needs: pip install '.[dev]'" in said
-        database = "mongodb" if (application / "database.py").exists() else "memory"
+        database = find_project(application).choices.database
         (other := application.parent / "other").mkdir()
         arguments = ["new", "shop", f"--database={database}", "--authentication"]
         alula(other, monkeypatch, *arguments)

@@ -40,12 +40,30 @@ class TestFiles:
         assert "cd shop\n" in said
         assert "alula dev" in said
 
-    def test_the_default_is_memory_without_users(self, new, tmp_path):
+    def test_the_default_is_sqlite_without_users(self, new, tmp_path):
         new("shop")
+        files = files_of(tmp_path / "shop")
+        assert not {".env", "services/users/service.py"} & files.keys()
+        assert "SQLService(table" in files["services/messages/service.py"]
+        assert 'Column("text", Text, nullable=False)' in files["services/messages/schema.py"]
+        assert ".data' / 'shop.sqlite" in files["configuration.py"]
+        assert '"alula[server,schema,cli,sql,migrations]>=' in files["pyproject.toml"]
+
+    def test_in_memory(self, new, tmp_path):
+        new("shop", "--database", "memory")
         files = files_of(tmp_path / "shop")
         assert not {".env", "database.py", "services/users/service.py"} & files.keys()
         assert "MemoryService" in files["services/messages/service.py"]
         assert 'dependencies = ["alula[server,schema,cli]>=' in files["pyproject.toml"]
+
+    def test_on_postgresql_with_users(self, new, tmp_path):
+        new("my-shop", "--database", "postgresql", "--authentication")
+        files = files_of(tmp_path / "my-shop")
+        assert "alula[server,schema,cli,postgresql,migrations,auth]" in files["pyproject.toml"]
+        assert 'dev = ["alula[embedded-postgresql]", ' in files["pyproject.toml"]
+        assert "@postgresql/my_shop" in files["compose.yaml"]
+        assert 'ForeignKey("users.id", ondelete="CASCADE")' in files["services/messages/schema.py"]
+        assert "LocalServer(DATA, share=True)" in files["database.py"]
 
     def test_on_mongodb_with_users(self, new, tmp_path):
         new("my-shop", "--database", "mongodb", "--authentication", "--service", "chat-rooms")
@@ -65,7 +83,7 @@ class TestFiles:
     def test_with_real_time(self, new, tmp_path):
         new("shop", "--realtime", "--authentication")
         files = files_of(tmp_path / "shop")
-        assert "alula[server,schema,cli,auth,realtime]" in files["pyproject.toml"]
+        assert "alula[server,schema,cli,sql,migrations,auth,realtime]" in files["pyproject.toml"]
         assert "\nrealtime = true\n" in files["pyproject.toml"]
         assert "app.configure(add_realtime)" in files["app.py"]
         assert "socketio(origins=" in files["channels.py"]
@@ -150,7 +168,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "reason"),
         [
-            (["--database", "files"], "'files' is not a database; use memory or mongodb"),
+            (
+                ["--database", "files"],
+                "'files' is not a database; use sqlite, postgresql, mongodb, memory",
+            ),
             (["--service", "Bad"], "'Bad' cannot be the name of a service"),
             (["--service", "docs"], "the application itself uses /docs"),
             (["--service", "users", "--authentication"], "'users' is part of --authentication"),
@@ -185,7 +206,7 @@ class TestQuestions:
     def test_all_of_them(self, answer, tmp_path):
         said = answer(answers="files\nmongo\ny\ny\nnotes\n")
         assert "Where do services keep their records?" in said
-        assert "Enter memory or mongodb." in said
+        assert "Enter sqlite, postgresql, mongodb, memory." in said
         files = files_of(tmp_path / "shop")
         assert {"database.py", ".env", "channels.py", "services/notes/schema.py"} <= files.keys()
 
@@ -193,7 +214,8 @@ class TestQuestions:
         answer(answers="\n\n\n\n")
         files = files_of(tmp_path / "shop")
         assert "services/messages/schema.py" in files
-        assert not {"database.py", ".env", "channels.py"} & files.keys()
+        assert "SQLService" in files["services/messages/service.py"]
+        assert not {".env", "channels.py"} & files.keys()
 
     def test_no_service(self, answer, tmp_path):
         answer(answers="\n\n\n-\n")

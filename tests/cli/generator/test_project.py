@@ -53,7 +53,7 @@ def test_its_own_modules(tmp_path):
         ("[project]", "has a pyproject.toml with a table"),
         ("[tool]\nalula = 1", "has a pyproject.toml with a table"),
         ("[tool", "cannot read "),
-        ("[tool.alula]\ndatabase = 'files'", "is 'files'; use memory or mongodb"),
+        ("[tool.alula]\ndatabase = 'files'", "is 'files'; use sqlite, postgresql, mongodb, memory"),
         ("[tool.alula]\nrealtime = 'yes'", "realtime is 'yes'; use true or false"),
         ("[tool.alula]\nauthentication = 1", "is 1; use true or false"),
     ],

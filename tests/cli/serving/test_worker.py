@@ -373,9 +373,13 @@ class TestDevelopment:
         announce(app, server)
         assert "publisher" not in capfd.readouterr().out
         app.configure(sse())
+        announce(app, server)
+        assert "publisher" not in capfd.readouterr().out  # the log says that there is none
         app.service("tasks").publish(lambda data, context: None)
         announce(app, server)
-        assert "without a publisher, so nobody gets their events: notes\n" in capfd.readouterr().out
+        out = capfd.readouterr().out
+        assert "without a publisher, so nobody gets their events: notes\n" in out
+        assert "    /events   server-sent events; each service has a stream, too\n" in out
 
     def test_it_prints_the_services_without_documentation(self, tmp_path, capfd):
         (tmp_path / "shop.py").write_text(CODE.replace("app.configure(openapi())", ""))

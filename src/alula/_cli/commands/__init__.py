@@ -16,6 +16,7 @@ from alula._cli.commands import (
     client,
     dev,
     generate,
+    migrate,
     new,
     openapi,
     routes,
@@ -61,10 +62,12 @@ def options(shows_version: Version = False) -> None:  # the option's callback do
 
 main.command()(new.new)
 main.add_typer(generate.generate)
+main.command()(migrate.migrate)
 main.command()(dev.dev)
 main.command()(serve.serve)
 main.command()(routes.routes)
 main.command()(call.call)
 main.command()(shell.shell)
 main.command()(openapi.openapi)
+main.command()(openapi.asyncapi)
 main.command()(client.client)

@@ -1,4 +1,4 @@
-"""`alula generate`: adds services, hooks, middleware and authentication to an application."""
+"""`alula generate`: adds services, hooks, authentication, migrations... to an application."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from alula._cli.terminal import reporting_errors
+from alula._cli.application import ApplicationTarget
+from alula._cli.commands.migrate import open_migrations, run_on_database
+from alula._cli.terminal import UsageError, print_error, print_result, reporting_errors, style
 
 __all__ = ["DryRun", "Force", "generate"]
 
@@ -48,10 +50,11 @@ HookService = Annotated[
     str | None, typer.Option("--service", help="The service to add it to; all services if unset.")
 ]
 MiddlewareName = Annotated[str, typer.Argument(help="Its name, such as count-visits.")]
+MigrationName = Annotated[str, typer.Argument(help="What it does, such as add-room.")]
 
 generate = typer.Typer(
     name="generate",
-    help="Add to an application: services, hooks, middleware, authentication.",
+    help="Add to an application: services, hooks, middleware, authentication, migrations.",
     no_args_is_help=True,
 )
 
@@ -106,3 +109,26 @@ def authentication(force: Force = False, dry_run: DryRun = False) -> None:
 
     with reporting_errors():
         additions.add_authentication(Path.cwd(), force=force, dry_run=dry_run)
+
+
+@generate.command()
+def migration(name: MigrationName, application: ApplicationTarget = "app:app") -> None:
+    """Write the migration from the last one to the models: what `alula migrate` then runs."""
+    with reporting_errors():
+        migrations = open_migrations(application)
+        words = name.replace("-", " ").replace("_", " ").strip()
+        if not words:
+            raise UsageError("a migration needs a name, such as add-room")
+        written = run_on_database(migrations, migrations.generate(words))
+        if written is None:
+            raise UsageError(
+                "nothing has changed: the migrations make the tables of the models already"
+            )
+        path, lacking = written
+        print_result(f"{style('   create', fg='green')}  migrations/{path.name}")
+        for column in lacking:
+            print_error(
+                f"{column} may not be null and has no server_default: alula migrate fails if there"
+                " are records. Give it a server_default in the model and in the migration"
+            )
+        print_result("Look through it; then run: alula migrate")

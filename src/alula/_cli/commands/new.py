@@ -14,7 +14,7 @@ __all__ = ["new"]
 
 def complete_database() -> list[str]:
     """Return the databases for shell completion, which must not import the templates."""
-    return ["memory", "mongodb"]
+    return ["sqlite", "postgresql", "mongodb", "memory"]
 
 
 Name = Annotated[str, typer.Argument(help="Its name, which is also the name of the new folder.")]
@@ -22,9 +22,9 @@ DatabaseOption = Annotated[
     str | None,
     typer.Option(
         "--database",
-        metavar="memory|mongodb",
+        metavar="sqlite|postgresql|mongodb|memory",
         autocompletion=complete_database,
-        help="Where services keep their records.",
+        help="Where services keep their records; sqlite if unset.",
     ),
 ]
 Authentication = Annotated[

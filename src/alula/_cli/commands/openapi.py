@@ -1,4 +1,4 @@
-"""`alula openapi`: prints the OpenAPI description of an application."""
+"""`alula openapi` and `alula asyncapi`: print the descriptions of an application."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from alula._cli.terminal import print_result, reporting_errors, stdout_to_stderr
 if TYPE_CHECKING:
     from alula._cli.application import Application
 
-__all__ = ["describe_as_json", "openapi"]
+__all__ = ["asyncapi", "describe_as_json", "openapi"]
 
 
 def openapi(application: ApplicationTarget = "app:app") -> None:
@@ -21,12 +21,24 @@ def openapi(application: ApplicationTarget = "app:app") -> None:
     print_result(description)
 
 
-def describe_as_json(app: Application) -> str:
-    """Return the OpenAPI description of an application as JSON.
+def asyncapi(application: ApplicationTarget = "app:app") -> None:
+    """Print the AsyncAPI description of the events that clients get as JSON."""
+    with reporting_errors(), stdout_to_stderr():
+        description = describe_as_json(load_application(application), events=True)
+    print_result(description)
+
+
+def describe_as_json(app: Application, *, events: bool = False) -> str:
+    """Return a description of an application as JSON.
 
     Title and version are those of the `alula.openapi` plugin, if the application configures it.
+
+    Args:
+        app: The application.
+        events: Whether to describe the events, in AsyncAPI, in place of the services.
     """
-    from alula.openapi._document import describe  # noqa: PLC0415  # only this command needs it
+    from alula.openapi import describe, describe_events  # noqa: PLC0415  # for these commands alone
 
     options = app.settings.get("openapi") or {}
-    return json.dumps(describe(app, **options), indent=2, ensure_ascii=False)
+    describe_all = describe_events if events else describe
+    return json.dumps(describe_all(app, **options), indent=2, ensure_ascii=False)

@@ -22,7 +22,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for other prog
 def routes(application: ApplicationTarget = "app:app", as_json: AsJson = False) -> None:
     """List the services of an application: methods, requests, and hooks in their order."""
     with reporting_errors(), stdout_to_stderr():
-        services = list_services(load_application(application).services)
+        app = load_application(application)
+        services = list_services(app.services)
+        transports = {server.path: server.title for server in app.channel_registry.servers}
     if as_json:
         listing = [
             {
@@ -50,6 +52,9 @@ def routes(application: ApplicationTarget = "app:app", as_json: AsJson = False) 
             for row in rows
         ]
         # The style comes last: its escape codes would count as width.
+        if transports:
+            width = max(map(len, transports))
+            lines += ["", *(f"{path:<{width}}  {text}" for path, text in transports.items())]
         print_result("\n".join([style(lines[0], bold=True), *lines[1:]]))
     else:
         print_result("the application has no services")

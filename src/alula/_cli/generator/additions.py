@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from alula._cli.generator import names
-from alula._cli.generator.fields import DEFAULT_FIELDS, Field, example_record, parse_fields
+from alula._cli.generator.fields import (
+    DEFAULT_FIELDS,
+    Field,
+    column_imports,
+    example_record,
+    parse_fields,
+)
 from alula._cli.generator.insertion import (
     add_after,
     add_extra,
@@ -209,6 +215,7 @@ def create_service(
         "fields": fields,
         "references": any(field.type_name == "Reference" for field in fields),
         "example": example_record(fields),
+        "imports": column_imports(fields, choices.authentication),
     }
     plan.create_from_templates("service", values, {"SERVICE": module})
 

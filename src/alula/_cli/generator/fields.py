@@ -11,12 +11,13 @@ from typing import Final
 from alula._cli.generator.names import MAX_LENGTH, camel_case
 from alula._cli.terminal import UsageError
 
-__all__ = ["DEFAULT_FIELDS", "Field", "example_record", "parse_fields"]
+__all__ = ["DEFAULT_FIELDS", "Field", "column_imports", "example_record", "parse_fields"]
 
 DEFAULT_FIELDS: Final = "text:str"
 """The fields of a service without the option."""
 
 _EXAMPLES: Final = {"str": '"Hello"', "int": "3", "float": "1.5", "bool": "True"}
+_COLUMN_TYPES: Final = {"str": "Text", "int": "BigInteger", "float": "Double", "bool": "Boolean"}
 _OBJECT_ID: Final = f'"{"0" * 24}"'
 _TYPES: Final = (*_EXAMPLES, "id")
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
@@ -68,6 +69,21 @@ class Field:
             return line
         return f"{annotation} = Field(\n        {arguments}\n    )"
 
+    @property
+    def column_type(self) -> str:
+        """The name of its type in a table of SQLAlchemy."""
+        return _COLUMN_TYPES.get(self.type_name, "Integer")
+
+    @property
+    def column(self) -> str:
+        """The source code of its column in a table of SQLAlchemy."""
+        arguments = [f'"{self.name}"', self.column_type]
+        if self.wire_name != self.name:
+            arguments.append(f'key="{self.wire_name}"')
+        if not self.optional:
+            arguments.append("nullable=False")
+        return f"Column({', '.join(arguments)})"
+
 
 def parse_fields(text: str, *, references: bool) -> tuple[Field, ...]:
     """Return the fields that a text names.
@@ -112,3 +128,20 @@ def example_record(fields: Sequence[Field]) -> str:
     if len(f"NEW = {line}") <= _LINE_LENGTH:
         return line
     return "".join(["{\n", *(f"    {item},\n" for item in items), "}"])
+
+
+def column_imports(fields: Sequence[Field], has_users: bool) -> str:
+    """Return what the module with a table of these fields imports from SQLAlchemy.
+
+    Args:
+        fields: The fields.
+        has_users: Whether the table refers to users.
+    """
+    names = {"Column", "DateTime", "Identity", "Integer", "Table"}
+    names |= {field.column_type for field in fields}
+    if has_users:
+        names.add("ForeignKey")
+    line = ", ".join(sorted(names))
+    if len(f"from sqlalchemy import {line}") <= _LINE_LENGTH:
+        return line
+    return "".join(["(\n", *(f"    {name},\n" for name in sorted(names)), ")"])

@@ -29,6 +29,7 @@ _PATH_SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]*")
 _RESERVED_PATHS: Final = frozenset({"docs", "health", "openapi.json"})
 _IMPORTED_CLASSES: Final = frozenset(  # by the templates
     {"Any", "BaseModel", "ConfigDict", "ExpressApplication", "Field", "MemoryService", "Reference"}
+    | {"BigInteger", "Boolean", "Column", "Double", "Identity", "Integer", "Table", "Text"}
 )
 _PLURAL_ENDINGS: Final = (
     (re.compile(r"(?<=..)ies$"), "y"),

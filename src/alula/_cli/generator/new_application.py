@@ -28,6 +28,12 @@ __all__ = [
 
 _DEFAULT_SERVICE: Final = "messages"
 _EXTRAS: Final = ("server", "schema", "cli")
+_DATABASE_EXTRAS: Final = {
+    "sqlite": ("sql", "migrations"),
+    "postgresql": ("postgresql", "migrations"),
+    "mongodb": ("mongodb",),
+    "memory": (),
+}
 _NEXT_STEPS: Final = """
 Next steps:
 
@@ -111,18 +117,20 @@ def _choose_database(option: str | None, ask: bool) -> Database:
         for database in DATABASES:
             if option == database:
                 return database
-        raise UsageError(f"{option!r} is not a database; use {' or '.join(DATABASES)}")
+        raise UsageError(f"{option!r} is not a database; use {', '.join(DATABASES)}")
     if not ask:
         return DATABASES[0]
     typer.echo("Where do services keep their records?")
-    typer.echo("  memory   lost when the application ends; nothing to install")
-    typer.echo("  mongodb  MongoDB; on Linux, a server for development is included")
+    typer.echo("  sqlite      a file; nothing to install")
+    typer.echo("  postgresql  PostgreSQL; a server for development is included")
+    typer.echo("  mongodb     MongoDB; on Linux, a server for development is included")
+    typer.echo("  memory      lost when the application ends; nothing to install")
     while True:
         answer = typer.prompt("Database", default=DATABASES[0]).strip().lower()
         for database in DATABASES:
             if answer and database.startswith(answer):
                 return database
-        typer.echo(f"Enter {' or '.join(DATABASES)}.")
+        typer.echo(f"Enter {', '.join(DATABASES)}.")
 
 
 def _choose_service(
@@ -161,7 +169,7 @@ def plan_application(folder: Path, name: str, choices: Choices, service: str | N
     plan = Plan(folder)
     extras = [
         *_EXTRAS,
-        *(["mongodb"] if choices.mongodb else []),
+        *_DATABASE_EXTRAS[choices.database],
         *(["auth"] if choices.authentication else []),
         *(["realtime"] if choices.realtime else []),
     ]

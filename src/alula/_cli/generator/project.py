@@ -12,9 +12,10 @@ from alula._cli.terminal import UsageError
 
 __all__ = ["DATABASES", "Choices", "Database", "Project", "find_project"]
 
-Database = Literal["memory", "mongodb"]
+Database = Literal["sqlite", "postgresql", "mongodb", "memory"]
 
-DATABASES: Final[tuple[Database, ...]] = ("memory", "mongodb")
+DATABASES: Final[tuple[Database, ...]] = ("sqlite", "postgresql", "mongodb", "memory")
+"""The databases; the first one is the default."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Choices:
         database = table.get("database", "memory")
         if database not in DATABASES:
             raise UsageError(
-                f"{path}: tool.alula.database is {database!r}; use {' or '.join(DATABASES)}"
+                f"{path}: tool.alula.database is {database!r}; use {', '.join(DATABASES)}"
             )
         booleans = {}
         for name in ("authentication", "realtime"):
@@ -59,11 +60,19 @@ class Choices:
         """Whether its database is MongoDB."""
         return self.database == "mongodb"
 
+    @property
+    def sql(self) -> bool:
+        """Whether its records are rows of tables."""
+        return self.database in {"sqlite", "postgresql"}
+
     def values(self) -> dict[str, object]:
         """Return the values that all templates can use."""
         return {
             "database": self.database,
             "mongodb": self.mongodb,
+            "sql": self.sql,
+            "sqlite": self.database == "sqlite",
+            "postgresql": self.database == "postgresql",
             "authentication": self.authentication,
             "prefix": self.prefix,
             "realtime": self.realtime,

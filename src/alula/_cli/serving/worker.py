@@ -10,12 +10,14 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 import typer
 
 from alula._cli.application import load_object
 from alula._cli.service_listing import list_services, process_local_services
+from alula._cli.serving.behind import warn_if_behind
 from alula._cli.serving.listen import check_certificate
 from alula._cli.serving.worker_process import (
     HEARTBEAT,
@@ -145,18 +147,19 @@ def announce(app: WebApplication, server: Server) -> None:
         typer.echo(f"  {server.url}")
         return
     services = list_services(app.services)
-    width = max(len(service.path) for service in services)
-    lines = [
-        f"    /{service.path:<{width}}  {style(', '.join(service.open), dim=True)}"
-        for service in services
-    ]
+    rows = {f"/{service.path}": ", ".join(service.open) for service in services}
+    rows |= {place.path: place.title for place in app.channel_registry.servers}
+    width = max(map(len, rows))
+    lines = [f"    {path:<{width}}  {style(text, dim=True)}" for path, text in rows.items()]
     silent = [
         path
         for path, handle in app.services.items()
         if not (handle.publishers or handle.secret_events)
         and not EVENT_OF_METHOD.keys().isdisjoint(handle.methods)
     ]
-    if silent and not {"socketio", "sse"}.isdisjoint(app.transports):
+    # Without any publisher, the log has said so.
+    has_publishers = any(handle.publishers for handle in app.services.values())
+    if silent and has_publishers and not {"socketio", "sse"}.isdisjoint(app.transports):
         text = f"without a publisher, so nobody gets their events: {', '.join(silent)}"
         lines += ["", f"  {style(text, dim=True)}"]
     docs_path = app.settings.get(_DOCS_SETTING)
@@ -215,6 +218,9 @@ class _Worker:
             if server is None:
                 return 0
             self._control.send(READY)
+            settings = self._settings
+            if not settings.development and (settings.workers == 1 or settings.accept_during_setup):
+                await warn_if_behind(self._app, Path.cwd() / "migrations")
             if self._settings.worker_timeout:
                 heartbeat = loop.create_task(send_heartbeats())
             if self._settings.announce:

@@ -1,0 +1,274 @@
+"""`Migrations`: writes the migrations of an application, and runs them.
+
+A new migration is the difference between the models and an empty scratch database on which all
+migrations so far have run. So it does not depend on what the database of development is like.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy
+from alembic import command, util
+from alembic.config import Config
+from alembic.operations import ops
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from alula._cli.application import Application
+from alula._cli.migrations.alignment import ALIGNS, align, missing_defaults
+from alula._cli.terminal import UsageError
+from alula._service import owning_handle
+from alula.adapters.sql import Database, SQLService
+from alula.adapters.sql._engine import run_in_scratch, run_with_engine, tables_for_migrations
+from alula.configuration import environment_name
+
+__all__ = ["Migrations"]
+
+_LISTED: Final = "metadata"
+"""The setting with tables that no service has: a ``MetaData``, or a list of them."""
+
+
+class Migrations:
+    """The migrations of one application.
+
+    Args:
+        app: The application, which is not set up.
+        folder: The folder of the migrations.
+
+    Raises:
+        UsageError: No service of the application is on a table, or they use several databases.
+    """
+
+    def __init__(self, app: Application, folder: Path) -> None:
+        handles = (owning_handle(handle) for handle in app.services.values())
+        services = [handle.service for handle in handles]
+        self._services = [service for service in services if isinstance(service, SQLService)]
+        databases = {service.database for service in self._services}
+        if len(databases) != 1:
+            raise UsageError(
+                "migrations are for services on SQL, and this application has none"
+                if not databases
+                else f"the services use {len(databases)} databases; migrations are for one"
+            )
+        (self._database,) = databases
+        self._folder = folder
+        listed = app.get(_LISTED) or []
+        self._listed = [listed] if isinstance(listed, sqlalchemy.MetaData) else [*listed]
+        self._config = Config()
+        # A percent sign begins an interpolation.
+        locations = {"script_location": Path(__file__).parent, "version_locations": folder}
+        for name, path in locations.items():
+            self._config.set_main_option(name, str(path).replace("%", "%%"))
+        self._config.set_main_option("version_path_separator", "os")
+        self._config.set_main_option("path_separator", "os")
+        self._config.set_main_option("file_template", "%%(rev)s_%%(slug)s")
+
+    @property
+    def database(self) -> Database:
+        """The database of the services."""
+        return self._database
+
+    def heads(self) -> list[str]:
+        """Return the last migrations: one, unless two follow the same one.
+
+        Raises:
+            UsageError: Two follow the same one.
+        """
+        with _alembic_errors():
+            heads = ScriptDirectory.from_config(self._config).get_heads()
+        if len(heads) > 1:
+            raise UsageError(
+                f"the migrations {' and '.join(heads)} follow the same one; set down_revision of"
+                " the later one to the other"
+            )
+        return [*heads]
+
+    async def generate(self, name: str) -> tuple[Path, list[str]] | None:
+        """Write the migration from the last one to the models.
+
+        Args:
+            name: What it does, in words.
+
+        Returns:
+            The file, and the columns that records which are there cannot have; None if there is
+            nothing to change.
+
+        Raises:
+            UsageError: The migrations so far cannot be run.
+        """
+        target = await self._tables()
+        self.heads()
+        self._folder.mkdir(exist_ok=True)
+        lacking: list[str] = []
+
+        def revise(_context: object, _revision: object, directives: list[Any]) -> None:
+            changes = directives[0].upgrade_ops
+            if changes.is_empty():
+                directives.clear()
+                return
+            lacking.extend(missing_defaults(changes))
+            # `Database.create` may have created them in development.
+            for change in changes.ops:
+                for each in getattr(change, "ops", [change]):
+                    if isinstance(each, ops.CreateTableOp | ops.CreateIndexOp):
+                        each.if_not_exists = True
+
+        def write(connection: sqlalchemy.Connection) -> Path | None:
+            with self._running(connection, target):
+                command.upgrade(self._config, "head")
+            now = datetime.now(UTC)  # with hundredths: scripts may write two in one second
+            revision = f"{now:%Y%m%d%H%M%S}{now.microsecond // 10_000:02}"
+            with self._running(connection, target, revise):
+                script = command.revision(self._config, name, autogenerate=True, rev_id=revision)
+            return Path(script.path) if script and not isinstance(script, list) else None
+
+        path = await run_in_scratch(self._database, write)
+        return None if path is None else (path, lacking)
+
+    async def upgrade(self, to: str, *, stamp: bool, tell: Callable[[str], None]) -> None:
+        """Run the migrations that the database lacks, or undo those after one.
+
+        In development, tables that `Database.create` has created are changed to what the
+        migrations make.
+
+        Args:
+            to: The migration to go to, ``head`` for the last one, ``base`` for none.
+            stamp: Only note that the database is there already.
+            tell: Is called with each step.
+
+        Raises:
+            UsageError: There are no migrations, or the database has tables which none has made.
+        """
+        if not self.heads():
+            raise UsageError(
+                f"there are no migrations in {self._folder}; `alula generate migration initial`"
+                " writes the first one"
+            )
+        tables = await self._tables()
+        develops = to == "head" and environment_name() == "development"
+        target = await run_in_scratch(self._database, self._made) if develops else None
+
+        def work(connection: sqlalchemy.Connection) -> None:
+            context = MigrationContext.configure(connection)
+            current = context.get_current_heads()
+            existing = sqlalchemy.inspect(connection).get_table_names()
+            connection.rollback()
+            found = sorted(table.name for table in tables.tables.values() if table.name in existing)
+            with _alembic_errors():
+                if stamp or (found and not current and target is not None):
+                    with self._running(connection, tables):
+                        command.stamp(self._config, to)
+                    tell(f"noted that the database is at {to}")
+                elif found and not current:
+                    raise UsageError(
+                        f"the database has tables ({', '.join(found)}) that no migration has made;"
+                        " if they are as after one of them, note that: alula migrate --stamp --to"
+                        " REVISION"
+                    )
+                else:
+                    self._go(connection, tables, current, to, tell)
+            if target is not None and not stamp:
+                for change in align(connection, target):
+                    tell(change)
+
+        await run_with_engine(self._database, work)
+        if to == "head":
+            # Tables that were made anew have lost their triggers.
+            searching = [service for service in self._services if service.searched_columns]
+            if searching:
+                await self._database.create(*searching)
+
+    async def is_complete(self) -> tuple[bool, bool]:
+        """Tell whether the database is at the last migration, and that is as the models."""
+        heads = set(self.heads())
+        target = await self._tables()
+        current = await run_with_engine(
+            self._database,
+            lambda connection: set(MigrationContext.configure(connection).get_current_heads()),
+        )
+
+        def differs(connection: sqlalchemy.Connection) -> bool:
+            with self._running(connection, target):
+                command.upgrade(self._config, "head")
+            context = MigrationContext.configure(connection, opts=ALIGNS)
+            return bool(align(connection, target, context, only_look=True))
+
+        return current == heads, not await run_in_scratch(self._database, differs)
+
+    def _made(self, connection: sqlalchemy.Connection) -> sqlalchemy.MetaData:
+        """Return the tables that the migrations make on an empty database."""
+        with self._running(connection, sqlalchemy.MetaData()):
+            command.upgrade(self._config, "head")
+        made = sqlalchemy.MetaData()
+        made.reflect(connection)
+        made.remove(made.tables["alembic_version"])
+        for table in made.tables.values():
+            table.dialect_options["sqlite"]["strict"] = True
+        return made
+
+    def _go(
+        self,
+        connection: sqlalchemy.Connection,
+        tables: sqlalchemy.MetaData,
+        current: Iterable[str],
+        to: str,
+        tell: Callable[[str], None],
+    ) -> None:
+        directory = ScriptDirectory.from_config(self._config)
+        behind = {script.revision for script in directory.iterate_revisions(tuple(current), "base")}
+        goal = directory.get_revision(to)
+        run = command.upgrade
+        if to == "base" or (goal is not None and goal.revision in behind - {*current}):
+            run = command.downgrade
+
+        def applied(step: Any, **_: object) -> None:
+            for revision in step.up_revisions:
+                tell(f"{'ran' if step.is_upgrade else 'undid'} {revision.revision} {revision.doc}")
+
+        with self._running(connection, tables, applied=applied):
+            run(self._config, to)
+
+    async def _tables(self) -> sqlalchemy.MetaData:
+        sources = [(await service.get_model()).source for service in self._services]
+        listed = [table for each in self._listed for table in each.sorted_tables]
+        return tables_for_migrations([*sources, *listed], self._database)
+
+    @contextmanager
+    def _running(
+        self,
+        connection: sqlalchemy.Connection,
+        target: sqlalchemy.MetaData,
+        revise: Callable[..., None] | None = None,
+        applied: Callable[..., None] | None = None,
+    ) -> Iterator[None]:
+        """Have Alembic's commands use a connection."""
+
+        def run(context: Any) -> None:
+            context.configure(
+                connection=connection,
+                target_metadata=target,
+                process_revision_directives=revise,
+                on_version_apply=applied,
+                **ALIGNS,
+            )
+            with context.begin_transaction():
+                context.run_migrations()
+
+        self._config.attributes["run"] = run
+        with _alembic_errors(), redirect_stdout(io.StringIO()):  # Alembic's own remarks
+            yield
+        connection.rollback()  # what autogenerate has only read
+
+
+@contextmanager
+def _alembic_errors() -> Iterator[None]:
+    try:
+        yield
+    except util.CommandError as error:
+        raise UsageError(str(error)) from None
