@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import logging
+import os
 
 import pytest
 
@@ -318,7 +319,10 @@ class TestPublishers:
         echo.publish(lambda data, context: [app.channel("x"), returned])
         await echo.create({})
         assert client.events == []
-        assert "return app.channel(...), a list of channels, or None" in caplog.text
+        text = (
+            "return app.channel(...), a list of channels, or None; nobody gets the event 'created'"
+        )
+        assert f"{text} of 'echo'" in caplog.text
 
     async def test_that_fail_are_logged(self, app, echo, caplog):
         client, _ = connect(app, "x")
@@ -340,8 +344,10 @@ class TestPublishers:
         assert await echo.remove(1) == {"id": 1}
         await app.wait_for_listeners()
         assert client.events == []
-        for name in ("plain", "later", "by_filter"):
-            assert f"{name} failed; nobody gets the event" in caplog.text
+        events = {"plain": "created", "later": "patched", "by_filter": "removed"}
+        for name, event in events.items():
+            text = f"{name} failed; nobody gets the event '{event}' of 'echo'"
+            assert text in caplog.text
 
     @pytest.mark.parametrize("wrong", [lambda: None, lambda data: None, 5, None])
     def test_take_data_and_context(self, app, echo, wrong):
@@ -397,7 +403,7 @@ class TestPublishers:
         assert "endless failed" in caplog.text
 
     async def test_that_are_too_slow_lose_events(self, app, echo, caplog, monkeypatch):
-        monkeypatch.setattr("alula._channels._channels.MAX_WAITING", 2)
+        monkeypatch.setattr("alula._channels._waiting_events.MAX_WAITING", 2)
         client, _ = connect(app, "x")
         released = asyncio.Event()
 
@@ -413,10 +419,62 @@ class TestPublishers:
         released.set()
         await app.wait_for_listeners()
         assert [data["n"] for _, data in client.events] == [0, 1]
-        assert (
-            caplog.text.count("too many events wait for publishers; nobody gets this of 'echo'")
-            == 2
-        )
+        released.clear()
+        for number in range(2):  # there is room again
+            await echo.create({"n": number})
+        released.set()
+        await app.wait_for_listeners()
+        assert len(client.events) == 4
+        for event in ("created", "patched"):
+            text = f"too many events wait for publishers; nobody gets '{event}' of 'echo'"
+            assert caplog.text.count(text) == 1
+
+    async def test_a_flood_of_one_client_loses_only_its_own_events(
+        self, app, echo, caplog, monkeypatch
+    ):
+        monkeypatch.setattr("alula._channels._waiting_events.MAX_WAITING", 8)
+        client, _ = connect(app, "x")
+        released = asyncio.Event()
+
+        @echo.publish("created")
+        async def slow(data, context):
+            await released.wait()
+            return app.channel("x")
+
+        for number in range(20):
+            await echo.create({"n": number}, provider="rest", user={"id": 1})
+        for number in range(20, 22):
+            await echo.create({"n": number}, provider="rest", ip="192.0.2.1")
+        await echo.create({"n": 22})  # of the server itself
+        released.set()
+        await app.wait_for_listeners()
+        assert [data["n"] for _, data in client.events] == [0, 1, 2, 3, 20, 21, 22]
+
+    async def test_a_publisher_may_publish_more_than_may_wait(self, app, echo, monkeypatch):
+        monkeypatch.setattr("alula._channels._waiting_events.MAX_WAITING", 2)
+        client, _ = connect(app, "x")
+        released = asyncio.Event()
+
+        @echo.publish("created")
+        async def slow(data, context):
+            await released.wait()
+            return app.channel("x")
+
+        @echo.publish("patched")
+        def nested(data, context):
+            echo.emit("status", 1)
+            return app.channel("x")
+
+        echo.publish("status", lambda data, context: app.channel("x"))
+        await echo.create({})
+        await echo.patch(1, {})
+        released.set()
+        await app.wait_for_listeners()
+        assert [name for name, _ in client.events] == [
+            "echo created",
+            "echo status",
+            "echo patched",
+        ]
 
     def test_asynchronous_ones_need_a_loop(self, app, echo, caplog):
         client, _ = connect(app, "x")
@@ -433,7 +491,7 @@ class TestPublishers:
         echo.publish("status", lambda data, context: Awaitable())
         echo.emit("status", 1)
         assert client.events == []
-        assert caplog.text.count("emit 'status' where an event loop is running") == 2
+        assert caplog.text.count("emit 'status' of 'echo' where an event loop is") == 2
 
     async def test_without_anybody_are_not_called(self, app, echo):
         called = []
@@ -587,10 +645,11 @@ class TestEvents:
         echo.emit("created", {"n": 1}, given)
         assert contexts == [given]
 
-    async def test_that_are_not_listed_stay_inside(self, app, echo):
+    async def test_that_are_not_listed_reach_nobody(self, app, echo, caplog):
         client, _ = connect(app, "x")
         app.publish(lambda data, context: app.channel("x"))
-        echo.emit("unlisted", {})
+        assert echo.emit("unlisted", {}) is False
+        assert "events=['unlisted']" in caplog.text
         assert client.events == []
 
     async def test_that_a_service_lists_are_emitted_by_itself(self, app):
@@ -786,7 +845,7 @@ class TestADelivery:
         assert [delivery.message_for(each) for each in (a, b, c)] == [first, second, None]
         failing = app.channel("a").filter(lambda connection: 1 / 0)
         assert Delivery(((failing, first),), "w1", 1).message_for(a) is None
-        assert "a filter failed" in caplog.text
+        assert f"a filter failed; {a!r} misses the event 'created' of 'echo'" in caplog.text
 
 
 class TestCost:
@@ -893,3 +952,53 @@ def test_a_connection_leaves_the_channels_of_all_applications():
     assert (outer.channels, inner.channels) == ([], ["rooms/a"])
     outer.remove_connection(connection)
     assert (inner.channels, connection.channels) == ([], [])
+
+
+class TestAtTheStart:
+    @pytest.fixture
+    def web(self, app):
+        web = express(App()).use("echo", Echo())
+        web.transports += ["rest", "socketio"]
+        return web
+
+    async def test_it_is_told_once_that_nobody_gets_events(self, web, caplog):
+        await (await web.setup()).setup()
+        assert caplog.text.count("socketio is configured, but no service has a publisher") == 1
+        assert "@app.service('echo').publish" in caplog.text
+
+    @pytest.mark.parametrize("register", ["app", "service", "rest", "silent", "secret"])
+    async def test_it_is_not_told_where(self, web, register, caplog):
+        if register == "app":
+            web.publish(lambda data, context: None)
+        elif register == "service":
+            web.service("echo").publish("removed", lambda data, context: None)
+        elif register == "rest":
+            web.transports.remove("socketio")
+        elif register == "secret":
+            web.service("echo").never_publish()
+        else:
+            await web.unuse("echo")
+            web.use("echo", Echo(), methods=["find"])
+        await web.setup()
+        assert caplog.text == ""
+
+    @pytest.mark.parametrize(("worker", "count"), [("w1", 1), ("w2", 0)])
+    async def test_it_is_told_by_the_first_worker(self, web, worker, count, caplog, monkeypatch):
+        monkeypatch.setenv("ALULA_WORKER", f"{os.getppid()}:{worker}:/tmp")
+        await web.setup()
+        assert caplog.text.count("no service has a publisher") == count
+
+    async def test_custom_events_count(self, web, caplog):
+        await web.unuse("echo")
+        web.use("echo", Echo(), methods=["find"], events=["status"])
+        await web.setup()
+        assert "no service has a publisher" in caplog.text
+
+    async def test_publishers_that_never_run_are_told(self, web, caplog):
+        web.publish("paid", lambda data, context: None)
+        web.publish("created", lambda data, context: None)
+        web.publish("checked", lambda data, context: None)
+        web.use("orders", Echo(), events=["checked"])
+        await web.setup()
+        assert "for 'paid' never runs: no service emits it" in caplog.text
+        assert len(caplog.records) == 1

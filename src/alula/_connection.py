@@ -9,10 +9,21 @@ import asyncio
 import os
 from base64 import urlsafe_b64encode  # `secrets` is slow to import, and clients import this, too
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
-__all__ = ["Connection", "EventMessage", "Link"]
+__all__ = [
+    "Connection",
+    "EventMessage",
+    "EventServer",
+    "Link",
+    "accept_sign_in",
+    "begin_call",
+    "client_key",
+    "is_outdated_call",
+    "user_id_of",
+]
 
 T = TypeVar("T")
 
@@ -76,6 +87,27 @@ class EventMessage:
             cache[encode] = encode(self)
         encoded: T = cache[encode]
         return encoded
+
+
+class EventServer(NamedTuple):
+    """Where a transport brings events to clients, for descriptions of the API.
+
+    Attributes:
+        transport: ``"socketio"`` or ``"sse"``.
+        path: Where clients connect; of ``"sse"``, for several services at once.
+        has_websocket: Whether clients can use a websocket.
+    """
+
+    transport: str
+    path: str
+    has_websocket: bool = False
+
+    @property
+    def title(self) -> str:
+        """What clients find there, in a few words."""
+        if self.transport == "sse":
+            return "server-sent events; each service has a stream, too"
+        return "socket.io"
 
 
 class Link(Protocol):
@@ -245,3 +277,81 @@ class Connection:
 
 
 _ALWAYS: Final = ("id", "provider", "headers", "ip", "user", "authentication")
+
+
+class Attributes(Protocol):
+    """A connection, or the params of a call."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or ``default`` if it is None or not set."""
+        ...
+
+
+def user_id_of(attributes: Attributes) -> str | None:
+    """Return the id of the user of a connection or call as text, None for nobody."""
+    user = attributes.get("user")
+    names = ("id", "_id")
+    if isinstance(user, Mapping):
+        found = next((user[name] for name in names if user.get(name) is not None), None)
+    else:
+        found = getattr(user, "id", None)
+    if found is None:  # an entity of another name, or tokens without records of users
+        sign_in = attributes.get("sign_in")
+        payload = (attributes.get("authentication") or {}).get("payload")
+        found = getattr(sign_in, "user_id", None)
+        if found is None and isinstance(payload, Mapping):
+            found = payload.get("sub")
+    return None if found is None else str(found)
+
+
+def client_key(attributes: Attributes) -> tuple[str, str] | None:
+    """Return by what the shares of clients are counted: the user, or else the address.
+
+    Returns:
+        None for calls of the server itself, and for clients of which nothing is known.
+    """
+    user_id = user_id_of(attributes)
+    if user_id is not None:
+        return "user", user_id
+    ip = attributes.get("ip")
+    return None if ip is None else ("address", str(ip))
+
+
+class _Call:
+    """A call or a join that runs in the present context, and for whom."""
+
+    __slots__ = ("connection", "sign_in")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.sign_in = connection.sign_in
+
+
+_current_call: Final[ContextVar[_Call | None]] = ContextVar("_current_call", default=None)
+
+
+def begin_call(connection: Connection) -> None:
+    """Note who is signed in on a connection while a call or a join of its client begins.
+
+    What the call does with channels counts for this user, also in the tasks that it starts.
+    """
+    if connection.sign_in is not None:  # otherwise the call may do what anybody may
+        _current_call.set(_Call(connection))
+
+
+def accept_sign_in(connection: Connection) -> None:
+    """Note that the current call itself has signed somebody in or out on its connection."""
+    call = _current_call.get()
+    if call is None:
+        _current_call.set(_Call(connection))
+    elif call.connection is connection:
+        call.sign_in = connection.sign_in
+
+
+def is_outdated_call(connection: Connection) -> bool:
+    """Tell whether the current call is of a user who is signed in on the connection no more."""
+    call = _current_call.get()
+    if call is None or call.connection is not connection or call.sign_in is None:
+        return False
+    current = connection.sign_in
+    return current is not call.sign_in and not (current and call.sign_in.has_same_user(current))

@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ __all__ = [
     "WorkerPlace",
     "current_worker",
     "frame",
+    "started_at",
     "write_frame",
 ]
 
@@ -42,6 +44,7 @@ ACKNOWLEDGEMENT: Final = b"\x06"
 
 _VARIABLE: Final = "ALULA_WORKER"
 _HUB_SOCKET: Final = "hub.sock"
+_KEY_FILE: Final = "shared-key"
 _MAX_SOCKET_PATH_BYTES: Final = 100  # the kernels' limits: 104 (BSD, macOS) and 108 (Linux)
 _LONGEST_SOCKET_NAME: Final = "w999999999-999.sock"
 _FRAMES_AT_ONCE: Final = 64
@@ -62,9 +65,18 @@ class WorkerPlace(NamedTuple):
     worker_id: str
 
     @property
+    def is_first(self) -> bool:
+        """Whether this worker was started first: what holds for all is logged by it alone."""
+        return self.worker_id == "w1"
+
+    @property
     def hub(self) -> Path:
         """The socket of the hub."""
         return self.directory / _HUB_SOCKET
+
+    def read_secret(self) -> bytes:
+        """Return random bytes that all workers share and nobody else knows."""
+        return (self.directory / _KEY_FILE).read_bytes()
 
 
 def current_worker(environment: Mapping[str, str] = os.environ) -> WorkerPlace | None:
@@ -104,6 +116,7 @@ class WorkerDirectory:
             path.rmdir()
             path = Path(tempfile.mkdtemp(prefix="alula-", dir="/tmp"))  # made private
         self.path = path
+        (path / _KEY_FILE).write_bytes(secrets.token_bytes(32))
         self._numbers = itertools.count(1)
 
     @property
@@ -118,6 +131,11 @@ class WorkerDirectory:
     def close(self) -> None:
         """Remove the directory with all sockets in it."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def started_at(epoch: str) -> float:
+    """Return when the hub started whose positions begin with an epoch, in seconds since 1970."""
+    return int(epoch.partition(".")[0], 16) / 1000
 
 
 def frame(payload: bytes) -> bytes:
@@ -221,7 +239,7 @@ class Hub(UnixServer):
 
     A connection begins with one frame: ``publish``, then a frame for each event, or ``events``
     and a position, which gets a frame for each event after that position. Positions have the form
-    ``epoch-number``; a hub that starts again has a new epoch.
+    ``epoch-number``; a hub that starts again has a new epoch, which says when it started.
 
     Args:
         path: The path of its socket.
@@ -233,7 +251,7 @@ class Hub(UnixServer):
         self, path: Path, *, max_events: int = 10_000, max_bytes: int = 32 * 1024 * 1024
     ) -> None:
         super().__init__(path)
-        self._epoch = secrets.token_hex(4)
+        self._epoch = f"{int(time.time() * 1000):x}.{secrets.token_hex(2)}"
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._events: deque[bytes] = deque()

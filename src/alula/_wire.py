@@ -267,7 +267,7 @@ class Decoder:
         data = _parse(self._loads, text) if text else None
         kind = _KINDS[digit]
         packet = Packet(kind, data, None if number is None else int(number), namespace or "/")
-        if not _IS_VALID[kind](data):
+        if not _IS_VALID[digit](data):
             raise ProtocolError(f"a packet of the type {kind.name} has other data than it may have")
         if binary is None:
             return packet
@@ -333,10 +333,13 @@ _KINDS: Final = [
     *(PacketType.CONNECT, PacketType.DISCONNECT, PacketType.EVENT, PacketType.ACK),
     *(PacketType.CONNECT_ERROR, PacketType.EVENT, PacketType.ACK),  # of what the digits 4-6 become
 ]
-_IS_VALID: Final[dict[PacketType, Callable[[object], bool]]] = {
-    PacketType.CONNECT: lambda data: data is None or isinstance(data, dict),
-    PacketType.DISCONNECT: lambda data: data is None,
-    PacketType.EVENT: _is_event,
-    PacketType.ACK: lambda data: isinstance(data, list),
-    PacketType.CONNECT_ERROR: lambda data: isinstance(data, str | dict),
-}
+# By digit: a look-up by the type would call the hash of an enum, which is written in Python.
+_IS_VALID: Final[list[Callable[[object], bool]]] = [
+    lambda data: data is None or isinstance(data, dict),
+    lambda data: data is None,
+    _is_event,
+    lambda data: isinstance(data, list),
+    lambda data: isinstance(data, str | dict),
+    _is_event,
+    lambda data: isinstance(data, list),
+]

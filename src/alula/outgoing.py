@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self, TypeVar
 
 from alula.types import PAGE_NAMES, SCALAR_TYPES, STANDARD_METHODS, Page
@@ -70,6 +70,25 @@ def javascript_date(moment: datetime) -> str:
         except OverflowError:  # before the year 1 or after 9999 in UTC: clients can send such dates
             return moment.isoformat(timespec="milliseconds")
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def iso_duration(duration: timedelta) -> str:
+    """Return a duration in ISO 8601, with days as its largest unit.
+
+    Examples:
+        >>> iso_duration(timedelta(hours=26, milliseconds=500))
+        'P1DT2H0.5S'
+        >>> iso_duration(-timedelta(minutes=1))
+        '-PT1M'
+    """
+    sign, rest = ("-", -duration) if duration < timedelta() else ("", duration)
+    minutes, seconds = divmod(rest.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{rest.microseconds:06}".rstrip("0") if rest.microseconds else ""
+    days = f"{rest.days}D" if rest.days else ""
+    parts = (f"{hours}H" * bool(hours), f"{minutes}M" * bool(minutes))
+    units = "".join(parts) + (f"{seconds}{fraction}S" if seconds or fraction else "")
+    return f"{sign}P{days}T{units}" if units else f"{sign}P{days or 'T0S'}"
 
 
 class RedactedRecord(dict[str, Any]):

@@ -148,6 +148,11 @@ class Peer:
         assert head == "40", (head, joined)
         return joined
 
+    async def join_again(self, auth):
+        """Join once more in a session that was refused."""
+        self.send("40" + json.dumps(auth))
+        assert (await self.next())[0] == "40"
+
     async def call(self, *args, number=1):
         self.send(f"42{number}{json.dumps(args)}")
         head, answer = await self.next()

@@ -36,6 +36,7 @@ class Process:
     def __init__(self, bus, settings=QUICK):
         self.origin = ""
         self.forward = None
+        self.log = None
         self.publications = []
         self.gaps = 0
         self.relay = Relay(self, bus, settings)

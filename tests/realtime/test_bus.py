@@ -174,7 +174,7 @@ async def test_a_record_that_changes_afterwards_travels_as_it_was(broker):
 async def test_an_event_that_cannot_be_read_is_left_out(broker, caplog):
     async with processes(BrokerBus(broker), BrokerBus(broker)) as (first, second):
         await BrokerBus(broker).publish(b"of another program")
-        header = json.dumps([1, "another", 1, "tag"]).encode()
+        header = json.dumps([2, "another", 1, 0, "tag"]).encode()
         await BrokerBus(broker).publish(header + b"\n[]")
         first.publish(1)
         await eventually(lambda: second.received == [1])
@@ -298,3 +298,14 @@ async def test_workers_find_the_hub(monkeypatch):
         await eventually(lambda: app.settings["health notes"]["realtime bus"]() == "ok")
         await app.teardown()
     directory.close()
+
+
+async def test_a_gap_that_the_bus_knows_of_is_told(caplog):
+    class Forgetful(Bus):
+        async def events(self, after=None):
+            yield BusEvent("5", b"", is_behind_gap=True)
+            await asyncio.Event().wait()
+
+    async with processes(Forgetful()) as (process,):
+        await eventually(lambda: process.gaps == 1)
+    assert "no longer has events that did not arrive here" in caplog.text

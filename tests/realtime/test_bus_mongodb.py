@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 
 import pytest
 from pymongo import AsyncMongoClient, MongoClient
@@ -41,11 +42,26 @@ async def test_old_events_are_removed_by_an_index(collection):
     await bus.close()
 
 
+async def test_tells_what_the_collection_keeps(collection):
+    bus = MongoBus(collection, keep_seconds=60)
+    assert (await bus.recent_events("")).events == []
+    await bus.publish_many([f"{n}".encode() for n in range(100)])
+    await bus.publish(b"100")
+    recent = await bus.recent_events("")
+    assert [int(event) for event in recent.events] == [*range(101)]
+    assert time.time() - 70 < recent.complete_since < time.time() - 50
+    bus.max_recent_bytes = 20
+    recent = await bus.recent_events("")
+    assert 0 < len(recent.events) < 20
+    assert recent.complete_since > time.time() - 10
+    await bus.close()
+
+
 async def test_goes_on_where_it_was(collection):
     bus = MongoBus(collection)
     await bus.publish(b"before")
     events = bus.events()
-    position, event = await anext(events)
+    position, event, _ = await anext(events)
     assert event == b""
     await events.aclose()
     await bus.publish_many([b"one", b"two"])
@@ -55,6 +71,20 @@ async def test_goes_on_where_it_was(collection):
         while len(seen) < 2:
             seen += filter(None, [(await anext(events)).event])
         assert seen == [b"one", b"two"]
+    finally:
+        await events.aclose()
+
+
+async def test_a_late_server_gives_what_others_have_published_meanwhile(collection):
+    bus, other = MongoBus(collection), MongoBus(collection)
+    bus._begun = time.monotonic() - 2  # as if it had tried for two seconds
+    await other.publish(b"one")
+    events = bus.events()
+    try:
+        seen = []
+        while not seen:
+            seen += filter(None, [(await anext(events)).event])
+        assert seen == [b"one"]
     finally:
         await events.aclose()
 
@@ -85,7 +115,7 @@ async def test_begins_anew_where_the_oplog_has_forgotten_its_position(collection
 
     bus._collection = Forgetful()
     events = bus.events("an old position")
-    assert (await anext(events)).event == b""
+    assert (await anext(events))[1:] == (b"", True)
     await events.aclose()
     assert given == [{"_data": "an old position"}, None]
     assert "events were missed" in caplog.text

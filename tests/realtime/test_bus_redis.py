@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 
 import pytest
 from redis.asyncio import Redis as Client
@@ -12,6 +13,7 @@ from redis.exceptions import RedisError
 from tests.realtime.processes import QUICK, Process, eventually, processes
 
 from alula.realtime._bus import RedisBus
+from alula.realtime._bus._redis import _position_before
 
 
 def bus_of(redis, **options):
@@ -61,6 +63,57 @@ async def test_the_stream_keeps_a_limited_number_of_events(running_redis):
         assert 100 <= await client.xlen(running_redis.stream) < 300
 
 
+async def test_tells_what_the_stream_keeps(running_redis):
+    bus = bus_of(running_redis, keep=1_000)
+    assert (await bus.recent_events("0-0")).events == []
+    await bus.publish_many([f"{n}".encode() for n in range(600)])
+    position = (await anext(events := bus.events())).position
+    await bus.publish(b"later")
+    recent = await bus.recent_events(position)
+    assert [int(event) for event in recent.events] == [*range(600)]
+    started = recent.complete_since
+    bus.max_recent_bytes = 100
+    assert len((await bus.recent_events(position)).events) == 256
+    assert started <= (await bus.recent_events(position)).complete_since <= time.time()
+    await events.aclose()
+    await bus.close()
+
+
+def test_positions_before_others():
+    assert _position_before("5-3") == "5-2"
+    assert _position_before("5-0") == "4"
+    assert _position_before("0-0") is None
+
+
+async def test_a_late_redis_gives_what_others_have_published_meanwhile(running_redis):
+    redis = running_redis
+    redis.kill()
+    bus, other = bus_of(redis), bus_of(redis)
+    with pytest.raises(RedisError):
+        await anext(bus.events())
+    await redis.start()
+    await other.publish_many([b"1", b"2"])
+    events = bus.events()
+    assert [(await anext(events)).event for _ in range(3)] == [b"", b"1", b"2"]
+    await events.aclose()
+    await other.close()
+
+
+async def test_a_stream_that_was_trimmed_has_a_gap(running_redis):
+    bus, other = bus_of(running_redis, keep=100), bus_of(running_redis, keep=100)
+    events = bus.events()
+    await anext(events)
+    await other.publish(b"1")
+    position, *_ = await anext(events)
+    await events.aclose()
+    for expected in (False, True):
+        events = bus.events(position)
+        assert (await anext(events)).is_behind_gap is expected
+        await events.aclose()
+        await other.publish_many([b"x"] * 1_000)
+    await other.close()
+
+
 async def test_nothing_is_lost_or_sent_twice_when_redis_is_killed(running_redis, caplog):
     caplog.set_level(logging.INFO, "alula.realtime.bus")
     redis = running_redis
@@ -91,7 +144,7 @@ async def test_what_a_server_without_persistence_has_lost_is_published_again(run
     publishing, reading = bus_of(redis), bus_of(redis)
     await publishing.publish_many([b"1", b"2"])
     events = reading.events()
-    position, _ = await anext(events)
+    position, *_ = await anext(events)
     await events.aclose()
     await publishing.publish_many([b"3", b"4"])
     redis.kill()

@@ -12,6 +12,7 @@ from tests.realtime.test_socketio import make
 
 from alula._hub import Hub, WorkerDirectory
 from alula.realtime import _elsewhere, _handover
+from alula.realtime._elsewhere import Elsewhere
 
 
 @pytest.fixture
@@ -196,3 +197,38 @@ async def test_alone_nothing_is_handed_over():
     assert (await peer.join({"pid": f"w1.{told['pid']}", "offset": offset}))["pid"] != told["pid"]
     await peer.leave()
     await web.teardown()
+
+
+class FakeSession:
+    receiver = None
+    reason = None
+
+    def close(self, reason):
+        self.reason = reason
+
+
+async def test_what_waits_for_the_other_worker_is_bounded_by_bytes():
+    session = FakeSession()
+    elsewhere = Elsewhere(session, None, ["40{}"], None)
+    frame = b"x" * 600_000
+    for _ in range(2):
+        elsewhere.receive(frame)
+    assert session.reason is None
+    elsewhere.receive(frame)
+    assert session.reason == "transport error"
+    session.reason = None
+    for _ in range(4):  # the other worker reads
+        await elsewhere._next_message()
+    elsewhere.receive(frame)
+    assert session.reason is None
+
+
+async def test_a_connection_that_its_worker_closes_ends_here(workers):
+    one, two = await workers(), await workers()
+    told, offset = await asleep(one)
+    peer = Peer(two)
+    await peer.join({"pid": told["pid"], "offset": offset})
+    [connection] = one.app.channel("everyone").connections
+    await connection.close("expired")
+    await peer.wait_closed()
+    await peer.leave()

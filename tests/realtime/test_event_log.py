@@ -1,9 +1,14 @@
 """What a client that comes back has missed, over one process and several."""
 
+import asyncio
+
 import pytest
 
 from alula._channels import Delivery, EventMessage
-from alula.realtime._event_log import EventLog, Position, read_position
+from alula.realtime._event_ids import EventIds, Position, read_position
+from alula.realtime._event_log import EventLog, estimated_size
+
+IDS = EventIds(lambda: b"key")
 
 
 class Clock:
@@ -20,7 +25,7 @@ def clock():
 
 @pytest.fixture
 def log(clock):
-    return EventLog(5, 60, clock)
+    return EventLog(5, 60, 100_000, IDS, clock)
 
 
 def happen(log, origin, *sequences):
@@ -34,8 +39,12 @@ def happen(log, origin, *sequences):
     return ids
 
 
+def position_of(signed):
+    return read_position(signed.partition(".")[0])
+
+
 def missed(log, id):
-    deliveries = log.since(read_position(id))
+    deliveries = log.since(position_of(id))
     return None if deliveries is None else [f"{each.origin}{each.sequence}" for each in deliveries]
 
 
@@ -52,6 +61,13 @@ class TestPosition:
 
 
 class TestOneProcess:
+    def test_nobody_resumes_from_before_lost_events(self, log, clock):
+        [before] = happen(log, "a", 1)
+        clock.time += 0.5
+        log.lose()
+        assert missed(log, before) is None
+        assert missed(log, log.position()) == []
+
     def test_nothing_is_missed_without_events(self, log):
         assert missed(log, log.position()) == []
 
@@ -104,13 +120,40 @@ class TestOneProcess:
         assert missed(log, ids[1]) == []
 
     def test_before_a_restart(self, log):
-        assert missed(EventLog(5, 60), happen(log, "a", 1)[0]) is None
+        assert missed(EventLog(5, 60, 100_000, IDS), happen(log, "a", 1)[0]) is None
+
+
+class TestMemory:
+    def test_records_are_estimated(self):
+        assert estimated_size({}) == 50
+        assert 1_000 < estimated_size({"a": "x" * 1_000}) < 1_200
+        assert estimated_size([{"a": [b"x" * 100]}, {1, 2}, None]) > 250
+
+    def test_a_record_that_contains_itself_counts_the_most(self, monkeypatch):
+        monkeypatch.setattr("alula.realtime._event_log.MAX_COUNTED_BYTES", 1_000)
+        record = {}
+        record["self"] = record
+        assert estimated_size(record) == 1_000
+
+    def test_is_bounded(self, clock):
+        log = EventLog(5, 60, 300, IDS, clock)
+        ids = happen(log, "a", *range(1, 6))
+        assert missed(log, ids[0]) is None
+        assert missed(log, ids[1]) == ["a3", "a4", "a5"]
+        assert log._bytes == 300
+
+    def test_an_event_that_does_not_fit_is_lost(self, clock):
+        log = EventLog(5, 60, 40, IDS, clock)
+        start = log.position()
+        [last] = happen(log, "a", 1)
+        assert missed(log, start) is None
+        assert missed(log, last) == []
 
 
 class TestSeveralProcesses:
     @pytest.fixture
     def logs(self, clock):
-        return EventLog(10, 60, clock), EventLog(10, 60, clock)
+        return EventLog(10, 60, 100_000, IDS, clock), EventLog(10, 60, 100_000, IDS, clock)
 
     def test_hear_events_in_different_orders(self, logs):
         one, two = logs
@@ -144,26 +187,112 @@ class TestSeveralProcesses:
         happen(two, "c", 5)  # 1 to 4 were published before or after the client left
         assert missed(two, start) is None
 
+    def test_whose_bus_was_late(self, logs, clock):
+        one, two = logs
+        happen(two, "b", 1)
+        clock.time += 5
+        start = one.position()  # it should have "b", so that one has missed others, too
+        assert missed(two, start) is None
+
+    def test_whose_bus_was_late_for_too_many_events(self, logs, clock):
+        one, two = logs
+        happen(two, "b", 1)
+        clock.time += 1
+        happen(two, "a", *range(1, 11))
+        happen(one, "a", *range(1, 11))
+        clock.time += 5
+        assert missed(two, one.position()) is None
+
     def test_that_are_silent_leave_the_ids(self, logs, clock):
         log, _ = logs
         happen(log, "a", 1)
         happen(log, "b", 1)
         clock.time += 100
         happen(log, "b", 2)
-        assert read_position(log.position()).sequences == {"a": 1, "b": 2}
+        assert position_of(log.position()).sequences == {"a": 1, "b": 2}
         clock.time += 100
         happen(log, "b", 3)
-        assert read_position(log.position()).sequences == {"b": 3}
+        assert position_of(log.position()).sequences == {"b": 3}
         recent = log.position()
         happen(log, "a", 2)
         assert missed(log, recent) == ["a2"]
 
     def test_that_are_gone_are_forgotten(self, clock, monkeypatch):
         monkeypatch.setattr("alula.realtime._event_log.MAX_ORIGINS", 3)
-        log = EventLog(10, 60, clock)
+        log = EventLog(10, 60, 100_000, IDS, clock)
         for number in range(10):
             clock.time += 200
             happen(log, f"w{number}", 1)
         assert len(log._sequences) == len(log._heard) == 1
         assert len(log._idle) == 3
         assert log._lost == {}
+
+
+def recall(log, origin, times):
+    """Recall events from before by their times, the first of which has the number 1."""
+    for sequence, time in enumerate(times, 1):
+        message = EventMessage("notes", "created", sequence)
+        log.advance(origin, sequence, time)
+        log.record(Delivery(((None, message),), origin, sequence), time)
+
+
+class TestAProcessThatHasJustStarted:
+    @pytest.fixture
+    def old(self, clock):
+        return EventLog(10, 60, 100_000, IDS, clock)
+
+    @pytest.fixture
+    def new(self, old, clock):
+        """A log that begins behind ten seconds in which the old one was there."""
+        clock.time += 10
+        return EventLog(10, 60, 100_000, IDS, clock)
+
+    def test_does_not_know_what_was_before(self, old, clock):
+        start = old.position()
+        clock.time += 10
+        new = EventLog(10, 60, 100_000, IDS, clock)
+        assert missed(new, start) is None
+        assert missed(new, old.position()) == []
+
+    def test_recalls_it(self, old, clock):
+        ids = happen(old, "a", 1, 2)
+        clock.time += 10
+        new = EventLog(10, 60, 100_000, IDS, clock)
+        new.begin_recall()
+        recall(new, "a", [1_000.0, 1_000.0, 1_005.0])
+        assert missed(new, ids[0]) is None
+        new.end_recall(1_000.0)
+        assert missed(new, ids[0]) == ["a2", "a3"]
+        happen(new, "a", 4)
+        assert missed(new, ids[1]) == ["a3", "a4"]
+
+    def test_gives_recalled_events_ids_of_their_time(self, new):
+        recall(new, "a", [1_000.0])
+        [entry] = new._entries
+        [(_, message)] = entry.delivery.targets
+        assert position_of(message.id) == Position(1_000.0, {"a": 1})
+
+    def test_knows_what_is_too_old(self, old, new):
+        assert old.oldest == new.oldest == 950.0
+
+    async def test_has_its_clients_wait(self, new, monkeypatch):
+        await new.wait_for_recall()
+        new.begin_recall()
+        waiting = asyncio.create_task(new.wait_for_recall())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        new.end_recall(0)
+        await waiting
+        monkeypatch.setattr("alula.realtime._event_log.RECALL_WAIT_SECONDS", 0.001)
+        new.begin_recall()
+        await new.wait_for_recall()
+
+
+def test_a_gap_is_told(log):
+    gaps = []
+    log.on_gap = lambda: gaps.append(1)
+    happen(log, "a", 3)  # what was before was never here
+    happen(log, "a", 4)
+    assert gaps == []
+    happen(log, "a", 6)
+    assert gaps == [1]

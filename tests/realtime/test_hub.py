@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,27 @@ async def test_events_reach_all_other_workers_in_order(hub):
         assert second.received == list(range(500))
 
 
+async def test_a_new_worker_reads_what_the_hub_keeps(directory):
+    now = time.time()
+    async with Hub(directory.hub, max_events=5) as hub:
+        bus = HubBus(hub.path)
+        for number in range(1, 4):
+            await bus.publish(f"{number}".encode())
+        events = bus.events()
+        position, *_ = await anext(events)
+        await bus.publish(b"later")
+        recent = await bus.recent_events(position)
+        assert recent.events == [b"1", b"2", b"3"]
+        assert abs(recent.complete_since - now) < 10
+        await bus.publish_many([b"5", b"6"])
+        recent = await bus.recent_events(position)
+        assert recent == ([b"2", b"3"], None)
+        await bus.publish_many([b"x"] * 9)
+        assert (await bus.recent_events(position)).events == []
+        await events.aclose()
+        await bus.close()
+
+
 async def test_an_event_larger_than_the_buffers_arrives(hub):
     async with processes(HubBus(hub.path), HubBus(hub.path)) as (first, second):
         first.publish("x" * 3_000_000, "y")
@@ -86,7 +108,7 @@ async def test_workers_go_on_with_a_hub_that_restarts(directory, caplog):
 
 async def test_a_worker_that_reconnects_gets_what_it_missed(hub):
     events = HubBus(hub.path).events()
-    position, _ = await anext(events)
+    position, *_ = await anext(events)
     await events.aclose()
     bus = HubBus(hub.path)
     await bus.publish(b"one")
@@ -101,7 +123,7 @@ async def test_a_worker_that_reconnects_gets_what_it_missed(hub):
 async def test_keeps_a_limited_number_of_events(directory):
     async with Hub(directory.hub, max_events=3, max_bytes=1_000) as hub:
         events = HubBus(hub.path).events()
-        position, _ = await anext(events)
+        position, *_ = await anext(events)
         await events.aclose()
         bus = HubBus(hub.path)
         await bus.publish_many([b"1", b"2", b"3", b"4"])
@@ -110,6 +132,20 @@ async def test_keeps_a_limited_number_of_events(directory):
         assert await read(hub, position, 2) == [b"4", b"5" * 999]
         await bus.publish(b"6" * 5_000)  # the latest stays, whatever its size
         assert await read(hub, position, 1) == [b"6" * 5_000]
+        await bus.close()
+
+
+async def test_a_worker_that_was_away_for_too_long_knows_it(directory):
+    async with Hub(directory.hub, max_events=2) as hub:
+        bus = HubBus(hub.path)
+        events = bus.events()
+        position, *_ = await anext(events)
+        await events.aclose()
+        await bus.publish_many([b"1", b"2", b"3"])
+        events = bus.events(position)
+        seen = [(await anext(events))[1:] for _ in range(3)]
+        assert seen == [(b"", False), (b"2", True), (b"3", False)]
+        await events.aclose()
         await bus.close()
 
 

@@ -9,8 +9,9 @@ import pytest
 from tests.realtime.asgi_peer import PATH, Peer, request, settle
 from tests.realtime.test_socketio import POLL, joined, make
 
+from alula._shares import Shares
 from alula.realtime import socketio
-from alula.realtime._polling import Polling
+from alula.realtime._polling import Polling, UnsupportedBody, read_body
 
 
 class PollingPeer:
@@ -111,6 +112,63 @@ async def test_a_body_may_come_in_parts_and_only_one_at_a_time(web):
     assert not await peer.is_open()
 
 
+async def test_bodies_that_have_not_arrived_are_limited_together():
+    shares = Shares(1_000)
+    arrives = asyncio.Event()
+
+    def body():
+        parts = [b"4" * 100, b"4"]
+
+        async def receive():
+            if len(parts) == 1:
+                await arrives.wait()
+            return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+        return receive
+
+    bodies = [asyncio.ensure_future(read_body(body(), 200, shares, "a")) for _ in range(6)]
+    await settle()
+    assert [task.done() for task in bodies] == [False] * 5 + [True]
+    with pytest.raises(UnsupportedBody, match="429"):
+        bodies[5].result()
+    other = asyncio.ensure_future(read_body(body(), 200, shares, "b"))
+    await settle()
+    assert not other.done()
+    bodies[0].cancel()  # its client leaves
+    await settle()
+    arrives.set()
+    assert await asyncio.gather(*bodies[1:5], other) == [b"4" * 101] * 5
+    assert shares._taken == {}
+
+
+async def test_a_body_that_does_not_fit_the_share_is_a_429(monkeypatch):
+    monkeypatch.setattr("alula.realtime._sockets._CLIENTS_OF_CALL_BYTES", 0)
+    peer = await PollingPeer(make()).open()
+    assert (await peer.post("40")).status == 429
+
+
+async def test_many_calls_in_a_body_leave_turns_to_others(web):
+    peer = await PollingPeer(web).join()
+    posting = asyncio.ensure_future(peer.post("\x1e".join(['42["get","nowhere",1]'] * 1_000)))
+    turns = 0
+    while not posting.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 1_000 / 64
+    assert posting.result().body == b"ok"
+    await peer.post("1")
+
+
+async def test_frames_of_two_bodies_do_not_mix(web):
+    peer = await PollingPeer(web).join()
+    call = '451-1["create","things",{"_placeholder":true,"num":0}]'
+    first = asyncio.ensure_future(peer.post("\x1e".join(["6"] * 63 + [call, "bAQI="])))
+    await asyncio.sleep(0)
+    assert (await peer.post('42["get","things",1]')).status == 400
+    await first
+    assert not await peer.is_open()
+
+
 async def test_a_client_that_leaves_in_mid_request(web):
     peer = await PollingPeer(web).open()
     gone = asyncio.Event()
@@ -199,6 +257,24 @@ async def test_polling_goes_on_if_the_websocket_fails(web, frame):
     await polling.post("1")
 
 
+async def test_one_websocket_at_a_time_may_take_over(web):
+    # Those that wait are in no limit for connections.
+    polling = await PollingPeer(web).join()
+    url = polling.url.replace("polling", "websocket")
+    first, second = Peer(web, url), Peer(web, url)
+    await second.wait_closed()
+    assert first.accepted
+    assert not second.accepted
+    await first.leave()
+    third = Peer(web, url)
+    third.send("2probe")
+    assert await third.next() == ("3probe", None)
+    third.send("5")
+    await settle()
+    assert await third.call("get", "things", 1) == [None, {"id": 1, "name": None}]
+    await third.leave()
+
+
 async def test_a_websocket_that_never_takes_over_is_closed():
     web = make(upgrade_timeout=0.02)
     polling = await PollingPeer(web).join()
@@ -241,12 +317,63 @@ async def test_websockets_of_other_pages(origins, headers, is_admitted):
     [
         (["localhost:5173"], ValueError, '"localhost:5173" lacks http:// or https://'),
         (["https://a.example", "*"], ValueError, r'write origins="\*"'),
+        (["https://a.example/app"], ValueError, 'write "https://a.example"'),
+        (["https://a.example:8443/app/?x#y"], ValueError, 'write "https://a.example:8443"'),
+        (["https://a.example?x"], ValueError, 'write "https://a.example"'),
+        (["https://me@a.example"], ValueError, 'write "https://a.example"'),
+        (["https://*.a.example"], ValueError, "a wildcard, which matches nothing; list each"),
+        (["https://a.example:*"], ValueError, "a wildcard"),
+        (["https://a.example:443"], ValueError, 'leave out; write "https://a.example"'),
+        (["http://a.example:80/"], ValueError, 'leave out; write "http://a.example"'),
+        (["https://a.example,https://b.example"], ValueError, "each of them as a string"),
+        (["https://"], ValueError, "lacks|is not an origin"),
         (True, TypeError, "give a list"),
     ],
 )
 def test_origins_that_match_nothing_are_refused(origins, error, text):
     with pytest.raises(error, match=text):
         socketio(origins=origins)
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://localhost:5173", "https://a.example/", "http://[::1]:80443", "app://x"]
+)
+def test_origins_of_browsers_are_accepted(origin):
+    socketio(origins=[origin])
+
+
+@pytest.mark.parametrize(
+    ("origins", "origin", "is_reported"),
+    [
+        (None, "https://evil.example", True),
+        (["https://app.example"], "https://evil.example", True),
+        (["https://app.example"], "https://APP.example", False),
+        (["https://app.example"], "https://api.example", False),
+        (None, "https://api.example", False),
+        ("*", "https://evil.example", False),
+        (None, None, False),
+    ],
+)
+async def test_a_page_that_its_browser_refuses_is_reported_once(
+    origins, origin, is_reported, caplog
+):
+    web = make(origins=origins)
+    headers = HOST if origin is None else {**HOST, "origin": origin}
+    for _ in range(2):
+        await request(web, POLL, headers=headers)
+    text = f"a page of '{origin}' polls, but its browser does not let it read the responses"
+    assert caplog.text.count(text) == is_reported
+    web.endpoints.close()
+
+
+async def test_a_flood_of_origins_is_not_reported_without_end(monkeypatch, caplog):
+    monkeypatch.setattr("alula.realtime._handshake.MAX_REPORTED_ORIGINS", 2)
+    web = make()
+    for number in range(4):
+        await request(web, POLL, headers={**HOST, "origin": f"https://{number}{'x' * 500}"})
+    assert caplog.text.count("polls, but") == 2
+    assert "x" * 200 not in caplog.text
+    web.endpoints.close()
 
 
 async def test_pages_of_allowed_origins_may_read_responses():

@@ -142,6 +142,17 @@ async def test_a_connection_that_missed_too_much_ends(web):
     assert web.app.channels == []
 
 
+async def test_a_connection_ends_if_the_bus_has_lost_events(web):
+    peer = Peer(web)
+    first = await peer.join()
+    await peer.leave()
+    web.app.channel_registry.report_gap()
+    assert web.app.channel("everyone").connections == []
+    peer, again = await back(web, first)
+    assert again["pid"] != first["pid"]
+    await peer.leave()
+
+
 async def test_a_connection_does_not_sleep_forever():
     web = make(recover=0.02)
     ended = []
@@ -251,12 +262,32 @@ async def test_a_bad_packet_and_a_closed_connection_do_not_sleep(web):
 
 
 async def test_not_too_many_sleep(web, monkeypatch):
-    monkeypatch.setattr("alula.realtime._sockets.MAX_ASLEEP", 2)
+    monkeypatch.setattr("alula.realtime._recovery.MAX_ASLEEP", 2)
     for _ in range(4):
         peer = await joined(web)
         await peer.leave()
     assert len(web.app.channel("everyone").connections) == 2
     web.endpoints.close()
+
+
+async def test_a_flood_of_one_client_ends_its_own_sleep(web, monkeypatch):
+    monkeypatch.setattr("alula.realtime._recovery.MAX_ASLEEP", 4)
+    victim = Peer(web, ip="10.0.0.2")
+    first = await victim.join()
+    await victim.leave()
+    for _ in range(20):
+        await (await joined(web)).leave()
+    assert len(web.app.channel("everyone").connections) == 4
+    victim = Peer(web, ip="10.0.0.2")
+    assert await victim.join({"pid": first["pid"]}) == first
+    await victim.leave()
+    for number in range(3, 6):  # one more of somebody else: it is still not the victim's
+        await (await joined(web, ip=f"10.0.0.{number}")).leave()
+    victim = Peer(web, ip="10.0.0.2")
+    assert await victim.join({"pid": first["pid"]}) == first
+    await victim.leave()
+    web.endpoints.close()
+    assert web.app.channels == []
 
 
 async def test_an_event_without_a_json_form_is_logged(web, caplog):
@@ -282,3 +313,32 @@ def test_old_events_and_too_many_bytes_are_dropped():
     assert missed.after("1") == [events[2], events[3]]
     assert missed.after("3") == []
     assert missed.after("0") is None
+
+
+async def test_after_lost_events_all_clients_join_anew(web):
+    told = []
+    web.on("disconnect", told.append)
+    awake, asleep, joining = Peer(web), Peer(web), Peer(web)
+    first, second = await awake.join(), await asleep.join()
+    await asleep.leave()
+    await joining.next()  # it has not joined yet, so it has missed nothing
+    web.app.channel_registry.report_gap()
+    assert len(told) == 2
+    await awake.wait_closed()
+    for before in (first, second):
+        peer, again = await back(web, before)
+        assert again["pid"] != before["pid"]
+        peer.send("41")
+        await peer.leave()
+    await joining.leave()
+    await awake.leave()
+
+
+async def test_without_recovery_lost_events_close_no_connection():
+    web = make()
+    peer = Peer(web)
+    await peer.join()
+    web.app.channel_registry.report_gap()
+    await publish(web, 1)
+    assert (await peer.next())[1][1]["n"] == 1
+    await peer.leave()

@@ -15,7 +15,7 @@ from alula._connection import EventMessage
 from alula._hub import WorkerPlace
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Forbidden, GeneralError, TooManyRequests
-from alula.express import express
+from alula.express import express, rest
 from alula.realtime import socketio
 
 POLL = f"{PATH}polling"
@@ -131,6 +131,7 @@ REFUSED = [
     (["find"], 404, "Invalid service path"),
     (["find", 1], 404, "Invalid service path"),
     (["find", ""], 404, "Service '' not found"),
+    (["find", "%" * 5_000], 404, "Invalid service path"),
     (["find", "nowhere"], 404, "Service 'nowhere' not found"),
     (["find", "things/1"], 404, "Service 'things/1' not found"),
     (["find", "__proto__"], 404, "Service '__proto__' not found"),
@@ -255,6 +256,107 @@ async def test_calls_under_way_are_limited():
     await peer.leave()
 
 
+def wait_call(number, size):
+    return f'42{number}["wait","things","a",{{"padding":"{"x" * size}"}}]'
+
+
+async def test_the_bytes_of_calls_under_way_are_limited():
+    web = make(max_message=100_000)  # so 1,600,000
+    gates.update(a=asyncio.Event())
+    peer = await joined(web)
+    peer.send(*(wait_call(number, 90_000) for number in range(100, 117)))
+    [error] = await peer.call("create", "things", {"padding": "x" * 90_000}, number=3)
+    assert error["code"] == 429
+    assert error["message"] == "The calls under way have over 1600000 bytes"
+    assert await peer.call("get", "things", 1) == [None, {"id": 1, "name": None}]
+    gates["a"].set()
+    for _ in range(17):
+        await peer.next()
+    assert len(await peer.call("create", "things", {"padding": "x" * 90_000})) == 2
+    await peer.leave()
+
+
+async def test_calls_count_beyond_the_end_of_their_connection(monkeypatch):
+    monkeypatch.setattr("alula.realtime._sockets._CLIENTS_OF_CALL_BYTES", 2)
+    web = make(max_message=100_000)
+    gates.update(a=asyncio.Event())
+    leaving = []
+    for _ in range(3):
+        peer = await joined(web)
+        peer.send(*(wait_call(number, 90_000) for number in range(100, 110)))
+        await settle()
+        peer.to_server.put_nowait({"type": "websocket.disconnect", "code": 1006})
+        peer.closed.set()
+        leaving.append(peer.task)
+    # 3,200,000 bytes altogether, of which one address has half.
+    peer = Peer(web)
+    peer.send('40{"padding":"' + "x" * 90_000 + '"}')
+    assert (await peer.next())[0] == "0"
+    assert await peer.next() == (
+        "44",
+        {"message": "The calls under way of all clients have too many bytes"},
+    )
+    other = await joined(web, ip="10.0.0.2")
+    assert len(await other.call("create", "things", {"padding": "x" * 90_000})) == 2
+    gates["a"].set()
+    await asyncio.gather(*leaving)
+    await peer.join_again({"padding": "x" * 90_000})
+    await peer.leave()
+    await other.leave()
+
+
+async def test_binary_data_that_is_not_complete_counts(monkeypatch):
+    monkeypatch.setattr("alula.realtime._sockets._CLIENTS_OF_CALL_BYTES", 1)
+    web = make(max_message=100_000)  # so one address has 800,000 bytes
+    head = '452-["create","things",{"_placeholder":true,"num":0}]'
+    peers = [await joined(web) for _ in range(9)]
+    for peer in peers:
+        peer.send(head, b"x" * 90_000)
+    await settle()
+    assert [peer.closed.is_set() for peer in peers] == [False] * 8 + [True]
+    await peers[0].leave()  # it gives its share back
+    again = await joined(web)
+    again.send(head, b"x" * 90_000, b"y")
+    assert await again.call("get", "things", 1) == [None, {"id": 1, "name": None}]
+    for peer in (*peers[1:], again):
+        await peer.leave()
+
+
+async def test_binary_data_of_one_client_is_limited():
+    web = make(max_message=100_000)
+    gates.update(a=asyncio.Event())
+    peer = await joined(web)
+    peer.send(*(wait_call(number, 99_000) for number in range(100, 116)))
+    peer.send('452-["create","things",{"_placeholder":true,"num":0}]', b"x" * 90_000)
+    await peer.wait_closed()
+    gates["a"].set()
+    await peer.leave()
+
+
+async def test_binary_data_before_the_join_is_not_kept(web):
+    peer = Peer(web)
+    peer.send('451-["create","things",{"_placeholder":true,"num":0}]')
+    await peer.wait_closed()
+    await peer.leave()
+
+
+async def test_what_a_client_joins_with_is_not_kept(web):
+    handshakes = []
+
+    @web.transport.use
+    async def remember(connection, handshake, next):
+        handshakes.append(handshake)
+        await next()
+
+    peer = Peer(web)
+    await peer.join({"token": "a"})
+    assert handshakes[0].auth == {"token": "a"}
+    peer.send("41", '40{"token":"b"}')
+    assert (await peer.next())[0] == "40"
+    assert [handshake.auth["token"] for handshake in handshakes] == ["a", "b"]
+    await peer.leave()
+
+
 async def test_a_burst_of_calls_leaves_turns_to_others(web):
     peer = await joined(web)
     peer.send(*(f'42{number}["get","things",{number}]' for number in range(1_000)))
@@ -264,6 +366,20 @@ async def test_a_burst_of_calls_leaves_turns_to_others(web):
         answered = peer.from_server.qsize()
         most, before = max(most, answered - before), answered
     assert most <= 64
+    await peer.leave()
+
+
+async def test_joins_after_the_first_count_as_calls():
+    web = make(max_call_rate=3)
+    told = []
+    web.on("connection", told.append)
+    peer = await joined(web)
+    peer.send(*["41", "40"] * 5)
+    answers = [await peer.next() for _ in range(4)]
+    assert [head for head, _ in answers] == ["40", "40", "40", "44"]
+    assert answers[3][1] == {"message": "More than 3 calls a second"}
+    await peer.wait_closed()  # it leaves once more, and is nowhere
+    assert len(told) == 4
     await peer.leave()
 
 
@@ -588,6 +704,7 @@ async def test_handshakes_without_a_join_are_limited(web, monkeypatch):
 
 OPTIONS = [
     ({"path": "x"}, "starts with a slash"),
+    ({"path": "//"}, "has a name"),
     ({"transports": ["webtransport"]}, "polling"),
     ({"transports": []}, "polling"),
     ({"ping_interval": 0}, "greater than 0"),
@@ -602,8 +719,39 @@ def test_options_are_checked(options, text):
         socketio(**options)
 
 
+TYPES = [
+    ({"recover": "yes"}, r"recover='yes'\): give True, or a number of seconds"),
+    ({"ping_interval": "25"}, r"ping_interval='25'\): give a number"),
+    ({"bus": "redis://localhost"}, r"such as RedisBus\(url\)"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), TYPES)
+def test_options_have_types(options, text):
+    with pytest.raises(TypeError, match=text):
+        socketio(**options)
+
+
+def test_plain_middleware_is_refused():
+    def plain(connection, handshake, next):
+        raise AssertionError
+
+    with pytest.raises(TypeError, match=r"plain is a plain function; write `async def"):
+        socketio().use(plain)
+
+
+async def test_a_path_is_not_shared_with_a_service():
+    web = express(App()).use("live/cameras", Things()).configure(rest())
+    web.configure(socketio("/live/"))
+    with pytest.raises(RuntimeError, match=r"service 'live/cameras', since a transport has its"):
+        await web.listen(0)
+    closed = express(App()).use("live", Things(), methods=[]).configure(socketio("/live/"))
+    async with await closed.listen(0):
+        assert [server.path for server in closed.channel_registry.servers] == ["/live/"]
+
+
 def test_what_is_not_an_application_is_refused():
-    with pytest.raises(TypeError, match=r"express\(App\(\)\)"):
+    with pytest.raises(TypeError, match=r"write app = express\(App\(\)\)"):
         App().configure(socketio())
     with pytest.raises(TypeError, match="origins"):
         socketio(origins="https://app.example")

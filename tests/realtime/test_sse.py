@@ -13,6 +13,7 @@ from bson import ObjectId
 from tests.authentication.building import add_authentication, add_user, login
 
 from alula import App
+from alula._channels import Publication
 from alula._connection import EventMessage
 from alula.adapters import mongodb  # noqa: F401  # knows how an ObjectId is sent
 from alula.adapters.memory import MemoryService
@@ -23,7 +24,7 @@ from alula.express import json as json_parser
 from alula.hooks import Next
 from alula.outgoing import RedactedRecord
 from alula.query import Grammar
-from alula.realtime import _event_stream, socketio, sse
+from alula.realtime import _event_stream, _match_limit, socketio, sse
 from alula.realtime._event_stream import EventStream, Subscription
 from alula.schema import query_syntax, validate_query
 
@@ -41,6 +42,7 @@ class Stream:
         headers=(),
         reads=True,
         accept="text/event-stream",
+        ip="127.0.0.1",
     ):
         path, _, query = url.partition("?")
         given = [("accept", accept), *headers]
@@ -53,7 +55,7 @@ class Stream:
             "raw_path": path.encode(),
             "query_string": query.encode(),
             "headers": [(name.encode(), value.encode()) for name, value in given],
-            "client": ("127.0.0.1", 5000),
+            "client": (ip, 5000),
             "http_version": "1.1",
         }
         self.status, self.headers, self.body, self.ended = None, {}, b"", False
@@ -273,7 +275,7 @@ class TestAStream:
         first = stream.last_id
         app.service("messages").publish(lambda data, context: None)
         await app.service("messages").create({})
-        await stream.until(lambda: stream.body.count(b"\n:\n\n") > 1)
+        await stream.until(lambda: stream.body.count(b"\n:\nid: ") > 1)
         assert stream.last_id != first
         assert stream.events == []
         await stream.leave()
@@ -349,7 +351,7 @@ class TestAQuery:
         for number in range(3):
             query = {"$select": ["n", f"made_up_{number}"]}
             stream = Subscription(query, Grammar(), {}, names_path=False)
-            assert stream.encode(message) == b'event: created\ndata: {"n":1}\n\n'
+            assert stream.encode(message) == b'event: created\ndata: {"n":1}\n:'
         plain = [Subscription({}, Grammar(), {}, names_path=False) for _ in range(3)]
         blocks = [stream.encode(message) for stream in plain]
         assert blocks[0] is blocks[1] is blocks[2]
@@ -394,6 +396,29 @@ class TestAQuery:
         stream = await connect("/messages?tags[$ne]=x")
         await app.service("messages").create([{"tags": ["y"] * 1000}, {"tags": ["y"]}])
         assert [data["id"] for _, data in await stream.have(1)] == [2]
+
+    async def test_that_takes_too_much_work_over_time_ends_the_streams(
+        self, app, connect, monkeypatch
+    ):
+        monkeypatch.setattr(_match_limit, "MAX_STEPS", 2_500)
+        monkeypatch.setattr(_match_limit, "STEPS_A_SECOND", 0)
+        expensive = [await connect("/messages?tags[$ne]=x") for _ in range(2)]
+        cheap = await connect("/messages?n[$ne]=8")
+        other = await connect("/messages?tags[$ne]=x", ip="10.0.0.2")
+        for _ in range(3):  # 1,000 steps for each of the expensive streams
+            await app.service("messages").create({"tags": ["y"] * 1_000})
+        for stream in expensive:
+            await stream.until(lambda stream=stream: stream.ended)
+        events = [event for stream in expensive for event in stream.events]
+        assert [event for event, _ in events].count("created") == 3
+        errors = [data for event, data in events if event == "error"]
+        assert [error["code"] for error in errors] == [429, 429]
+        assert "takes too much work" in errors[0]["message"]
+        assert [event for event, _ in await cheap.have(3)] == ["created"] * 3
+        assert [event for event, _ in await other.have(3)] == ["created", "created", "created"]
+        # To open it again does not help.
+        again = await connect("/messages?tags[$ne]=x", last=expensive[0].last_id)
+        assert (await again.have(1))[0][0] == "error"
 
     @pytest.mark.parametrize("name", ["$limit", "$skip", "$sort"])
     async def test_has_no_pages(self, app, name):
@@ -578,7 +603,9 @@ class TestAClientThatComesBack:
     async def test_has_seen_events_that_come_late(self, app, connect):
         # From another process, whose bus is slower than the client.
         first = await connect("/messages")
-        last = f"{int(time.time() * 1000):x}~other:7"
+        now = int(time.time() * 1000)
+        ids = app.channel_registry.log.ids
+        last = f"{ids.sign(f'{now:x}~other:7')}.{ids.sign_beginning(now, '')}"
         registry, sent = app.channel_registry, []
         registry.log.advance("other", 5)
         registry.forward = sent.append
@@ -606,6 +633,63 @@ class TestAClientThatComesBack:
         await app.service("messages").create({"n": 1})
         assert await stream.have(2) == [("reset", None), ("created", {"n": 1, "id": 1})]
 
+    async def test_made_up_ids_give_no_old_events(self, app, connect):
+        await app.service("messages").create({"n": 1})
+        origin, now = app.channel_registry.origin, int(time.time() * 1000)
+        first = await connect("/messages")
+        position, code, beginning, beginning_code = first.last_id.split(".")
+        assert position.endswith(f"~{origin}:1")
+        made_up = [
+            f"{now:x}~{origin}:0",
+            f"{now:x}~",
+            f"{now:x}~{origin}:0.{code}.{beginning}.{beginning_code}",
+            f"{position}.{code}.{0:x}.{beginning_code}",
+            f"{position}.{code}",
+            f"{position}.{code}.{beginning}.",
+            f"{position}.{code}.{beginning}.é",
+        ]
+        for last in made_up:
+            stream = await connect("/messages", last=last)
+            assert await stream.have(1) == [("reset", None)], last
+        stream = await connect("/messages", last=first.last_id)
+        assert stream.events == []
+
+    async def test_gets_nothing_from_before_by_the_id_of_somebody_else(self, app, connect):
+        early = await connect("/messages")
+        await app.service("messages").create({"n": 1})
+        await asyncio.sleep(0.002)
+        late = await connect("/messages")
+        theirs, own = early.last_id.split("."), late.last_id.split(".")
+        stream = await connect("/messages", last=".".join(theirs[:2] + own[2:]))
+        assert await stream.have(1) == [("reset", None)]
+
+    async def test_keeps_the_beginning_of_its_first_stream(self, app, connect):
+        first = await connect("/messages")
+        second = await connect("/messages", last=first.last_id)
+        assert first.last_id.split(".")[2:] == second.last_id.split(".")[2:]
+
+    async def test_as_another_user_is_told(self, app, connect):
+        def sign_in(context):
+            context.params.user = {"id": int(context.params.headers["x-user"])}
+
+        app.service("messages").hooks(before={"find": [sign_in]})
+        first = await connect("/messages", headers=[("x-user", "1")])
+        await app.service("messages").create({"n": 1})
+        same = await connect("/messages", headers=[("x-user", "1")], last=first.last_id)
+        other = await connect("/messages", headers=[("x-user", "2")], last=first.last_id)
+        assert await same.have(1) == [("created", {"n": 1, "id": 1})]
+        assert await other.have(1) == [("reset", None)]
+
+    async def test_has_events_that_no_log_has(self, app, connect):
+        # Of another application, whose channels the connection joined.
+        connections = []
+        app.on("connection", connections.append)
+        stream = await connect("/messages")
+        connections[0].deliver(EventMessage("messages", "created", {"n": 1}, sequence=1))
+        await stream.have(1)
+        assert stream.blocks == [("created", {"n": 1}, None)]
+        assert b"\n:." in stream.body  # a comment in place of an id
+
     async def test_after_too_many_events_is_told(self):
         app = build(keep=2)
         first = await Stream(app, "/messages").started()
@@ -620,7 +704,7 @@ class TestAClientThatComesBack:
 
     async def test_lets_others_have_their_turn(self):
         subscription = Subscription({}, Grammar(), {}, names_path=False)
-        stream = EventStream({"messages": subscription}, 15, lambda: "1~")
+        stream = EventStream({"messages": subscription}, 15, lambda: "1~", None)
         matched, had_turn = [], []
 
         def missed():
@@ -664,6 +748,26 @@ class TestAClientThatComesBack:
         assert await cheap.have(1) == [("created", {"n": 9})]
         assert await expensive.have(2) == [("reset", None), ("created", {"n": 9})]
 
+    async def test_to_too_many_bytes_is_told(self, app, connect, monkeypatch):
+        monkeypatch.setattr(_event_stream, "MAX_REPLAYED_BYTES", 1_000)
+        last = (await connect("/messages")).last_id
+        await app.service("messages").create([{"text": "x" * 300} for _ in range(2)])
+        few = await connect("/messages", last=last)
+        assert [event for event, _ in await few.have(2)] == ["created"] * 2
+        await app.service("messages").create([{"text": "x" * 300} for _ in range(2)])
+        many = await connect("/messages", last=last)
+        assert await many.have(1) == [("reset", None)]
+
+    async def test_to_events_that_take_too_much_memory_is_told(self):
+        app = build(keep_bytes=10_000)
+        first = await Stream(app, "/messages").started()
+        await first.leave()
+        for _ in range(3):
+            await app.service("messages").create({"text": "x" * 4_000})
+        second = Stream(app, "/messages", last=first.last_id)
+        assert await second.have(1) == [("reset", None)]
+        await second.leave()
+
     async def test_and_is_ended_meanwhile_misses_nothing(self, app, connect):
         connections = []
         app.on("connection", connections.append)
@@ -701,6 +805,81 @@ class TestASlowReader:
         second = await connect("/messages", last=stream.last_id)
         rest = [data["n"] for _, data in await second.have(8 - len(seen))]
         assert seen + rest == list(range(8))
+
+    async def test_does_not_keep_a_stream_that_ends(self, app, connect, monkeypatch):
+        monkeypatch.setattr(_event_stream, "END_SECONDS", 0.01)
+        connections = []
+        app.on("connection", connections.append)
+        stream = await connect("/messages")
+        stream.reading.clear()
+        await app.service("messages").create({"n": 1})
+        await asyncio.sleep(0)
+        await connections[0].close("expired")
+        await asyncio.wait_for(asyncio.shield(stream.task), 2)
+        assert not stream.ended
+
+    async def test_does_not_keep_a_stream_whose_token_expires(self, monkeypatch):
+        monkeypatch.setattr(_event_stream, "END_SECONDS", 0.01)
+        app = build()
+
+        def sign_in(context):
+            context.params.authentication = {"payload": {"exp": time.time() + 0.01}}
+
+        app.service("messages").hooks(before={"find": [sign_in]})
+        stream = Stream(app, "/messages", reads=False)
+        await asyncio.wait_for(asyncio.shield(stream.task), 2)
+        assert stream.events == []
+
+    async def test_does_not_keep_a_stream_that_ends_before_it_begins(
+        self, app, connect, monkeypatch
+    ):
+        monkeypatch.setattr(_event_stream, "END_SECONDS", 0.01)
+        connections = []
+        app.on("connection", connections.append)
+        app.on("connection", lambda connection: asyncio.sleep(0.01))
+        stream = await connect("/messages", reads=False)
+        await asyncio.sleep(0)
+        await connections[0].close()
+        await asyncio.wait_for(asyncio.shield(stream.task), 2)
+
+    async def test_is_reset_where_events_were_lost(self, app, connect):
+        stream, away = await connect("/messages"), await connect("/messages")
+        await away.leave()
+        await asyncio.sleep(0.002)  # ids have milliseconds
+        app.channel_registry.report_gap()
+        await app.service("messages").create({"n": 1})
+        await stream.have(2)
+        assert [event for event, _ in stream.events] == ["reset", "created"]
+        back = await connect("/messages", last=away.last_id)
+        assert [event for event, _ in await back.have(1)] == ["reset"]
+        again = await connect("/messages", last=stream.last_id)
+        await app.service("messages").create({"n": 2})
+        assert [event for event, _ in await again.have(1)] == ["created"]
+
+    async def test_never_goes_back_where_this_process_is_behind(self, app, connect):
+        registry = app.channel_registry
+        messages = app.service("messages")
+
+        def receive(*sequences):
+            for n in sequences:
+                event = ("messages", "created", {"n": n}, {"n": n}, "create", None, {}, None, None)
+                registry.receive(Publication(*event, "other", n))
+
+        receive(1, 2)
+        elsewhere = await connect("/messages")
+        position, _, *beginning = elsewhere.last_id.split(".")
+        assert position.endswith("~other:2")
+        ahead = registry.log.ids.sign(position.replace("other:2", "other:4"))
+        stream = await connect("/messages", last=".".join([ahead, *beginning]))
+        assert "~other:4." in stream.last_id
+        await messages.create({"n": 0})
+        await stream.have(1)
+        assert "~other:4~" in stream.last_id
+        receive(3, 4, 5)
+        assert [data["n"] for _, data in await stream.have(2)] == [0, 5]
+        assert "~other:5~" in stream.last_id
+        receive(6)
+        assert (await stream.have(3))[-1][1] == {"n": 6}
 
     async def test_that_leaves_meanwhile(self, app, connect):
         stream = await connect("/messages", reads=False)
@@ -850,14 +1029,25 @@ class TestThePlugin:
         await fourth.leave()
 
     @pytest.mark.parametrize(
-        "name", ["keep", "keep_seconds", "heartbeat", "max_streams", "max_streams_of_address"]
+        "name",
+        [
+            *("keep", "keep_seconds", "keep_bytes", "heartbeat"),
+            *("max_streams", "max_streams_of_address"),
+        ],
     )
     def test_takes_positive_numbers(self, name):
-        with pytest.raises(ValueError, match=f"{name} is 0"):
+        with pytest.raises(ValueError, match=rf"sse\({name}=0\): it must be greater than 0"):
             sse(**{name: 0})
+        with pytest.raises(TypeError, match=rf"sse\({name}='1'\): give a number"):
+            sse(**{name: "1"})
+
+    async def test_a_service_must_not_hide_the_streams_of_several(self):
+        app = build().use("events", MemoryService())
+        with pytest.raises(RuntimeError, match=r"service at '/events' hides .* sse\(\"streams\"\)"):
+            await app.listen(0)
 
     def test_needs_a_web_application(self):
-        with pytest.raises(TypeError, match="what express"):
+        with pytest.raises(TypeError, match=r"write app = express\(App\(\)\)"):
             App().configure(sse())
 
     def test_needs_rest(self):

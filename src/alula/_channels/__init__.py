@@ -4,16 +4,19 @@ Publishers, functions of the application, return the channels for an event. A se
 publisher sends nothing.
 """
 
-from alula._channels._channel import Channel, Delivery
-from alula._channels._channels import Channels, PublishingService, call_params
+from alula._channels._channel import Channel
+from alula._channels._channels import Channels, call_params
+from alula._channels._deliveries import Delivery
 from alula._channels._publishers import (
     Publication,
     Publisher,
     PublisherTable,
     Publishing,
+    PublishingService,
     event_records,
+    unlisted_event,
 )
-from alula._connection import Connection, EventMessage, Link
+from alula._connection import Connection, EventMessage, EventServer, Link
 
 __all__ = [
     "Channel",
@@ -21,6 +24,7 @@ __all__ = [
     "Connection",
     "Delivery",
     "EventMessage",
+    "EventServer",
     "Link",
     "Publication",
     "Publisher",
@@ -29,4 +33,5 @@ __all__ = [
     "PublishingService",
     "call_params",
     "event_records",
+    "unlisted_event",
 ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Iterable
-from typing import Final, NamedTuple, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
-from alula._connection import Connection, EventMessage
+from alula._connection import Connection, is_outdated_call
 
-__all__ = ["Channel", "Delivery", "Members", "leave_all"]
+__all__ = ["Channel", "Members", "channels_in", "leave_all"]
 
 _log: Final = logging.getLogger("alula.events")
 
@@ -73,7 +73,11 @@ class Channel:
                     f"join({connection!r}): only connections join a channel; the connection of a"
                     " call is context.params.connection"
                 )
-            if connection.is_open:  # else nothing would ever remove it
+            if is_outdated_call(connection):
+                _log.warning(
+                    "a call began before its user signed out: %r does not join %r", connection, self
+                )
+            elif connection.is_open:  # else nothing would ever remove it
                 names = connection._names  # noqa: SLF001  # kept here alone
                 for name in self.names:
                     members = self._members.setdefault(name, {})
@@ -165,24 +169,16 @@ def _remove(connection: Connection, name: str, members: Members) -> None:
         del names[name]
 
 
-class Delivery(NamedTuple):
-    """An event with the channels that a publisher returned for it.
+def channels_in(returned: object) -> list[Channel]:
+    """Return the channels in lists of any depth, without None and False.
 
-    Attributes:
-        targets: Channels, with the message for each.
-        origin: The process where the event was published.
-        sequence: Its number there.
+    Raises:
+        TypeError: There is something else.
     """
-
-    targets: tuple[tuple[Channel, EventMessage], ...]
-    origin: str
-    sequence: int
-
-    def message_for(self, connection: Connection) -> EventMessage | None:
-        """Return what a connection gets: the message of the first channel that it is in."""
-        try:
-            found = (message for channel, message in self.targets if connection in channel)
-            return next(found, None)
-        except Exception:  # noqa: BLE001  # of a filter: as when the event was published
-            _log.exception("a filter failed; %r misses an event", connection)
-            return None
+    if isinstance(returned, Channel):
+        return [returned]
+    if returned is None or returned is False:
+        return []
+    if isinstance(returned, list | tuple | set | frozenset):
+        return [channel for item in returned for channel in channels_in(item)]
+    raise TypeError(f"returned {returned!r}; return app.channel(...), a list of channels, or None")

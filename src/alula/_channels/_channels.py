@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 from base64 import urlsafe_b64encode  # `secrets` is slow to import, and clients import this, too
-from collections import deque
 from collections.abc import (
     Awaitable,
     Callable,
@@ -16,20 +15,27 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from alula._channels._channel import Channel, Delivery, Members, leave_all
-from alula._channels._publishers import Publication, Publisher, PublisherTable
-from alula._connection import NO_ROUTE, Connection, EventMessage
+from alula._channels._channel import Channel, Members, leave_all
+from alula._channels._deliveries import EventRecorder, delivery_of
+from alula._channels._publishers import (
+    Publication,
+    Publisher,
+    PublisherTable,
+    PublishingService,
+    check_event_of_any,
+    warn_about_publishers,
+)
+from alula._channels._waiting_events import WaitingEvents
+from alula._connection import NO_ROUTE, Connection, EventServer, client_key
 from alula._context import HookContext, Params, RequestParams
 from alula._user_code import describe_frames, name_of
 from alula.outgoing import public_part
 
 __all__ = [
     "Channels",
-    "EventRecorder",
     "Follower",
-    "PublishingService",
     "call_params",
 ]
 
@@ -42,39 +48,6 @@ _SIGNAL_PATH: Final = ""  # of publications that are no event of a service
 
 PUBLISHER_SECONDS: Final = 5.0
 """How long an asynchronous publisher may take. Later events wait for it, to keep their order."""
-
-MAX_WAITING: Final = 10_000
-"""How many events of one process wait for asynchronous publishers."""
-
-
-class PublishingService(Protocol):
-    """A service as channels know it.
-
-    Attributes:
-        app: The application.
-        path: The path.
-        publishers: The publisher of each event that has one, those of the application included.
-    """
-
-    app: Any
-    path: str
-    publishers: Mapping[str, Publisher]
-
-    def resolve_publishers(self) -> None:
-        """Set ``publishers`` again, after publishers or followers were added."""
-        ...
-
-
-class EventRecorder(Protocol):
-    """An event log as channels know it."""
-
-    def advance(self, origin: str, sequence: int) -> None:
-        """Note the number of an event of a process, whoever gets it; called in their order."""
-        ...
-
-    def record(self, delivery: Delivery) -> None:
-        """Keep an event, and give its messages their id, before they are sent."""
-        ...
 
 
 class Channels:
@@ -91,6 +64,7 @@ class Channels:
             raises. None without a bus.
         log: Keeps deliveries for clients that come back; None without one.
         connections: The open connections that were added, by id.
+        servers: Where clients get the events; transports add themselves.
         published: How many events were published to channels here, for metrics.
         sent: How many messages connections got; an event is one for each connection.
     """
@@ -102,11 +76,14 @@ class Channels:
     ) -> None:
         self._services = services
         self._start = start
-        self.publishers = PublisherTable("the application")
+        self.publishers = PublisherTable(
+            "the application", lambda event: check_event_of_any(event, services)
+        )
         self.origin = urlsafe_b64encode(os.urandom(6)).decode()
         self.forward: Callable[[Publication], None] | None = None
         self.log: EventRecorder | None = None
         self.connections: dict[str, Connection] = {}
+        self.servers: list[EventServer] = []
         self.published = self.sent = 0
         self._members: Members = {}
         self._followers: dict[str, list[Follower]] = {}
@@ -114,7 +91,7 @@ class Channels:
         self._gap_listeners: list[Callable[[], object]] = []
         self._sequence = 0
         # By origin: events that wait for an asynchronous publisher, their own or an earlier one.
-        self._waiting: dict[str, deque[tuple[Publication, Publisher, Any]]] = {}
+        self._waiting: dict[str, WaitingEvents] = {}
 
     # -- connections ---------------------------------------------------------------------------
 
@@ -126,9 +103,16 @@ class Channels:
         """
         if not names:
             raise TypeError("app.channel() needs at least one name: app.channel('everyone')")
-        listed = [n for given in names for n in ([given] if isinstance(given, str) else given)]
-        if not all(isinstance(name, str) for name in listed):
-            raise TypeError(f"names of channels are strings, not {listed!r}")
+        listed: list[str] = []
+        for given in names:
+            is_list = isinstance(given, Iterable) and not isinstance(given, str)
+            for name in given if is_list else [given]:
+                if not isinstance(name, str):
+                    raise TypeError(
+                        f"app.channel({name!r}): the name of a channel is a string, such as"
+                        " app.channel(f'rooms/{room_id}')"
+                    )
+                listed.append(name)
         return Channel(self._members, tuple(dict.fromkeys(listed)))
 
     @property
@@ -183,6 +167,10 @@ class Channels:
         """Have all services resolve their publishers again."""
         for service in self._services.values():
             service.resolve_publishers()
+
+    def check_publishers(self, transports: Iterable[str]) -> None:
+        """Log what publishers lack, when the application starts; see `warn_about_publishers`."""
+        warn_about_publishers(self._services, self.publishers, transports)
 
     # -- events --------------------------------------------------------------------------------
 
@@ -239,15 +227,47 @@ class Channels:
         if sent.path == _SIGNAL_PATH:
             for listener in self._signal_listeners.get(sent.event, ()):
                 listener(sent.data)
+        found = self._publisher_and_context(sent)
+        if found is None:
+            self._take_turn(sent, _publish_to_nobody, None)
+        else:
+            self._publish(sent, *found)
+
+    async def recall(self, publication: Publication, time: float) -> None:
+        """Let the log know an event from before this process listened; nobody gets it now.
+
+        Args:
+            publication: The event, of another process.
+            time: When it was published, in seconds since 1970.
+        """
+        if self.log is None:
+            return
+        self.log.advance(publication.origin, publication.sequence, time)
+        found = self._publisher_and_context(publication)
+        if found is None:
+            return
+        publisher, context = found
+        returned = _call(publisher, publication, context)
+        if isinstance(returned, Awaitable):
+            try:
+                returned = await asyncio.wait_for(returned, PUBLISHER_SECONDS)
+            except Exception:  # noqa: BLE001  # as when it was published
+                _log_failure(publisher, publication)
+                return
+        delivery = delivery_of(publication, publisher, returned)
+        if delivery is not None:
+            self.log.record(delivery, time)
+
+    def _publisher_and_context(self, sent: Publication) -> tuple[Publisher, HookContext] | None:
+        """Return what an event of another process is published by here, None for nothing."""
         service = self._services.get(sent.path)
         if service is None or sent.event not in service.publishers:
-            self._take_turn(sent, _publish_to_nobody, None)
-            return
+            return None
         route = dict(sent.route)
         params = Params(query=sent.query, provider=sent.provider, user=sent.user, route=route)
         context = HookContext(service.app, service, sent.method, params, sent.id)
         context.event, context.result = sent.event, sent.data
-        self._publish(sent, service.publishers[sent.event], context)
+        return service.publishers[sent.event], context
 
     def signal(self, topic: str, data: object) -> None:
         """Tell all other processes something that no client gets, such as whose sessions ended.
@@ -283,18 +303,26 @@ class Channels:
             listener()
 
     def _publish(self, event: Publication, publisher: Publisher, context: HookContext) -> None:
-        if len(self._waiting.get(event.origin, ())) >= MAX_WAITING:
+        waiting = self._waiting.get(event.origin)
+        if waiting is not None and not waiting.has_room(client_key(context.params)):
             # An event log sees the gap, and has clients fetch their records anew.
-            _log.error("too many events wait for publishers; nobody gets this of %r", event.path)
+            text = "too many events wait for publishers; nobody gets %r of %r"
+            _log.error(text, event.event, event.path)
             return
         for follower in self._followers.get(event.path, ()):
             try:
                 follower(event.event, event.data, context)
             except Exception:  # noqa: BLE001  # must not fail the call that it follows
                 _log.exception("%s failed for an event of %r", name_of(follower), event.path)
-        self._take_turn(event, publisher, _call(publisher, event.data, context))
+        self._take_turn(event, publisher, _call(publisher, event, context), context)
 
-    def _take_turn(self, event: Publication, publisher: Publisher, returned: object) -> None:
+    def _take_turn(
+        self,
+        event: Publication,
+        publisher: Publisher,
+        returned: object,
+        context: HookContext | None = None,
+    ) -> None:
         """Deliver an event, behind those whose asynchronous publishers have not returned yet."""
         waiting = self._waiting.get(event.origin)
         if isinstance(returned, Awaitable):
@@ -304,34 +332,36 @@ class Channels:
                 if asyncio.iscoroutine(returned):
                     returned.close()  # else Python warns that it was never awaited
                 _log.error(  # the stack says nothing more
-                    "the publisher %s is asynchronous; emit %r where an event loop is running",
-                    *(name_of(publisher), event.event),
+                    "the publisher %s is asynchronous; emit %r of %r where an event loop is"
+                    " running",
+                    *(name_of(publisher), event.event, event.path),
                 )
                 return
             # At once, and not when it is its turn: slow publishers run at the same time.
             returning: Awaitable[object] = returned
             returned = loop.create_task(asyncio.wait_for(returning, PUBLISHER_SECONDS))
             if waiting is None:
-                waiting = self._waiting[event.origin] = deque()
+                waiting = self._waiting[event.origin] = WaitingEvents()
                 self._start(self._publish_waiting(event.origin), "events that wait for publishers")
         if waiting is None:
             self._deliver(event, publisher, returned)
         else:
-            waiting.append((event, publisher, returned))
+            client = None if context is None else client_key(context.params)
+            waiting.append(event, publisher, returned, client)
 
     async def _publish_waiting(self, origin: str) -> None:
         """Deliver the events of one process in order, each when its publisher has returned."""
         waiting = self._waiting[origin]
         try:
             while waiting:
-                event, publisher, returned = waiting[0]
+                event, publisher, returned, *_ = waiting.first
                 if isinstance(returned, asyncio.Future):
                     try:
                         returned = await returned
                     except Exception:  # noqa: BLE001  # the call stands, as with a listener
-                        _log_failure(publisher)
+                        _log_failure(publisher, event)
                         returned = None
-                waiting.popleft()
+                waiting.pop()
                 self._deliver(event, publisher, returned)
         finally:
             del self._waiting[origin]
@@ -340,29 +370,17 @@ class Channels:
         """Send an event to the connections of the channels that its publisher returned."""
         if self.log is not None:
             self.log.advance(event.origin, event.sequence)
-        try:
-            channels = _channels_in(returned)
-        except TypeError as error:
-            _log.error("the publisher %s %s", name_of(publisher), error)  # no stack of ours
+        delivery = delivery_of(event, publisher, returned)
+        if delivery is None:
             return
-        if not channels:
-            return
-        plain = EventMessage(
-            *(event.path, event.event, event.public, event.data, event.route),
-            origin=event.origin,
-            sequence=event.sequence,
-        )
-        targets = tuple(
-            (c, plain if c.data is None else plain.with_data(public_part(c.data))) for c in channels
-        )
         try:
             # Filters are functions of the application: they run before anybody gets anything.
-            reached = [(channel.connections, message) for channel, message in targets]
+            reached = [(channel.connections, message) for channel, message in delivery.targets]
         except Exception:  # noqa: BLE001  # the call stands, as with a listener
-            _log_failure(publisher)
+            _log_failure(publisher, event)
             return
         if self.log is not None:
-            self.log.record(Delivery(targets, event.origin, event.sequence))
+            self.log.record(delivery)
         self.published += 1
         if len(reached) == 1:  # most events
             connections, message = reached[0]
@@ -379,17 +397,18 @@ class Channels:
         self.sent += len(seen)
 
 
-def _call(publisher: Publisher, data: object, context: HookContext) -> object:
+def _call(publisher: Publisher, event: Publication, context: HookContext) -> object:
     try:
-        returned: object = publisher(data, context)
+        returned: object = publisher(event.data, context)
     except Exception:  # noqa: BLE001  # the call stands, as with a listener
-        _log_failure(publisher)
+        _log_failure(publisher, event)
         return None
     return returned
 
 
-def _log_failure(publisher: Publisher) -> None:
-    _log.exception("the publisher %s failed; nobody gets the event", name_of(publisher))
+def _log_failure(publisher: Publisher, event: Publication) -> None:
+    text = "the publisher %s failed; nobody gets the event %r of %r"
+    _log.exception(text, name_of(publisher), event.event, event.path)
 
 
 describe_frames(_call, lambda names: f"publisher {name_of(names['publisher'])}")
@@ -397,21 +416,6 @@ describe_frames(_call, lambda names: f"publisher {name_of(names['publisher'])}")
 
 def _publish_to_nobody(data: object, context: HookContext) -> None:
     """The publisher of events that have only followers."""
-
-
-def _channels_in(returned: object) -> list[Channel]:
-    """Return the channels in lists of any depth, without None and False.
-
-    Raises:
-        TypeError: There is something else.
-    """
-    if isinstance(returned, Channel):
-        return [returned]
-    if returned is None or returned is False:
-        return []
-    if isinstance(returned, list | tuple | set | frozenset):
-        return [channel for item in returned for channel in _channels_in(item)]
-    raise TypeError(f"returned {returned!r}; return app.channel(...), a list of channels, or None")
 
 
 def _record_of_id(user: object) -> Mapping[str, Any] | None:

@@ -2,19 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, overload
 
 from alula._context import HookContext
-from alula._user_code import name_of, unfit_signature
-from alula.types import UNSET
+from alula._user_code import did_you_mean, name_of, unfit_signature
+from alula.types import EVENT_OF_METHOD, UNSET
 
-__all__ = ["Publication", "Publisher", "PublisherTable", "Publishing", "event_records"]
+__all__ = [
+    "Publication",
+    "Publisher",
+    "PublisherTable",
+    "Publishing",
+    "PublishingService",
+    "check_event_of_any",
+    "event_records",
+    "unlisted_event",
+    "warn_about_publishers",
+]
+
+_log: Final = logging.getLogger("alula.events")
 
 Publisher: TypeAlias = Callable[..., Any]
 """``(data, context)``, plain or asynchronous: returns a `Channel`, lists of channels, or None."""
 AnyPublisher = TypeVar("AnyPublisher", bound=Publisher)
+
+
+class PublishingService(Protocol):
+    """A service as channels know it.
+
+    Attributes:
+        app: The application.
+        path: The path.
+        events: The names of its events.
+        methods: Names of the methods that clients may call.
+        publishers: The publisher of each event that has one, those of the application included.
+        secret_events: Whether its events are never published.
+    """
+
+    app: Any
+    path: str
+    events: tuple[str, ...]
+    methods: tuple[str, ...]
+    publishers: Mapping[str, Publisher]
+    secret_events: bool
+
+    def resolve_publishers(self) -> None:
+        """Set ``publishers`` again, after publishers or followers were added."""
+        ...
+
+
+Services: TypeAlias = Mapping[str, PublishingService]
 
 
 @dataclass(slots=True)  # not frozen, which takes twice as long to make
@@ -83,6 +123,11 @@ class PublisherTable:
             )
         self._by_event[event] = publisher
 
+    @property
+    def events(self) -> list[str]:
+        """The events that have a publisher of their own."""
+        return [event for event in self._by_event if event is not None]
+
     def find(self, event: str) -> Publisher | None:
         """Return the publisher of an event, or the one of all events."""
         return self._by_event.get(event) or self._by_event.get(None)
@@ -93,10 +138,13 @@ class Publishing:
 
     Attributes:
         secret_events: Whether its events are never published; see `never_publish`.
+        publishes_calls: Whether events of calls are published; False where the database tells of
+            all changes.
         _own_publishers: Set by the class that inherits from this one.
     """
 
     secret_events: bool = False
+    publishes_calls: bool = True
     _own_publishers: PublisherTable
 
     def resolve_publishers(self) -> None:
@@ -147,6 +195,72 @@ class Publishing:
         self._own_publishers.add(event, publisher)
         self.resolve_publishers()
         return publisher
+
+
+def unlisted_event(service: PublishingService, event: str) -> str:
+    """Say that a service does not list an event, and what to do."""
+    hint = did_you_mean(event, service.events) or ";"
+    return (
+        f"{service!r} emits no event {event!r}{hint} it emits {', '.join(service.events)};"
+        f" others are listed: use({service.path!r}, service, events=[{event!r}])"
+    )
+
+
+def check_event_of_any(event: str, services: Services) -> None:
+    """Refuse the event of a publisher of the application if its name is likely a mistake.
+
+    Other names pass: a service that emits the event may be registered later.
+
+    Raises:
+        ValueError: It is the path of a service, or close to the name of an event.
+    """
+    known = {*EVENT_OF_METHOD.values()}.union(*(service.events for service in services.values()))
+    if event in known:
+        return
+    if event in services:
+        raise ValueError(
+            f"app.publish({event!r}, ...) takes the name of an event, not of a service:"
+            f" app.service({event!r}).publish(publisher)"
+        )
+    if hint := did_you_mean(event, known, 0.8):
+        raise ValueError(
+            f"no service emits an event {event!r}{hint} If not, register the service that lists it"
+            f" first: app.use(path, service, events=[{event!r}])"
+        )
+
+
+def warn_about_publishers(
+    services: Services, of_app: PublisherTable, transports: Iterable[str]
+) -> None:
+    """Log publishers that never run, and that there is none where clients wait for events.
+
+    Args:
+        services: The services by path.
+        of_app: The publishers of the application.
+        transports: Names of what carries calls and events to clients.
+    """
+    emitting = [service for service in services.values() if not service.secret_events]
+    for event in of_app.events:
+        if not any(event in service.events for service in emitting):
+            _log.warning(
+                "the publisher of the application for %r never runs: no service emits it; list it"
+                " where its service is registered: app.use(path, service, events=[%r])",
+                *(event, event),
+            )
+    real_time = [name for name in transports if name != "rest"]
+    silent = [
+        service.path
+        for service in emitting
+        if not EVENT_OF_METHOD.keys().isdisjoint(service.methods)
+        or len(service.events) > len(EVENT_OF_METHOD)
+    ]
+    if real_time and silent and not any(service.publishers for service in emitting):
+        _log.warning(
+            "%s is configured, but no service has a publisher, so clients get no events; write"
+            " @app.service(%r).publish, or @app.publish for all services; if only calls are"
+            " wanted: app.publish(lambda data, context: None)",
+            *(" and ".join(real_time), silent[0]),
+        )
 
 
 def event_records(context: HookContext) -> Sequence[tuple[Any, Any]]:

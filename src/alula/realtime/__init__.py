@@ -13,7 +13,7 @@ except ImportError as error:
 
 from alula._channels import Channel
 from alula._connection import Connection
-from alula.realtime._bus import Bus, BusEvent, MongoBus, RedisBus
+from alula.realtime._bus import Bus, BusEvent, MongoBus, RecentEvents, RedisBus
 from alula.realtime._handshake import Handshake
 from alula.realtime._socketio import SocketIO, socketio
 from alula.realtime._sse import sse
@@ -25,6 +25,7 @@ __all__ = [
     "Connection",
     "Handshake",
     "MongoBus",
+    "RecentEvents",
     "RedisBus",
     "SocketIO",
     "socketio",

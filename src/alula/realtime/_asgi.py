@@ -71,6 +71,7 @@ class Endpoint:
             if sid is None:
                 if scope["method"] != "GET":
                     raise Refusal.bad_method()
+                self._origins.report(headers)
                 handshake = await self._handshake(scope, query, headers)
                 polling = Polling(self._engine.scheduler)
                 polling.session = self._start(polling, handshake)
@@ -111,11 +112,9 @@ class Endpoint:
         if headers.get("content-type", "").startswith("application/octet-stream"):
             session.close("transport error")
             raise UnsupportedBody(400)
-        body = await polling.take_body(read_body(receive, self._engine.options.max_message))
-        for frame in body:
-            work = session.receive(frame)
-            if work is not None:
-                self._hub.spawn(work)
+        limit = self._engine.options.max_message
+        reading = read_body(receive, limit, self._hub.call_bytes, session.address)
+        body = await polling.take_body(reading, self._hub.spawn)
         if not session.is_open and body != ["1"]:
             raise Refusal.bad_request()
         return b"ok"
@@ -141,18 +140,25 @@ class Endpoint:
                 opened = await self._handshake(scope, query, headers)
             else:  # a session that has a websocket takes no second one
                 opened = self._polling_of(sid).session
+                if opened.is_upgrading:  # no limit for connections would count such websockets
+                    raise Refusal.bad_request()
+                opened.is_upgrading = True
         except Refusal as refusal:
             _log.info("a websocket was refused: %s", refusal)
             await send({"type": "websocket.close", "code": 1008})  # the server responds with a 403
             return
-        await send({"type": "websocket.accept"})
         websocket = WebSocket(self._hub, receive, send)
         if isinstance(opened, Handshake):
+            await send({"type": "websocket.accept"})
             websocket.session = self._start(websocket, opened)
             await websocket.run()
-        else:
-            websocket.session = opened
+            return
+        websocket.session = opened
+        try:
+            await send({"type": "websocket.accept"})
             await websocket.probe(self._engine.options.upgrade_timeout)
+        finally:
+            opened.is_upgrading = False
 
     # -- handshakes ----------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from alula.realtime._handshake import Handshake
 __all__ = ["Elsewhere"]
 
 _MAX_FRAMES: Final = 1_000
+_MAX_BYTES: Final = 1_048_576
+"""How many frames may wait for the other worker; further bytes are refused behind so many."""
 
 
 class Elsewhere:
@@ -44,6 +46,7 @@ class Elsewhere:
         self._accepted = accepted
         self._is_accepted = False
         self._messages: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self._bytes = 0
         self._messages.put_nowait({"type": "websocket.connect"})
         for frame in join:
             self.receive(frame)
@@ -51,7 +54,8 @@ class Elsewhere:
     def receive(self, frame: Frame) -> None:
         """Take a frame of the client."""
         kind = "text" if isinstance(frame, str) else "bytes"
-        if self._messages.qsize() < _MAX_FRAMES:
+        if self._messages.qsize() < _MAX_FRAMES and self._bytes <= _MAX_BYTES:
+            self._bytes += len(frame)
             self._messages.put_nowait({"type": "websocket.receive", kind: frame})
         else:
             self._session.close("transport error")
@@ -84,12 +88,17 @@ class Elsewhere:
         async def refuse(*_: object) -> None:
             """Leave the websocket without a response: that worker has ended."""
 
-        await handover.hand_over(worker_id, scope, self._messages.get, self._take, refuse)
+        await handover.hand_over(worker_id, scope, self._next_message, self._take, refuse)
         if self._is_accepted:
             self._session.close("transport close")
         elif self._session.is_open:
             self._session.receiver = self._receiver
             await join()
+
+    async def _next_message(self) -> MutableMapping[str, Any]:
+        message = await self._messages.get()
+        self._bytes -= len(message.get("text") or message.get("bytes") or "")
+        return message
 
     async def _take(self, message: MutableMapping[str, Any]) -> None:
         """Take a message of the other worker."""
@@ -103,3 +112,6 @@ class Elsewhere:
                 self.receive(PONG)  # the client has the heartbeats of its session here
             elif isinstance(frame, bytes) or not frame.startswith(OPEN):
                 self._session.send(frame)
+        elif message["type"] == "websocket.close" and self._is_accepted:
+            # Now: the other worker goes on until it is told that the client has left.
+            self._session.close("transport close")

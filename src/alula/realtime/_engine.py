@@ -247,6 +247,7 @@ class Session:
         receiver: Gets its messages.
         is_open: Whether it has not ended.
         probing: Whether a websocket is about to replace polling.
+        is_upgrading: Whether a websocket is open that may do so.
     """
 
     __slots__ = (
@@ -259,6 +260,7 @@ class Session:
         "address",
         "id",
         "is_open",
+        "is_upgrading",
         "probing",
         "receiver",
         "transport",
@@ -273,7 +275,7 @@ class Session:
         self.address = address
         self.transport = transport
         self.is_open = True
-        self.probing = False
+        self.probing = self.is_upgrading = False
         self._awaits_pong = False
         self._queue = None
         self._queued_bytes = 0

@@ -13,10 +13,12 @@ from typing import Any, Final, TypeAlias
 
 from alula._channels import EventMessage
 from alula._json_encoding import dumps
-from alula.errors import BadRequest
+from alula.errors import BadRequest, TooManyRequests
 from alula.outgoing import as_mapping, json_encoder_of
 from alula.query import Grammar, ValidatedQuery, predicate
 from alula.query._query import Budget
+from alula.realtime._event_ids import EventIds
+from alula.realtime._match_limit import MatchLimit
 from alula.types import SCALAR_TYPES
 
 __all__ = ["EventStream", "Receive", "Scope", "Send", "Subscription", "send_head"]
@@ -26,6 +28,8 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
+_ID: Final = b"\nid: "
+
 _log: Final = logging.getLogger("alula.realtime")
 
 MAX_QUEUED_EVENTS: Final = 1_000
@@ -34,6 +38,13 @@ MAX_QUEUED_BYTES: Final = 1_048_576
 
 RETRY_MILLISECONDS: Final = 3_000
 """How long a browser waits before it comes back."""
+
+MAX_REPLAYED_BYTES: Final = 8 * 1_048_576
+"""How much a client that comes back gets of what it has missed; otherwise it gets `reset`."""
+
+END_SECONDS: Final = 30.0
+"""How long a stream that ends waits for its client to read the rest. `alula serve` closes such a
+connection earlier (``write_timeout``); other servers do not."""
 
 MATCH_STEPS: Final = 10_000
 """The work limit for matching one event with the query of one stream."""
@@ -60,6 +71,9 @@ class Subscription:
         route: The values of the placeholders in the path of the service.
         names_path: Whether events are called ``messages created``, in streams of several services.
 
+    Attributes:
+        limit: Counts the work for all streams of the client, None for any amount.
+
     Raises:
         BadRequest: The query is not valid, or cannot be matched without a database.
     """
@@ -80,6 +94,7 @@ class Subscription:
         self._budget = Budget(MATCH_STEPS)
         self._matches = predicate(read.criteria, self._budget) if read.criteria.parts else None
         self._names_path = names_path
+        self.limit: MatchLimit | None = None
         self._selected: Set[str] | None = None
         if read.select is not None:
             self._selected = {"id", "_id", *(name.split(".")[0] for name in read.select)}
@@ -90,7 +105,11 @@ class Subscription:
         return MATCH_STEPS - self._budget.steps_left
 
     def takes(self, message: EventMessage) -> bool:
-        """Tell whether an event is for the stream."""
+        """Tell whether an event is for the stream.
+
+        Raises:
+            TooManyRequests: The queries of the client take too much work.
+        """
         self._budget.steps_left = MATCH_STEPS
         if message.route and {**message.route} != self._route:
             return False
@@ -101,6 +120,10 @@ class Subscription:
             return isinstance(record, Mapping) and self._matches(record)
         except BadRequest:  # too many steps
             return False
+        finally:
+            # Most queries take no step: these lines are for those that do.
+            if self._budget.steps_left != MATCH_STEPS and self.limit is not None:
+                self.limit.spend(min(self.steps, MATCH_STEPS))
 
     def encode(self, message: EventMessage) -> bytes | None:
         """Return the lines of an event, None for one that has no JSON form."""
@@ -111,15 +134,19 @@ class Subscription:
 
 
 def _event_block(event: str, data: bytes, id: str | None) -> bytes:
-    """Return the lines of one event.
+    """Return the lines of one event, which end with the first half of its id.
+
+    The second half is that of the stream, which follows when the event is sent, so that all
+    streams share the encoded event.
 
     Args:
         event: Its name.
         data: JSON, which has no line breaks.
         id: The position to resume from, None to keep the one before.
     """
-    head = f"event: {event}\ndata: " if id is None else f"id: {id}\nevent: {event}\ndata: "
-    return b"".join((head.encode(), data, b"\n\n"))
+    # Without an id, the second half becomes a comment.
+    line = b"\n:" if id is None else _ID + id.encode()
+    return b"".join((f"event: {event}\ndata: ".encode(), data, line))
 
 
 def _encode(
@@ -167,9 +194,11 @@ class EventStream:
         subscriptions: What it takes, by the path of the service.
         heartbeat: Seconds of silence after which it sends a comment.
         position: Returns the id of what was published so far.
+        ids: Signs ids.
 
     Attributes:
         leave: Called once when it ends, to remove its connection.
+        id_end: The second half of its ids, and the end of an event.
         expires: When it ends with ``event: expired``, in seconds since 1970; None for never.
     """
 
@@ -178,18 +207,23 @@ class EventStream:
         subscriptions: Mapping[str, Subscription],
         heartbeat: float,
         position: Callable[[], str],
+        ids: EventIds,
     ) -> None:
+        self._ids = ids
         self._subscriptions = subscriptions
         self._heartbeat = heartbeat
         self._position = position
+        self.id_end = b"\n\n"
         self.leave: Callable[[], object] = dict  # there is no connection yet
         self.expires: float | None = None
         self._queue: deque[bytes] = deque()
         self._bytes = 0
         self._replayed: deque[bytes] = deque()
+        self._is_reset = False
         self._seen: Mapping[str, int] = {}
         self._has_news = asyncio.Event()
         self._has_ended = False
+        self._sending: asyncio.Task[None] | None = None
         self._last = b""
 
     @property
@@ -212,7 +246,7 @@ class EventStream:
     async def resume(
         self, messages: Iterable[EventMessage | None], seen: Mapping[str, int]
     ) -> None:
-        """Send what the client has missed first, or `reset` if its query takes too long.
+        """Send what the client has missed first, or `reset` if that takes too long or is too much.
 
         Events that are published meanwhile wait: the stream does not run yet.
 
@@ -225,6 +259,7 @@ class EventStream:
         self._bytes = 0
         self._seen = seen
         steps_left: float = RESUME_STEPS
+        bytes_left = MAX_REPLAYED_BYTES
         for number, message in enumerate(messages, 1):
             if number % EVENTS_IN_A_ROW == 0:
                 await asyncio.sleep(0)
@@ -233,16 +268,22 @@ class EventStream:
             block = self._block_of(message)
             if block is not None:
                 self._replayed.append(block)
+                bytes_left -= len(block)
             steps_left -= self._subscriptions[message.path].steps
-            if steps_left < 0:
+            if self._has_ended:
+                break
+            if steps_left < 0 or bytes_left < 0:
                 self._replayed.clear()
+                self._is_reset = False
                 self.reset()
                 break
 
     def reset(self) -> None:
         """Tell the client first that it has missed events, so that it fetches all records anew."""
-        self._replayed.append(_event_block("reset", b"null", self._position()))
-        self._has_news.set()
+        if not self._is_reset:
+            self._is_reset = True
+            self._replayed.append(_event_block("reset", b"null", self._raise(self._position())))
+            self._has_news.set()
 
     async def close(self, reason: str = "", *, reconnect: bool = True) -> None:  # noqa: ARG002
         """End the stream, with the event ``expired`` for that reason.
@@ -255,9 +296,18 @@ class EventStream:
         """End the stream; does nothing the second time."""
         if not self._has_ended:
             self._has_ended = True
-            self._last = _event_block("expired", b"null", None) if reason == "expired" else b""
+            self._last = b""
+            if reason == "expired":
+                self._last = _event_block("expired", b"null", None) + self.id_end
             self._has_news.set()
+            if self._sending is not None:
+                self._stop_later(self._sending)
             self.leave()
+
+    def _stop_later(self, sending: asyncio.Task[None]) -> None:
+        """Stop sending after some seconds: a client that does not read must not keep the stream."""
+        timer = sending.get_loop().call_later(END_SECONDS, sending.cancel)
+        sending.add_done_callback(lambda _: timer.cancel())
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Send the stream until either side ends it."""
@@ -267,6 +317,9 @@ class EventStream:
                 pass
 
         sending = asyncio.create_task(self._send_all(send), name="a stream of events")
+        self._sending = sending
+        if self._has_ended:  # while it resumed
+            self._stop_later(sending)
         leaving = asyncio.create_task(disconnect(), name="the end of a stream")
         try:
             left = None if self.expires is None else max(0, self.expires - time.time())
@@ -288,38 +341,56 @@ class EventStream:
     def _block_of(self, message: EventMessage) -> bytes | None:
         """Return the lines of an event, None for one that is not for the client."""
         subscription = self._subscriptions.get(message.path)
-        if (
-            subscription is None
-            or message.sequence <= self._seen.get(message.origin, 0)
-            or not subscription.takes(message)
-        ):
+        if subscription is None or message.sequence <= self._seen.get(message.origin, 0):
             return None
-        return subscription.encode(message)
+        try:
+            block = subscription.encode(message) if subscription.takes(message) else None
+        except TooManyRequests as error:
+            self.end()
+            # In place of what `end` has set: the client learns why.
+            self._last = _event_block("error", dumps(error.to_dict()), None) + self.id_end
+            return None
+        if block is None or message.id is None or not self._seen:
+            return block
+        return b"".join((block.rpartition(_ID)[0], _ID, self._raise(message.id).encode()))
+
+    def _raise(self, id: str) -> str:
+        """Return an id as it is sent: never one from before what the client has seen elsewhere."""
+        if not self._seen:
+            return id
+        raised = self._ids.raise_position(id, self._seen)
+        if raised == id:
+            self._seen = {}  # this process has caught up, so what follows is new
+        return raised
 
     async def _send_all(self, send: Send) -> None:
         await send(_start())
-        start = f"retry: {RETRY_MILLISECONDS}\n"
+        id_end = self.id_end
+        start = f"retry: {RETRY_MILLISECONDS}\n".encode()
         # An id without data sets the position, so that nothing is missed before the first event.
         # If it has ended by now, events are lost that the client gets when it comes back.
         if not self.queued and not self._has_ended:
-            start += f"id: {self._position()}\n"
-        await _send_part(send, f"{start}\n".encode())
+            start += f"id: {self._raise(self._position())}".encode() + id_end
+        else:
+            start += b"\n"
+        await _send_part(send, start)
         is_idle = False
         while True:
             self._has_news.clear()
             blocks = [*self._replayed, *self._queue]
             self._replayed.clear()
+            self._is_reset = False
             self._queue.clear()
             self._bytes = 0
             if blocks:
-                await _send_part(send, b"".join(blocks))
+                await _send_part(send, id_end.join(blocks) + id_end)
                 continue  # meanwhile others may have come, or the end
             if self._has_ended:
                 break
             if is_idle:
                 # The id goes on with events that were for others: what a client resumes from
                 # stays recent. Nothing waits for this client, so it has all up to here.
-                await _send_part(send, f"id: {self._position()}\n:\n\n".encode())
+                await _send_part(send, f":\nid: {self._raise(self._position())}".encode() + id_end)
             try:
                 async with asyncio.timeout(self._heartbeat):
                     await self._has_news.wait()

@@ -8,8 +8,9 @@ from typing import Any, Final
 from alula._connection import EventMessage
 from alula._json_encoding import MAX_CONTAINERS, dumps_with_attachments, loads
 from alula._wire import Frame, Packet, PacketType, encode_packet
+from alula.realtime._engine import Session
 
-__all__ = ["encode_event", "event_name", "log_unencodable", "parse_json"]
+__all__ = ["encode_event", "event_name", "log_unencodable", "parse_json", "send_packet"]
 
 _log: Final = logging.getLogger("alula.realtime")
 
@@ -46,3 +47,9 @@ def log_unencodable(message: EventMessage) -> None:
     _log.exception(
         "the event %s of %r was not sent: its data has no JSON form", message.event, message.path
     )
+
+
+def send_packet(session: Session, packet: Packet) -> None:
+    """Send a packet of the server."""
+    for frame in encode_packet(packet, dumps_with_attachments):
+        session.send(frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,7 +12,13 @@ from alula.realtime._engine import Refusal
 
 __all__ = ["Handshake", "Origins", "headers_of", "read_query"]
 
+_log: Final = logging.getLogger("alula.realtime")
+
 MAX_QUERY_FIELDS: Final = 100
+MAX_REPORTED_ORIGINS: Final = 100
+MAX_ORIGIN_LENGTH: Final = 200
+
+_DEFAULT_PORTS: Final = frozenset({("http", "80"), ("https", "443")})
 
 
 @dataclass
@@ -54,6 +61,29 @@ def read_query(scope: Mapping[str, Any]) -> dict[str, str]:
         raise Refusal.bad_request() from None
 
 
+def check_origin(origin: str) -> None:
+    """Check that an origin is one that a browser sends.
+
+    Raises:
+        ValueError: It is not; the message says what to write.
+    """
+    scheme, separator, rest = origin.rstrip("/").partition("://")
+    host = rest.partition("/")[0].partition("?")[0].partition("#")[0].rpartition("@")[2]
+    if not separator:
+        problem = "lacks http:// or https://"
+    elif "*" in origin:
+        problem = "has a wildcard, which matches nothing; list each origin, or use admit="
+    elif not rest or any(letter.isspace() or letter == "," for letter in origin):
+        problem = "is not an origin; give each of them as a string of its own"
+    elif host != rest:
+        problem = f'is not only a scheme and a host; write "{scheme}://{host}"'
+    elif (scheme.lower(), host.rpartition(":")[2]) in _DEFAULT_PORTS:
+        problem = f'has a port that browsers leave out; write "{origin.rpartition(":")[0]}"'
+    else:
+        return
+    raise ValueError(f'socketio(origins=...): "{origin}" {problem}')
+
+
 class Origins:
     """The web pages that may connect, by their origins.
 
@@ -66,7 +96,7 @@ class Origins:
 
     Raises:
         TypeError: It is neither ``"*"`` nor a collection of strings.
-        ValueError: An origin has no scheme, or is ``"*"``.
+        ValueError: An origin is not one that a browser sends, so it would match nothing.
     """
 
     def __init__(self, allowed: Collection[str] | None) -> None:
@@ -85,10 +115,32 @@ class Origins:
             for origin in allowed:
                 if origin == "*":
                     raise ValueError('socketio(origins=["*"]): write origins="*"')
-                if "://" not in origin:
-                    raise ValueError(f'socketio(origins=...): "{origin}" lacks http:// or https://')
+                check_origin(origin)
             self._allowed = frozenset(origin.rstrip("/").lower() for origin in allowed)
         self._is_default = allowed is None
+        self._reported: set[str] = set()
+
+    def report(self, headers: Mapping[str, str]) -> None:
+        """Log once for each origin that its pages cannot poll, since their browser refuses it.
+
+        The browser tells the page nothing, and this server sees a request like any other.
+        """
+        origin = headers.get("origin")
+        if origin is None or (self._allowed is None and not self._is_default):
+            return
+        is_own = origin.partition("://")[2].lower() == headers.get("host", "").lower()
+        if is_own or origin.lower() in (self._allowed or ()):
+            return
+        # Strangers choose what they send as their origin: neither its length nor their number may
+        # fill the log or the memory.
+        origin = origin[:MAX_ORIGIN_LENGTH]
+        if origin not in self._reported and len(self._reported) < MAX_REPORTED_ORIGINS:
+            self._reported.add(origin)
+            _log.warning(
+                "a page of %r polls, but its browser does not let it read the responses;"
+                " socketio(origins=[...]) allows it",
+                origin,
+            )
 
     def admit_websocket(self, headers: Mapping[str, str]) -> bool:
         """Tell whether a websocket with these headers may be opened."""

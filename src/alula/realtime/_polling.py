@@ -6,12 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any, Final
 
+from alula._shares import Shares
 from alula._wire import CLOSE, NOOP, Frame, ProtocolError, decode_payload, encode_payload
-from alula.realtime._engine import POLLING, Refusal, Scheduler, Session
+from alula.realtime._engine import POLLING, Refusal, Scheduler, Session, Work
 
 __all__ = ["Polling", "UnsupportedBody", "read_body"]
 
 _PROBING_SECONDS: Final = 0.1  # how long a request waits while a websocket is tried out
+
+_FRAMES_AT_ONCE: Final = 64
+"""How many frames of a request are taken before all others have their turn."""
 
 
 class UnsupportedBody(Exception):
@@ -23,26 +27,40 @@ class UnsupportedBody(Exception):
 
 
 async def read_body(
-    receive: Callable[[], Awaitable[MutableMapping[str, Any]]], limit: int
+    receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+    limit: int,
+    shares: Shares,
+    address: str | None,
 ) -> bytes:
     """Return the body of a request.
 
+    Args:
+        receive: ASGI's.
+        limit: How many bytes it may have.
+        shares: What all bodies may have that have not arrived completely.
+        address: The client to whose share it counts meanwhile.
+
     Raises:
-        UnsupportedBody: It has more than ``limit`` bytes.
+        UnsupportedBody: It has too many bytes.
         Refusal: The client went away.
     """
     parts, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise Refusal.bad_request()
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise UnsupportedBody(413)
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
+    try:
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise Refusal.bad_request()
+            part = message.get("body", b"")
+            if size + len(part) > limit:
+                raise UnsupportedBody(413)
+            if not shares.take(address, len(part)):
+                raise UnsupportedBody(429)
+            size += len(part)
+            parts.append(part)
+            if not message.get("more_body", False):
+                return b"".join(parts)
+    finally:
+        shares.give_back(address, size)
 
 
 class Polling:
@@ -119,8 +137,14 @@ class Polling:
 
     # -- frames of the client ------------------------------------------------------------------
 
-    async def take_body(self, body: Coroutine[Any, Any, bytes]) -> list[Frame]:
-        """Return the frames of a request.
+    async def take_body(
+        self, body: Coroutine[Any, Any, bytes], spawn: Callable[[Work], object]
+    ) -> list[Frame]:
+        """Take the frames of a request, and return them.
+
+        Args:
+            body: Returns them as they arrived.
+            spawn: Runs the calls.
 
         Raises:
             Refusal: It has none, or another request is not complete; both end the session.
@@ -132,12 +156,19 @@ class Polling:
             raise Refusal.bad_request()
         self._takes = True
         try:
-            return decode_payload(await body)
+            frames = decode_payload(await body)
+            for number, frame in enumerate(frames, 1):
+                work = self.session.receive(frame)
+                if work is not None:
+                    spawn(work)
+                if not number % _FRAMES_AT_ONCE:
+                    await asyncio.sleep(0)
         except ProtocolError as error:
             self.session.close(f"parse error: {error}")
             raise Refusal.bad_request() from None
         finally:
             self._takes = False
+        return frames
 
 
 async def _wait_for_leave(receive: Callable[[], Awaitable[MutableMapping[str, Any]]]) -> None:

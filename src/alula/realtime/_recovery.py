@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from alula._connection import EventMessage
 from alula._json_encoding import dumps_with_attachments
@@ -20,7 +20,16 @@ from alula._wire import Frame, Packet, PacketType, encode_packet
 from alula.realtime._engine import Scheduler, Timer
 from alula.realtime._frames import event_name, log_unencodable
 
-__all__ = ["EventWithOffset", "MissedEvents", "RecoverOptions", "encode_with_offset"]
+__all__ = [
+    "EventWithOffset",
+    "MissedEvents",
+    "RecoverOptions",
+    "SleepingSockets",
+    "encode_with_offset",
+]
+
+MAX_ASLEEP: Final = 10_000
+"""How many connections of one process may sleep."""
 
 _offsets: Final = itertools.count(1)
 
@@ -144,3 +153,63 @@ class MissedEvents:
         self._bytes -= event.size
         self._frames -= len(event.frames)
         self._dropped = event.offset
+
+
+class Sleeper(Protocol):
+    """A connection that sleeps."""
+
+    def end(self) -> None:
+        """End it for good; it calls `SleepingSockets.remove`."""
+        ...
+
+
+S = TypeVar("S", bound=Sleeper)
+
+
+class SleepingSockets(Generic[S]):
+    """The connections whose clients are away, by their secrets; when they are too many, some end.
+
+    First those of the client that has most of them: a flood of connections that come and go must
+    not end those of others.
+    """
+
+    def __init__(self) -> None:
+        self._clients: dict[str, Hashable] = {}  # by secret
+        self._of_clients: dict[Hashable, dict[str, S]] = {}
+
+    def get(self, secret: str) -> S | None:
+        """Return the connection with a secret, None if it does not sleep."""
+        if secret not in self._clients:
+            return None
+        return self._of_clients[self._clients[secret]][secret]
+
+    def add(self, secret: str, socket: S, client: Hashable) -> None:
+        """Let a connection sleep.
+
+        Args:
+            secret: The id by which its client comes back.
+            socket: The connection.
+            client: To whom it counts.
+        """
+        own = self._of_clients.setdefault(client, {})
+        own[secret] = socket
+        self._clients[secret] = client
+        if len(self._clients) > MAX_ASLEEP:
+            # The usual case of a flood, without a look at all clients.
+            if len(own) * len(self._of_clients) <= len(self._clients):
+                own = max(self._of_clients.values(), key=len)
+            next(iter(own.values())).end()  # it has slept for longest
+
+    def remove(self, secret: str) -> None:
+        """Forget a connection; does nothing if it does not sleep."""
+        if secret in self._clients:
+            client = self._clients.pop(secret)
+            del self._of_clients[client][secret]
+            if not self._of_clients[client]:
+                del self._of_clients[client]
+
+    def end_all(self) -> None:
+        """End all."""
+        for group in tuple(self._of_clients.values()):
+            for socket in tuple(group.values()):
+                socket.end()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import Awaitable, Callable, Collection
+from inspect import iscoroutinefunction
+from types import FunctionType, MethodType
 from typing import Any, Protocol
 
 from alula._app import App
+from alula._channels import EventServer
 from alula._user_code import name_of, unfit_signature
 from alula.realtime._asgi import Admit, Endpoint
 from alula.realtime._bus import Bus, connect_bus
@@ -15,12 +18,14 @@ from alula.realtime._engine import POLLING, WEBSOCKET, Engine, EngineOptions, Ti
 from alula.realtime._handover import Handover, name_sessions
 from alula.realtime._handshake import Origins
 from alula.realtime._recovery import RecoverOptions
-from alula.realtime._socket_options import SocketOptions
-from alula.realtime._sockets import ConnectionMiddleware, Hub
+from alula.realtime._socket_options import SocketOptions, check_number
+from alula.realtime._sockets import Client, ConnectionMiddleware, Hub
 
 __all__ = ["SocketIO", "socketio"]
 
 RECOVER_SECONDS = 120.0
+CALL_BYTES_PER_MESSAGE = 16
+"""How many of the largest messages the calls of one client that are under way may hold."""
 
 
 class WebApplication(Protocol):
@@ -61,6 +66,10 @@ class SocketIO:
         origins: The pages that may connect.
         admit: Decides on handshakes.
         bus: Shares events with other processes.
+
+    Raises:
+        TypeError: The path is not a string, or the bus not a `Bus`.
+        ValueError: The path is not below ``/``.
     """
 
     def __init__(
@@ -72,6 +81,15 @@ class SocketIO:
         admit: Admit | None,
         bus: Bus | None,
     ) -> None:
+        if not isinstance(path, str):
+            raise TypeError(f"path is {path!r}; write app.configure(socketio()), with brackets")
+        if not path.startswith("/") or not path.strip("/"):
+            raise ValueError(
+                f"socketio(path={path!r}): a path starts with a slash and has a name, such as"
+                ' "/socket.io/"; all requests below it are the transport\'s'
+            )
+        if bus is not None and not isinstance(bus, Bus):
+            raise TypeError(f"socketio(bus={bus!r}): a bus is an object, such as RedisBus(url)")
         self._path = path
         self._engine = engine
         self._sockets = sockets
@@ -113,6 +131,12 @@ class SocketIO:
                 f"the middleware {name_of(middleware)} takes {signature}; expected"
                 " (connection, handshake, next)"
             )
+        is_function = isinstance(middleware, FunctionType | MethodType)
+        if is_function and not iscoroutinefunction(middleware):
+            raise TypeError(
+                f"the middleware {name_of(middleware)} is a plain function; write"
+                " `async def name(connection, handshake, next)`, with `await next()` in it"
+            )
         self._middleware.append(middleware)
         return middleware
 
@@ -123,7 +147,10 @@ class SocketIO:
             TypeError: The application is not made by ``express(App())``.
         """
         if not hasattr(app, "add_endpoint") or not isinstance(getattr(app, "app", None), App):
-            raise TypeError(f"socketio() configures what express(App()) returns, not {app!r}")
+            raise TypeError(
+                f"socketio() configures a web application, not {app!r}: write"
+                " app = express(App()), with `from alula.express import express`"
+            )
         place = name_sessions()
         worker_id = None if place is None else place.worker_id
         hub = Hub(app.app, Engine(self._engine, _LoopScheduler(), worker_id), self._sockets)
@@ -149,9 +176,24 @@ class SocketIO:
 
         app.app.hooks(setup=[start], teardown=[stop])
         connect_bus(app.app, self._bus)
+        app.app.channel_registry.on_gap(lambda: _start_anew(hub))
         limit = self._engine.max_message
         app.add_endpoint(self._path, handover or endpoint, hub.close, max_message=limit)
         app.transports.append("socketio")
+        has_websocket = WEBSOCKET in self._engine.transports
+        server = EventServer("socketio", self._path, has_websocket=has_websocket)
+        app.app.channel_registry.servers.append(server)
+
+
+def _start_anew(hub: Hub) -> None:
+    """Have all clients join anew that count on getting all events, since some are lost."""
+    if hub.options.recover is None:
+        return
+    for session in tuple(hub.engine.sessions.values()):
+        client = session.receiver
+        if isinstance(client, Client) and client.socket is not None:
+            client.socket.end()  # now, so that it cannot be recovered
+            session.close("events were missed")
 
 
 def socketio(
@@ -192,7 +234,8 @@ def socketio(
         ping_timeout: Seconds in which a client must answer a ping.
         join_timeout: Seconds in which a client must join after its handshake.
         upgrade_timeout: Seconds in which a websocket must replace polling.
-        max_message: Bytes that a message may have.
+        max_message: Bytes that a message may have. The calls of one client that are under way may
+            have 16 times as many together, those of all clients 256 times.
         origins: Origins of web pages that may connect, such as ``["https://app.example"]``, or
             ``"*"``. None allows pages of this server, and websockets without cookies.
         admit: ``(handshake)``, plain or asynchronous; returns None, or why a handshake is refused.
@@ -212,10 +255,6 @@ def socketio(
         ValueError: An option is out of range.
         ImportError: A websocket library is missing; install ``alula[realtime]``.
     """
-    if not isinstance(path, str):
-        raise TypeError(f"path is {path!r}; write app.configure(socketio()), with brackets")
-    if not path.startswith("/"):
-        raise ValueError(f"socketio(path={path!r}): a path starts with a slash")
     given = (transports,) if isinstance(transports, str) else tuple(transports)
     if not given or not {*given} <= {POLLING, WEBSOCKET}:
         raise ValueError(f'socketio(transports={transports!r}): "polling", "websocket", or both')
@@ -235,8 +274,7 @@ def socketio(
         "recover": RECOVER_SECONDS if recover is True else recover or None,
     }
     for name, value in numbers.items():
-        if value is not None and (isinstance(value, bool) or not value > 0):
-            raise ValueError(f"socketio({name}={value!r}): it must be greater than 0")
+        check_number("socketio", name, value)
     if WEBSOCKET in given and importlib.util.find_spec("websockets") is None:
         raise ImportError(
             "socketio() needs a websocket library: pip install 'alula[realtime]', or allow polling"
@@ -250,5 +288,6 @@ def socketio(
     )
     seconds = numbers["recover"]
     kept = None if seconds is None else RecoverOptions(seconds, backlog, engine.backlog_bytes)
-    sockets = SocketOptions(join_timeout, max_calls, max_call_rate, kept)
+    call_bytes = CALL_BYTES_PER_MESSAGE * max_message
+    sockets = SocketOptions(join_timeout, max_calls, call_bytes, max_call_rate, kept)
     return SocketIO(path, engine, sockets, Origins(origins), admit, bus)

@@ -9,23 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from alula._app import App
-from alula._connection import Connection, EventMessage
-from alula._context import HookContext
+from alula._connection import Connection, EventMessage, client_key
 from alula._identity import identify_connection
 from alula._json_encoding import dumps_with_attachments
 from alula._public_error import public_error
+from alula._shares import Shares
 from alula._wire import Decoder, Frame, Packet, PacketType, ProtocolError, encode_packet
 from alula.errors import Forbidden, FrameworkError, TooManyRequests
-from alula.realtime._calls import call_context, encode_error, log_error, run_call
+from alula.realtime._calls import CallsUnderWay, call_context, encode_error, log_error, run_call
 from alula.realtime._elsewhere import Elsewhere
 from alula.realtime._engine import Engine, Refusal, Session, Timer, Work
-from alula.realtime._frames import encode_event, parse_json
+from alula.realtime._frames import encode_event, parse_json, send_packet
 from alula.realtime._handover import Handover
 from alula.realtime._handshake import Handshake
-from alula.realtime._recovery import MissedEvents, encode_with_offset
+from alula.realtime._recovery import MissedEvents, SleepingSockets, encode_with_offset
 from alula.realtime._socket_options import SocketOptions
 
 __all__ = ["Client", "ConnectionMiddleware", "Hub", "Socket"]
@@ -38,7 +39,7 @@ ConnectionMiddleware: TypeAlias = Callable[
 """``async (connection, handshake, next)``: goes on with ``await next()``, refuses by raising."""
 
 MAX_REFUSED_JOINS: Final = 10
-MAX_ASLEEP: Final = 10_000
+_CLIENTS_OF_CALL_BYTES: Final = 16  # all calls under way have as many bytes as so many clients
 MAX_WITHOUT_CONNECTION: Final = 10_000
 """How many sessions may have not joined yet: each costs some KB, and a request makes one."""
 
@@ -59,6 +60,7 @@ class Hub:
         without_connection: Those that have not joined, or have left, the oldest first.
         tasks: Calls and joins under way that nothing else refers to.
         asleep: Sockets by their secret, while their clients are away.
+        call_bytes: What the calls of all clients may have.
         handover: Reaches connections that sleep at other workers; None without recovery.
     """
 
@@ -70,7 +72,10 @@ class Hub:
         self.is_closing = False
         self.without_connection: dict[Client, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
-        self.asleep: dict[str, Socket] = {}
+        self.asleep: SleepingSockets[Socket] = SleepingSockets()
+        # What they keep may lack events of other processes, so their clients must not resume.
+        app.channel_registry.on_gap(self.asleep.end_all)
+        self.call_bytes = Shares(_CLIENTS_OF_CALL_BYTES * options.max_call_bytes)
         self.handover: Handover | None = None
 
     def spawn(self, work: Work) -> None:
@@ -112,8 +117,7 @@ class Hub:
         """End all sessions, and the connections that sleep; take no new ones."""
         self.is_closing = True
         self.engine.close()
-        for socket in tuple(self.asleep.values()):
-            socket.end()
+        self.asleep.end_all()
 
 
 class Socket:
@@ -189,9 +193,7 @@ class Socket:
         if missed is None or hub.options.recover is None or self.secret is None:
             return False
         self.session = None
-        if len(hub.asleep) >= MAX_ASLEEP:
-            next(iter(hub.asleep.values())).end()  # it has slept for longest
-        hub.asleep[self.secret] = self
+        hub.asleep.add(self.secret, self, client_key(self.connection))
         self.connection.is_asleep = True
         missed.wake_up = hub.engine.scheduler.call_later(hub.options.recover.seconds, self.end)
         return True
@@ -240,7 +242,7 @@ class Socket:
 
     def _forget_sleep(self) -> None:
         if self.secret is not None and self._missed is not None:
-            self._hub.asleep.pop(self.secret, None)
+            self._hub.asleep.remove(self.secret)
             self.connection.is_asleep = False
             if self._missed.wake_up is not None:
                 self._missed.wake_up.cancel()
@@ -260,11 +262,10 @@ class Client:
         "_calls",
         "_decoder",
         "_handshake",
+        "_has_joined",
         "_hub",
         "_is_joining",
         "_refused",
-        "_tokens",
-        "_tokens_at",
         "_waiting",
         "session",
         "socket",
@@ -278,11 +279,11 @@ class Client:
         self._handshake = handshake
         self._decoder = Decoder(parse_json, max_bytes=hub.engine.options.max_message)
         self.socket = None
-        self._is_joining = False
+        self._is_joining = self._has_joined = False
         self._refused = 0
-        self._calls: set[HookContext] = set()
-        self._tokens = hub.options.max_call_rate or 0.0
-        self._tokens_at = 0.0
+        self._calls = CallsUnderWay(
+            hub.options, hub.call_bytes, session.address, hub.engine.scheduler
+        )
         self._wait_for_join()
 
     def receive(self, frame: Frame) -> Work | None:
@@ -292,26 +293,32 @@ class Client:
             ProtocolError: It is not a packet, or not one that may come now.
         """
         packet = self._decoder.decode(frame)
-        if packet is None:
-            return None
-        kind = packet.type
-        if kind is PacketType.CONNECT:
-            return self._begin_join(packet)
-        socket = self.socket
-        if socket is None or packet.namespace != "/":
+        kind, socket = packet and packet.type, self.socket
+        size = len(frame) + (self._calls.held and self._calls.release())
+        if packet is not None and kind is PacketType.CONNECT:
+            return self._begin_join(packet, size)
+        if socket is None or (packet is not None and packet.namespace != "/"):
             raise ProtocolError("a packet for a namespace that was not joined")
+        if packet is None:  # its binary data follows
+            if not self._calls.hold(size):
+                raise ProtocolError("the calls under way have too many bytes")
+            return None
         if kind is PacketType.EVENT:
             try:
-                self._check_limits()
-                context = call_context(self._hub.app, socket.connection, packet.data)
+                size = self._calls.begin(size)
+                try:
+                    context = call_context(self._hub.app, socket.connection, packet.data)
+                except BaseException:
+                    self._calls.end(size)
+                    raise
             except FrameworkError as error:
                 log_error(error, "a call")
                 if packet.id is not None:
                     self._send_all(encode_error(packet.id, error))
                 return None
-            self._calls.add(context)
+            call = (context, socket.connection, packet.id)
             debug = self._hub.app.debug
-            return run_call(context, packet.id, self._send_all, self._calls, debug=debug)
+            return run_call(*call, self._send_all, self._calls, size, debug=debug)
         if kind is PacketType.DISCONNECT:
             self.leave()
             socket.end()
@@ -328,6 +335,8 @@ class Client:
     def closed(self, reason: str) -> None:
         """The session has ended: the connection sleeps, or ends as well."""
         self._stop_waiting()
+        if self._calls.held:
+            self._calls.release()
         socket, self.socket = self.socket, None
         if socket is None:
             return
@@ -337,26 +346,13 @@ class Client:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def _check_limits(self) -> None:
-        limits = self._hub.options
-        if len(self._calls) >= limits.max_calls:
-            raise TooManyRequests(f"More than {limits.max_calls} calls are under way")
-        rate = limits.max_call_rate
-        if rate is not None:
-            now = self._hub.engine.scheduler.time()
-            passed, self._tokens_at = now - self._tokens_at, now
-            self._tokens = min(max(rate, 1.0), self._tokens + passed * rate)
-            if self._tokens < 1:
-                raise TooManyRequests(f"More than {rate:g} calls a second")
-            self._tokens -= 1
-
     def _send_all(self, frames: list[Frame]) -> None:
         for frame in frames:
             self.session.send(frame)
 
     # -- joining -------------------------------------------------------------------------------
 
-    def _begin_join(self, packet: Packet) -> Work | None:
+    def _begin_join(self, packet: Packet, size: int) -> Work | None:
         if packet.namespace != "/":
             self._refuse({"message": "Invalid namespace"}, packet.namespace)
             return None
@@ -368,22 +364,35 @@ class Client:
         if sleeping is not None and isinstance(offset, str) and sleeping.wake(self, offset):
             self._stop_waiting()
             return None
-        self._is_joining = True
+        try:
+            # To leave and join again and again costs as much as calls.
+            size = self._calls.begin(size, is_rated=self._has_joined)
+        except TooManyRequests as error:
+            self._refuse({"message": error.message})
+            return None
+        self._is_joining = self._has_joined = True
         handover = self._hub.handover
         worker = handover and isinstance(secret, str) and handover.owner_of(secret)
         if not handover or not worker:
-            return self._join(auth)
+            return self._run_join(self._join(auth), size)
         frames = encode_packet(packet, dumps_with_attachments)
         elsewhere = Elsewhere(self.session, self._handshake, frames, self._stop_waiting)
-        return elsewhere.run(handover, worker, lambda: self._join(auth))
+        return self._run_join(elsewhere.run(handover, worker, lambda: self._join(auth)), size)
+
+    async def _run_join(self, work: Work, size: int) -> None:
+        try:
+            await work
+        finally:
+            self._calls.end(size)
 
     async def _join(self, auth: dict[str, Any]) -> None:
-        hub, handshake, session = self._hub, self._handshake, self.session
+        hub, session = self._hub, self.session
+        # Of its own: what a client sends to join must not stay as long as its session.
+        handshake = replace(self._handshake, auth=auth)
         socket = Socket(hub, session, self)
         connection = socket.connection = Connection(
             socket, provider="socketio", headers=handshake.headers, ip=handshake.ip
         )
-        handshake.auth = auth
         try:
             await identify_connection(hub.app, connection)
             await hub.run_middleware(connection, handshake)
@@ -428,9 +437,3 @@ class Client:
             del self._hub.without_connection[self]
             self._waiting.cancel()
             self._waiting = None
-
-
-def send_packet(session: Session, packet: Packet) -> None:
-    """Send a packet of the server."""
-    for frame in encode_packet(packet, dumps_with_attachments):
-        session.send(frame)

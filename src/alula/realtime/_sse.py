@@ -1,121 +1,23 @@
-"""Server-sent events: the plugin `sse`, and how a request becomes a stream."""
+"""Server-sent events: the plugin `sse`."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
-from weakref import finalize
+from typing import Any, Final
 
-from alula._channels import Channels, Connection, call_params
-from alula._context import HookContext, Params
-from alula._identity import Application, add_tickets, identify_connection
-from alula._routes import Match
-from alula._service import ServiceHandle, owning_handle
-from alula.errors import BadRequest, MethodNotAllowed, NotFound, TooManyRequests, Unavailable
-from alula.query import Grammar
-from alula.query._grammar import QueriedService
-from alula.realtime._bus import connect_bus
-from alula.realtime._event_log import EventLog, read_position
-from alula.realtime._event_stream import (
-    EventStream,
-    Receive,
-    Scope,
-    Send,
-    Subscription,
-    send_head,
-)
+from alula._channels import EventServer
+from alula._hub import current_worker
+from alula._identity import add_tickets, shared_key
+from alula.realtime._bus import Bus, connect_bus
+from alula.realtime._event_ids import EventIds
+from alula.realtime._event_log import EventLog
+from alula.realtime._socket_options import check_number
+from alula.realtime._streams import Streams, WebApplication
 
 __all__ = ["sse"]
 
 MEDIA_TYPE: Final = "text/event-stream"
-
-MAX_SERVICES: Final = 100
-"""Services of one stream."""
-
-_PAGE_NAMES: Final = ("$limit", "$skip", "$sort")
-_NOT_OF_CONNECTION: Final = frozenset(
-    {"authenticated_by", "connection", "headers", "ip", "provider", "query", "route"}
-)
-
-
-class StreamRequest(Protocol):
-    """A request, as `alula.express` makes it."""
-
-    query: dict[str, Any]
-    method: str
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers, names in lower case."""
-        ...
-
-    @property
-    def ip(self) -> str | None:
-        """The address of the client."""
-        ...
-
-    @property
-    def framework(self) -> Params:
-        """The params that middleware has set."""
-        ...
-
-
-class StreamResponse(Protocol):
-    """A response, as `alula.express` makes it."""
-
-    def delegate(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
-        """Respond with an ASGI application."""
-        ...
-
-    def vary(self, name: str) -> object:
-        """Add a name to the header ``Vary``."""
-        ...
-
-
-class Closing(Protocol):
-    """What is told when a server stops."""
-
-    def add_closing(self, closing: Callable[[], object]) -> None:
-        """Call a function then."""
-        ...
-
-
-class WebApplication(Application, Protocol):
-    """What `alula.express.express` makes of an `App`, as far as streams need it."""
-
-    transports: list[str]
-
-    @property
-    def endpoints(self) -> Closing:
-        """What is told when a server stops."""
-        ...
-
-    @property
-    def channel_registry(self) -> Channels:
-        """The channels and connections."""
-        ...
-
-    def lookup(self, path: str) -> Match[ServiceHandle] | None:
-        """Return the service at the path of a request."""
-        ...
-
-    def add_connection(self, connection: Connection) -> None:
-        """Emit ``connection``."""
-        ...
-
-    def remove_connection(self, connection: Connection) -> None:
-        """Emit ``disconnect`` once."""
-        ...
-
-    def add_representation(self, media_type: str, respond: Any) -> None:
-        """Respond to a GET of a service for clients that ask for a media type."""
-        ...
-
-    def get(self, path: str, *handlers: Any) -> object:
-        """Register a route."""
-        ...
 
 
 def sse(
@@ -123,9 +25,11 @@ def sse(
     *,
     keep: int = 10_000,
     keep_seconds: float = 120,
+    keep_bytes: int = 64 * 1024 * 1024,
     heartbeat: float = 15,
     max_streams: int | None = 10_000,
     max_streams_of_address: int | None = None,
+    bus: Bus | None = None,
 ) -> Callable[[Any], None]:
     """Return the plugin for server-sent events: ``app.configure(sse())``, behind `rest`.
 
@@ -149,12 +53,15 @@ def sse(
         events_path: Where streams of several services are.
         keep: How many events are kept for clients that come back.
         keep_seconds: How long they are kept.
+        keep_bytes: About how much memory their records may take.
         heartbeat: Seconds of silence after which a comment is sent, so that proxies keep the
             connection.
         max_streams: How many streams this process has at once, None for any number. A further
             client gets a 503.
         max_streams_of_address: How many of one IP address, None for any number; a further one
             gets a 429. Only without a proxy in front, or with its addresses trusted.
+        bus: Shares events with other processes and machines, such as ``RedisBus(url)``. None is
+            enough for the workers of `alula serve`, and with the bus of `socketio`.
 
     Raises:
         ValueError: A number is not positive.
@@ -183,251 +90,46 @@ def sse(
     numbers = {
         "keep": keep,
         "keep_seconds": keep_seconds,
+        "keep_bytes": keep_bytes,
         "heartbeat": heartbeat,
         "max_streams": max_streams,
         "max_streams_of_address": max_streams_of_address,
     }
     for name, value in numbers.items():
-        if value is not None and not value > 0:
-            raise ValueError(f"{name} is {value!r}; it must be a number greater than 0")
+        check_number("sse", name, value)
 
     def configure(app: WebApplication) -> None:
         if not hasattr(app, "add_representation"):
-            raise TypeError(f"sse() configures what express(App()) returns, not {app!r}")
+            raise TypeError(
+                f"sse() configures a web application, not {app!r}: write app = express(App()),"
+                " with `from alula.express import express`"
+            )
         if "rest" not in app.transports:
             raise RuntimeError("streams are read over HTTP: app.configure(rest()) before sse()")
         if "sse" in app.transports:
             raise RuntimeError("sse() is configured already")
         app.transports.append("sse")
+        path = "/" + events_path.strip("/")
+        app.channel_registry.servers.append(EventServer("sse", path))
+        ids = EventIds(partial(_key_of_ids, app))
         # An id is as old as the last heartbeat when the client leaves.
-        log = EventLog(keep, keep_seconds + heartbeat)
+        log = EventLog(keep, keep_seconds + heartbeat, keep_bytes, ids)
         app.channel_registry.log = log
-        streams = _Streams(app, log, heartbeat, max_streams, max_streams_of_address)
+        streams = Streams(app, log, heartbeat, max_streams, max_streams_of_address)
+        log.on_gap = streams.reset
+        app.channel_registry.on_gap(streams.reset)
+        app.channel_registry.on_gap(log.lose)
         app.add_representation(MEDIA_TYPE, streams.of_service)
         add_tickets(app)
-        connect_bus(app, None)
+        connect_bus(app, bus)
         app.endpoints.add_closing(streams.close)
-        app.get("/" + events_path.strip("/"), streams.of_several)
+        app.get(path, streams.of_several)
 
     return configure
 
 
-class _Streams:
-    """Opens the streams of one application.
-
-    Args:
-        app: The application.
-        log: Its recent events.
-        heartbeat: Seconds between two heartbeats.
-        most: How many there may be, None for any number.
-        most_of_address: How many of one IP address, None for any number.
-    """
-
-    def __init__(
-        self,
-        app: WebApplication,
-        log: EventLog,
-        heartbeat: float,
-        most: int | None,
-        most_of_address: int | None,
-    ) -> None:
-        self._app = app
-        self._log = log
-        self._heartbeat = heartbeat
-        self._most = most
-        self._most_of_address = most_of_address
-        # From before their hooks run, so that many at once are limited too.
-        self._open_streams: dict[EventStream, str | None] = {}  # with their address
-        self._streams_of: Counter[str | None] = Counter()
-
-    def close(self) -> None:
-        """End all streams, since the server stops: their clients come back to another one."""
-        for stream in tuple(self._open_streams):
-            stream.end()
-
-    async def of_service(
-        self,
-        handle: ServiceHandle,
-        route: Mapping[str, str],
-        req: StreamRequest,
-        res: StreamResponse,
-    ) -> None:
-        """Respond with the events of one service.
-
-        Raises:
-            Exception: Whatever the hooks of ``find`` raise.
-        """
-        await self._open([(handle, route)], {**req.query}, req, res, names_path=False)
-
-    async def of_several(self, req: StreamRequest, res: StreamResponse) -> None:
-        """Respond with the events of the services in the query.
-
-        Raises:
-            BadRequest: The query names no service, or has something else.
-            NotFound: There is no such service.
-            MethodNotAllowed: A service does not offer ``find``.
-            Exception: Whatever the hooks of ``find`` raise.
-        """
-        query = {**req.query}
-        given = query.pop("services", None)
-        paths = given.split(",") if isinstance(given, str) else given
-        if not isinstance(paths, list) or not 0 < len(paths) <= MAX_SERVICES:
-            raise BadRequest(
-                f"name up to {MAX_SERVICES} services: ?services=messages,users", {"services": given}
-            )
-        others = query.keys() - {"ticket", "lastEventId"}
-        if others:
-            raise BadRequest(
-                f"a stream of several services takes no query but `services`, not {min(others)!r}"
-            )
-        services = []
-        for path in dict.fromkeys(map(str, paths)):
-            match = self._app.lookup(path)
-            if match is None or match.id is not None or not match.value.methods:
-                raise NotFound(f"there is no service at {path!r}")
-            if "find" not in match.value.methods:
-                raise MethodNotAllowed(f"the service at {path!r} has no `find`, so no stream")
-            services.append((match.value, match.route))
-        await self._open(services, query, req, res, names_path=True)
-
-    async def _open(
-        self,
-        services: Sequence[tuple[ServiceHandle, Mapping[str, str]]],
-        query: dict[str, Any],
-        req: StreamRequest,
-        res: StreamResponse,
-        *,
-        names_path: bool,
-    ) -> None:
-        ticket, last_id = query.pop("ticket", None), query.pop("lastEventId", None)
-        if not isinstance(ticket, str | None) or not isinstance(last_id, str | None):
-            raise BadRequest("ticket and lastEventId are texts")
-        refused = next((name for name in _PAGE_NAMES if name in query), None)
-        if refused is not None:
-            raise BadRequest(f"a stream has no pages: {refused} is for `find` without a stream")
-        if self._most is not None and len(self._open_streams) >= self._most:
-            raise Unavailable("Too many streams")
-        limit = self._most_of_address
-        if limit is not None and self._streams_of[req.ip] >= limit:
-            raise TooManyRequests("Too many streams of this address")
-        subscriptions: dict[str, Subscription] = {}
-        stream = EventStream(subscriptions, self._heartbeat, self._log.position)
-        given = req.framework.__dict__
-        attributes = {n: value for n, value in given.items() if n not in _NOT_OF_CONNECTION}
-        connection = Connection(
-            stream, provider="sse", headers=req.headers, ip=req.ip, **attributes
-        )
-        self._open_streams[stream] = req.ip
-        self._streams_of[req.ip] += 1
-        try:
-            await identify_connection(self._app, connection, ticket)
-            for handle, route in services:
-                params = await _params_of_find(handle, connection, {**query}, route)
-                service = owning_handle(handle).service
-                grammar = (
-                    service.query_grammar(params)
-                    if isinstance(service, QueriedService)
-                    else Grammar()
-                )
-                subscriptions[handle.path] = Subscription(
-                    params.query, grammar, route, names_path=names_path
-                )
-        except BaseException:
-            self._remove(stream, connection)  # it may have joined channels by a sign-in
-            raise
-        payload = (connection.authentication or {}).get("payload")
-        stream.expires = payload.get("exp") if isinstance(payload, Mapping) else None
-        res.vary("Accept")
-        if req.method == "HEAD":
-            res.delegate(send_head)
-            self._remove(stream, connection)
-            return
-        # A browser sends the header by itself. A new `EventSource`, as with a new ticket, cannot.
-        last_id = req.headers.get("last-event-id") or last_id
-        run = partial(self._run, stream, connection, last_id)
-        # Middleware behind may fail, so that the stream never runs: a sign-in has joined channels.
-        finalize(run, self._remove, stream, connection).atexit = False
-        res.delegate(run)
-
-    async def _run(
-        self,
-        stream: EventStream,
-        connection: Connection,
-        last_id: str | None,
-        _: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        """Be connected, and send the events of a stream, until either side ends it."""
-        app = self._app
-        stream.leave = partial(app.remove_connection, connection)
-        try:
-            app.add_connection(connection)
-            await connection.wait_until_joined()
-            if last_id is not None:
-                position = read_position(last_id)
-                missed = None if position is None else self._log.since(position)
-                if position is None or missed is None:
-                    stream.reset()
-                else:
-                    messages = (delivery.message_for(connection) for delivery in missed)
-                    await stream.resume(messages, position.sequences)
-            await stream.run(receive, send)
-        finally:
-            self._remove(stream, connection)
-
-    def _remove(self, stream: EventStream, connection: Connection) -> None:
-        """Forget a stream, and remove its connection; does nothing the second time."""
-        if stream in self._open_streams:
-            address = self._open_streams.pop(stream)
-            self._streams_of[address] -= 1
-            if not self._streams_of[address]:
-                del self._streams_of[address]
-        self._app.remove_connection(connection)
-
-
-class _MethodReached(BaseException):
-    """Ends a call of ``find`` in front of its method; error hooks do not see it."""
-
-
-async def _params_of_find(
-    handle: ServiceHandle, connection: Connection, query: dict[str, Any], route: Mapping[str, str]
-) -> Params:
-    """Run the hooks of ``find`` up to its method, and return the params that it would have got.
-
-    What hooks set in them, such as the user, becomes part of the connection.
-
-    Raises:
-        MethodNotAllowed: A hook responded itself, so later ones have not checked the call.
-        Exception: Whatever the hooks raise.
-    """
-    reached: list[Params] = []
-
-    async def run_hooks(handle: ServiceHandle, context: HookContext) -> None:
-        """Run the hooks of a call, then those of the mounted application that has the service."""
-
-        async def stop(context: HookContext) -> None:
-            inner = handle.service
-            if not isinstance(inner, ServiceHandle):
-                reached.append(context.params)
-                raise _MethodReached
-            params = context.params.copy()
-            await run_hooks(inner, HookContext(inner.app, inner, "find", params))
-
-        around_service = handle.hook_table.wrap("find", stop)
-        await handle.app.hook_table.wrap("find", around_service)(context)
-
-    await handle.wait_for_setup()
-    context = HookContext(handle.app, handle, "find", call_params(connection, query, route))
-    try:
-        await run_hooks(handle, context)
-    except* _MethodReached:  # in a group, where a hook runs the call in a task group
-        pass
-    if not reached:
-        raise MethodNotAllowed(f"a hook of {handle!r} responds in its place, so it has no stream")
-    connection.__dict__.update(
-        (name, value)
-        for name, value in reached[0].__dict__.items()
-        if name not in _NOT_OF_CONNECTION
-    )
-    return reached[0]
+def _key_of_ids(app: WebApplication) -> bytes | None:
+    """Return the key of event ids that all processes share, None if this one is alone."""
+    key = shared_key(app, b"event ids")
+    place = current_worker()
+    return place.read_secret() if key is None and place is not None else key

@@ -132,7 +132,9 @@ class WebSocket:
             received += 1
             if not received % _FRAMES_AT_ONCE:
                 await asyncio.sleep(0)  # `receive` does not wait while frames are there
-            frame = await self._next_frame()
+            # `_next_frame`, without its coroutine for each call.
+            message = None if self._closed.done() else await self._receive()
+            frame = None if message is None else _frame_of(message)
             if frame is None:
                 if not self._closed.done():  # the client has left: nothing is sent to it
                     self._closed.set_result(None)
@@ -144,16 +146,17 @@ class WebSocket:
 
     async def _next_frame(self) -> Frame | None:
         """Return the next frame, None if the websocket is closed."""
-        if self._closed.done():
-            return None
-        message = await self._receive()
-        if message["type"] != "websocket.receive":
-            return None
-        text: str | None = message.get("text")
-        if text is not None:
-            return text
-        data: bytes = message["bytes"]
-        return data
+        return None if self._closed.done() else _frame_of(await self._receive())
+
+
+def _frame_of(message: MutableMapping[str, Any]) -> Frame | None:
+    if message["type"] != "websocket.receive":
+        return None
+    text: str | None = message.get("text")
+    if text is not None:
+        return text
+    data: bytes = message["bytes"]
+    return data
 
 
 async def _run_until_it_waits(work: Work, context: Context, follow: Callable[[], None]) -> None:

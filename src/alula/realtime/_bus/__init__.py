@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from alula._app import App
-from alula._hub import current_worker
-from alula.realtime._bus._bus import Bus, BusEvent
+from alula._hub import WorkerPlace, current_worker
+from alula.realtime._bus._bus import Bus, BusEvent, RecentEvents
 from alula.realtime._bus._hub_bus import HubBus
 from alula.realtime._bus._mongodb import MongoBus
 from alula.realtime._bus._redis import RedisBus
 from alula.realtime._bus._relay import Relay
 
-__all__ = ["Bus", "BusEvent", "MongoBus", "RedisBus", "connect_bus"]
+if TYPE_CHECKING:
+    from alula.realtime._bus._unsent import UnsentMark
+
+__all__ = ["Bus", "BusEvent", "MongoBus", "RecentEvents", "RedisBus", "connect_bus"]
 
 _SETTING: Final = "realtime bus"
 _HEALTH_NOTES: Final = "health notes"
 """The setting by which the readiness probe of `alula.express` gets the state of the bus."""
+
+_GAP: Final = "bus/gap"
+"""The signal of a worker that has found events lost: those of one that was killed."""
+
+_log: Final = logging.getLogger("alula.realtime.bus")
 
 
 def connect_bus(app: Any, bus: Bus | None = None) -> None:
@@ -57,10 +66,15 @@ def connect_bus(app: Any, bus: Bus | None = None) -> None:
         if bus is None and place is not None:
             bus = HubBus(place.hub)
         if bus is not None:
-            relay = Relay(core.channel_registry, bus)
+            channels = core.channel_registry
+            mark, has_gap = (None, False) if place is None else _read_marks(place)
+            relay = Relay(channels, bus, mark=mark)
             notes: dict[str, Callable[[], str]] = app.settings.setdefault(_HEALTH_NOTES, {})
             notes[_SETTING] = relay.state
             relay.start()
+            if has_gap:
+                _log.warning("a worker has ended with events that no other process has got")
+                channels.signal(_GAP, None)
 
     async def stop(_context: object, next: Callable[[], Awaitable[None]]) -> None:
         nonlocal relay
@@ -73,3 +87,17 @@ def connect_bus(app: Any, bus: Bus | None = None) -> None:
                 await stopping.stop()
 
     app.hooks(setup=[start], teardown=[stop])
+    core.channel_registry.on_signal(_GAP, lambda _: core.channel_registry.report_gap())
+
+
+def _read_marks(place: WorkerPlace) -> tuple[UnsentMark | None, bool]:
+    """Return a mark for this worker, and whether one that has ended left events."""
+    # Not at the top: only Unix has the module, and only workers of `alula serve` need it.
+    from alula.realtime._bus._unsent import UnsentMark, take_marks_of_dead_workers  # noqa: PLC0415
+
+    try:
+        has_gap = take_marks_of_dead_workers(place.directory, place.worker_id)
+        return UnsentMark(place.directory, place.worker_id), has_gap
+    except OSError as error:  # no room, or no descriptor left
+        _log.warning("if this worker is killed, lost events will not be noticed: %s", error)
+        return None, False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
-__all__ = ["Bus", "BusEvent"]
+__all__ = ["Bus", "BusEvent", "RecentEvents"]
 
 
 class BusEvent(NamedTuple):
@@ -14,10 +14,26 @@ class BusEvent(NamedTuple):
     Attributes:
         position: Where the bus is after this event: what `Bus.events` takes as ``after``.
         event: What `Bus.publish` was given. Empty, it only tells the position.
+        is_behind_gap: Whether events before this one are gone, such as after too long an absence.
+            Clients that count on getting all events are then told to fetch their records anew.
     """
 
     position: str
     event: bytes
+    is_behind_gap: bool = False
+
+
+class RecentEvents(NamedTuple):
+    """What a bus still keeps.
+
+    Attributes:
+        events: What `Bus.publish` was given, in its order.
+        complete_since: From when on these are all events, in seconds since 1970. None if that is
+            not known: then from the time of the first of them on.
+    """
+
+    events: Sequence[bytes] = ()
+    complete_since: float | None = None
 
 
 class Bus:
@@ -39,9 +55,11 @@ class Bus:
 
     Attributes:
         max_event_bytes: Larger events are not published; the log says which.
+        max_recent_bytes: How many bytes of events from before the start of a process are read.
     """
 
     max_event_bytes: int = 8 * 1024 * 1024
+    max_recent_bytes: int = 32 * 1024 * 1024
 
     async def publish(self, event: bytes) -> None:
         """Pass an event to all processes, this one included.
@@ -73,6 +91,22 @@ class Bus:
             Exception: The bus is away; this is called again with the last position.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define events(after)")
+
+    async def recent_events(self, before: str) -> RecentEvents:  # noqa: ARG002  # for others
+        """Return the events that the bus still keeps.
+
+        Alula asks for them once, when it listens. Override it if the engine keeps events: then
+        clients of server-sent events can come back to a process that has just started. Without it,
+        they are told to load their data again.
+
+        Args:
+            before: The first position that `events` has yielded; later events need not be among
+                them.
+
+        Raises:
+            Exception: They cannot be read; Alula goes on without them.
+        """
+        return RecentEvents()
 
     async def close(self) -> None:
         """Close connections, after the last call of the other methods."""

@@ -12,6 +12,7 @@ import decimal
 import enum
 import json
 import secrets
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -23,7 +24,7 @@ from alula.types import SCALAR_TYPES
 
 __all__ = ["EncodedEvent", "decode_publication", "encode_publication", "read_header"]
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 _NONE, _WHOLE, _OTHER = range(3)
 """Whether the public part is the record itself, that of a redacted record, or something else."""
@@ -42,12 +43,14 @@ class EncodedEvent(NamedTuple):
     Attributes:
         origin: The process that has published it.
         sequence: Its number there.
+        time: When it was published, in seconds since 1970.
         tag: The key that marks values of other types than JSON's.
         body: The rest.
     """
 
     origin: str
     sequence: int
+    time: float
     tag: str
     body: bytes
 
@@ -80,7 +83,8 @@ def encode_publication(publication: Publication) -> bytes:
         _to_json(publication.user),
     ]
     body += [publication.origin, publication.sequence, _to_json(publication.route)]
-    header = [_VERSION, publication.origin, publication.sequence, _TAG]
+    now = round(time.time(), 3)
+    header = [_VERSION, publication.origin, publication.sequence, now, _TAG]
     return f"{_dumps(header)}\n{_dumps(body)}".encode()
 
 
@@ -92,9 +96,9 @@ def read_header(event: bytes) -> EncodedEvent:
     """
     line, _, body = event.partition(b"\n")
     header = json.loads(line)
-    if not isinstance(header, list) or len(header) != 4 or header[0] != _VERSION:
+    if not isinstance(header, list) or len(header) != 5 or header[0] != _VERSION:
         raise ValueError(f"not an event of this version: {line[:100]!r}")
-    return EncodedEvent(str(header[1]), int(header[2]), str(header[3]), body)
+    return EncodedEvent(str(header[1]), int(header[2]), float(header[3]), str(header[4]), body)
 
 
 def decode_publication(event: EncodedEvent) -> Publication:

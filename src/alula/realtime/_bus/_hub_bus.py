@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
+from typing import Final
 
-from alula._hub import ACKNOWLEDGEMENT, FrameReader, frame, write_frame
-from alula.realtime._bus._bus import Bus, BusEvent
+from alula._hub import ACKNOWLEDGEMENT, FrameReader, frame, started_at, write_frame
+from alula.realtime._bus._bus import Bus, BusEvent, RecentEvents
 
 __all__ = ["HubBus"]
+
+_ALL_KEPT: Final = b"all-0"
+"""A position of no hub, for which a hub sends everything that it keeps."""
 
 
 class HubBus(Bus):
@@ -54,11 +58,38 @@ class HubBus(Bus):
         try:
             write_frame(writer, b"events " + (after or "").encode())
             frames = FrameReader(reader)
+            last_epoch, _, last_number = (after or "").partition("-")
             while True:
                 position, _, event = (await frames.read()).partition(b" ")
-                yield BusEvent(position.decode(), event)
+                epoch, _, number = position.decode().partition("-")
+                # The hub has dropped what a worker that stalls for long has not read.
+                is_behind_gap = epoch == last_epoch and int(number) > int(last_number) + bool(event)
+                last_epoch, last_number = epoch, number
+                yield BusEvent(position.decode(), event, is_behind_gap)
         finally:
             writer.close()
+
+    async def recent_events(self, before: str) -> RecentEvents:
+        """Return the events that the hub still keeps."""
+        epoch, _, number_before = before.partition("-")
+        last, first = int(number_before), 0
+        recent: list[bytes] = []
+        reader, writer = await asyncio.open_unix_connection(self._path)
+        try:
+            write_frame(writer, b"events " + _ALL_KEPT)
+            frames = FrameReader(reader)
+            while True:
+                position, _, event = (await frames.read()).partition(b" ")
+                number = int(position.partition(b"-")[2])
+                if event and number <= last:
+                    first = first or number
+                    recent.append(event)
+                if number >= last:
+                    break
+        finally:
+            writer.close()
+        # With the first one, it has kept all since it started.
+        return RecentEvents(recent, started_at(epoch) if first <= 1 else None)
 
     async def close(self) -> None:
         """Close the connection for publishing."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import logging
+import math
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from alula.realtime._bus._bus import Bus, BusEvent
+from alula.realtime._bus._bus import Bus, BusEvent, RecentEvents
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.collection import AsyncCollection
@@ -19,6 +21,8 @@ _HISTORY_LOST: Final = frozenset({136, 280, 286})
 """Codes of a change stream that cannot go on: its position is no longer in the oplog."""
 
 _AWAIT_MS: Final = 1_000
+_MAX_RECENT_EVENTS: Final = 10_000
+_SECONDS_TO_CONNECT: Final = 1.0
 
 _log: Final = logging.getLogger("alula.realtime.bus")
 
@@ -53,6 +57,7 @@ class MongoBus(Bus):
         self._collection = collection
         self._keep_seconds = keep_seconds
         self._has_index = False
+        self._begun = 0.0  # when this process began to listen
 
     def __repr__(self) -> str:
         return f"MongoBus({self._collection.full_name!r})"
@@ -69,6 +74,25 @@ class MongoBus(Bus):
         now = datetime.datetime.now(datetime.UTC)
         await self._collection.insert_many([{"event": event, "at": now} for event in events])
 
+    async def recent_events(self, before: str) -> RecentEvents:  # noqa: ARG002  # a token
+        """Return the events that are in the collection, also some that were inserted later."""
+        recent: list[Mapping[str, Any]] = []
+        size = 0
+        complete_since = time.time() - self._keep_seconds
+        cursor = self._collection.find().sort("at", -1).limit(_MAX_RECENT_EVENTS)
+        async with cursor:
+            async for document in cursor:
+                recent.append(document)
+                size += len(document["event"])
+                if size > self.max_recent_bytes:
+                    break
+        # Those of one process at the same millisecond are in the order of their ids.
+        recent.sort(key=lambda document: (document["at"], document["_id"]))
+        if len(recent) == _MAX_RECENT_EVENTS or size > self.max_recent_bytes:
+            oldest = recent[0]["at"].replace(tzinfo=datetime.UTC).timestamp()
+            complete_since = max(complete_since, oldest)
+        return RecentEvents([document["event"] for document in recent], complete_since)
+
     async def events(self, after: str | None = None) -> AsyncGenerator[BusEvent, None]:
         """Yield the events that are inserted after a position, a resume token."""
         watch = partial(
@@ -76,18 +100,28 @@ class MongoBus(Bus):
             [{"$match": {"operationType": "insert"}}],
             max_await_time_ms=_AWAIT_MS,
         )
+        loop_time = time.monotonic()
+        self._begun = self._begun or loop_time
+        is_behind_gap = False
+        start: dict[str, Any] = {"start_after": {"_data": after}} if after else {}
+        if not after and loop_time - self._begun > _SECONDS_TO_CONNECT:
+            # The server came long after this process: others have published meanwhile.
+            reply = await self._collection.database.client.admin.command("ping")
+            seconds = reply["operationTime"].time - math.ceil(loop_time - self._begun)
+            start = {"start_at_operation_time": type(reply["operationTime"])(seconds, 1)}
         try:
             # Not resume_after: that cannot go on after the collection was dropped.
-            stream = await watch(start_after={"_data": after} if after else None)
+            stream = await watch(**start)
         except Exception as error:
             # Of PyMongo, an extra that is not imported for this alone.
             if getattr(error, "code", None) not in _HISTORY_LOST:
                 raise
             _log.warning("%r was away for too long; events were missed: %s", self, error)
+            is_behind_gap = True
             stream = await watch()
         async with stream:
             # Also without an event: an old token may no longer be in the oplog.
-            yield BusEvent(_position(stream.resume_token), b"")
+            yield BusEvent(_position(stream.resume_token), b"", is_behind_gap)
             while stream.alive:
                 change = await stream.try_next()
                 event = (change or {}).get("fullDocument", {}).get("event", b"")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, Self, cast
 from urllib.parse import urlsplit
 
-from alula.realtime._bus._bus import Bus, BusEvent
+from alula.realtime._bus._bus import Bus, BusEvent, RecentEvents
 
 __all__ = ["RedisBus"]
 
@@ -52,6 +53,7 @@ class RedisBus(Bus):
         self._publisher: _Client | None = None
         self._lock = asyncio.Lock()
         self._first_position = ""
+        self._begun = 0.0  # when this process began to listen
         # What this process has published last, by position, and in which run of the server.
         self._recent: deque[tuple[bytes, bytes]] = deque(maxlen=_RECENT_EVENTS)
         self._run_id: object = None
@@ -84,19 +86,34 @@ class RedisBus(Bus):
 
     async def events(self, after: str | None = None) -> AsyncGenerator[BusEvent, None]:
         """Yield the events that are added to the stream after a position."""
+        if self._begun == 0:
+            self._begun = time.monotonic()
+        is_behind_gap = False
         async with self._connect(None) as client:
             async with asyncio.timeout(self._timeout):
                 if after is None:
                     newest = await client.xrevrange(self._stream, count=1)
-                    after = self._first_position = newest[0][0].decode() if newest else "0-0"
+                    after = newest[0][0].decode() if newest else "0-0"
+                    # Redis may come long after this process: others have published meanwhile.
+                    seconds, microseconds = await client.time()
+                    waited = (time.monotonic() - self._begun) * 1000
+                    begun = f"{seconds * 1000 + microseconds // 1000 - int(waited)}-0"
+                    after = self._first_position = min(after, begun, key=_numbers_of)
                 else:
+                    oldest = await client.xrange(self._stream, count=1)
+                    # Trimmed, and not lost by a restart: then each process publishes again.
+                    is_behind_gap = (
+                        bool(oldest)
+                        and _numbers_of(oldest[0][0].decode()) > _numbers_of(after)
+                        and await client.xlen(self._stream) >= self._keep
+                    )
                     # What arrived before is dropped by its number.
                     rewound = f"{max(0, _numbers_of(after)[0] - _REWIND_MS)}-0"
                     after = max(rewound, self._first_position, key=_numbers_of)
                     async with self._lock:
                         self._may_have_restarted = True
                         await self._restore_lost_events(client)
-            yield BusEvent(after, b"")
+            yield BusEvent(after, b"", is_behind_gap)
             while True:
                 # Not for ever: a network that drops packets would never be noticed.
                 async with asyncio.timeout(2 * self._timeout):
@@ -108,6 +125,28 @@ class RedisBus(Bus):
                 for position, fields in streams[0][1] if streams else ():
                     after = position.decode()
                     yield BusEvent(after, fields.get(_FIELD, b""))
+
+    async def recent_events(self, before: str) -> RecentEvents:
+        """Return the events that are in the stream up to a position."""
+        recent: list[bytes] = []
+        size, oldest = 0, time.time()
+        at: str | None = before
+        async with self._connect(self._timeout) as client:
+            while at is not None and size <= self.max_recent_bytes and len(recent) < self._keep:
+                entries = await client.xrevrange(self._stream, max=at, count=_EVENTS_AT_ONCE)
+                events = [fields.get(_FIELD, b"") for _, fields in entries]
+                recent += events
+                size += sum(map(len, events))
+                at = None
+                if entries:
+                    first = entries[-1][0].decode()
+                    at, oldest = _position_before(first), _numbers_of(first)[0] / 1000
+            uptime = (await client.info("server"))["uptime_in_seconds"]
+        if at is not None:
+            return RecentEvents(recent[::-1], _numbers_of(at)[0] / 1000)
+        # A stream that is not trimmed has all since the server started, with or without its data.
+        # That is known to a second; what was lost just before shows by the numbers of its process.
+        return RecentEvents(recent[::-1], min(oldest, time.time() - int(str(uptime)) - 1))
 
     async def close(self) -> None:
         """Close the connection for publishing."""
@@ -202,9 +241,15 @@ class _Client(Protocol):
 
     async def info(self, section: str) -> dict[str, object]: ...
 
-    async def xrange(self, name: str, *, min: bytes) -> _Entries: ...
+    async def time(self) -> tuple[int, int]: ...
 
-    async def xrevrange(self, name: str, *, count: int) -> _Entries: ...
+    async def xlen(self, name: str) -> int: ...
+
+    async def xrange(
+        self, name: str, *, min: bytes | str = "-", count: int | None = None
+    ) -> _Entries: ...
+
+    async def xrevrange(self, name: str, max: str = "+", *, count: int) -> _Entries: ...
 
     async def xread(
         self, streams: Mapping[str, str], *, count: int, block: int
@@ -214,3 +259,11 @@ class _Client(Protocol):
 def _numbers_of(position: str) -> tuple[int, int]:
     milliseconds, _, number = position.partition("-")
     return int(milliseconds or 0), int(number or 0)
+
+
+def _position_before(position: str) -> str | None:
+    """Return the largest position before one; older servers know no open ranges."""
+    milliseconds, number = _numbers_of(position)
+    if number:
+        return f"{milliseconds}-{number - 1}"
+    return str(milliseconds - 1) if milliseconds else None

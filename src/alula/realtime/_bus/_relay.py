@@ -12,14 +12,17 @@ import logging
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from alula._channels import Channels, Publication
 from alula.realtime._bus._bus import Bus
 from alula.realtime._bus._codec import decode_publication, encode_publication, read_header
+
+if TYPE_CHECKING:
+    from alula.realtime._bus._unsent import UnsentMark
 
 __all__ = ["Relay", "RelaySettings"]
 
@@ -43,6 +46,7 @@ class RelaySettings:
         first_pause: Seconds before the first new try.
         longest_pause: Seconds before a try after many failed ones.
         publish_timeout: Seconds that a bus may take for a number of events.
+        recall_timeout: Seconds to read events from before the process listened.
         flush_timeout: Seconds to publish what waits when the application stops.
     """
 
@@ -51,6 +55,7 @@ class RelaySettings:
     first_pause: float = 0.1
     longest_pause: float = 5.0
     publish_timeout: float = 10.0
+    recall_timeout: float = 10.0
     flush_timeout: float = 2.0
 
 
@@ -61,23 +66,32 @@ class Relay:
         channels: The channels of the application.
         bus: The bus.
         settings: Limits and pauses.
+        mark: Tells the next worker whether events were left when this process was killed.
 
     Attributes:
         dropped: How many events were not published: too many waited, or they had no JSON form.
         missed: How many events of other processes did not arrive here.
     """
 
-    def __init__(self, channels: Channels, bus: Bus, settings: RelaySettings | None = None) -> None:
+    def __init__(
+        self,
+        channels: Channels,
+        bus: Bus,
+        settings: RelaySettings | None = None,
+        mark: UnsentMark | None = None,
+    ) -> None:
         self.dropped = 0
         self.missed = 0
         self._channels = channels
         self._bus = bus
         self._settings = settings or RelaySettings()
+        self._mark = mark
         self._pending: deque[bytes] = deque()
         self._pending_bytes = 0
         self._in_flight: list[bytes] = []
         self._added = asyncio.Event()
         self._idle = asyncio.Event()
+        self._idle.set()
         self._position: str | None = None
         self._is_listening = False
         self._sequences: OrderedDict[str, int] = OrderedDict()
@@ -104,6 +118,8 @@ class Relay:
         # Of its own: a server that forks its workers after the import gives all of them the same.
         self._channels.origin = secrets.token_urlsafe(9)
         self._channels.forward = self.forward
+        if self._channels.log is not None:
+            self._channels.log.begin_recall()
         self._tasks = [
             asyncio.create_task(self._keep_trying("publish", self._publish), name="bus: publish"),
             asyncio.create_task(
@@ -129,6 +145,8 @@ class Relay:
                 await self._bus.close()
         except Exception as error:  # noqa: BLE001  # of any engine; everything was said before
             _log.debug("closing %r failed: %r", self._bus, error)
+        if self._mark is not None:
+            self._mark.close()
 
     # -- to the bus ----------------------------------------------------------------------------
 
@@ -153,6 +171,8 @@ class Relay:
             )
             self.dropped += 1
             return
+        if self._mark is not None and self._idle.is_set():
+            self._mark.set(has_unsent=True)  # before the call is answered
         self._pending.append(event)
         self._pending_bytes += len(event)
         settings = self._settings
@@ -175,6 +195,8 @@ class Relay:
                     self._pending_bytes -= len(event)
             if not self._in_flight:
                 self._idle.set()
+                if self._mark is not None:
+                    self._mark.set(has_unsent=False)
                 await self._added.wait()
                 continue
             async with asyncio.timeout(self._settings.publish_timeout):
@@ -189,25 +211,71 @@ class Relay:
         count = 0
         self._is_listening = False
         async with contextlib.aclosing(self._bus.events(self._position)) as events:
-            async for position, event in events:
+            async for position, event, is_behind_gap in events:
                 self._succeeded("receive")
+                if self._position is None:
+                    await self._recall(position)
                 self._is_listening = True
                 self._position = position
+                if is_behind_gap:
+                    _log.warning("%r no longer has events that did not arrive here", self._bus)
+                    self._channels.report_gap()
                 if not event:
                     continue
-                try:
+                with self._unreadable_left_out():
                     header = read_header(event)
                     if header.origin != self._channels.origin and self._is_next(
                         header.origin, header.sequence
                     ):
                         self._channels.receive(decode_publication(header))
-                except Exception:  # noqa: BLE001
-                    # One that cannot be read must not keep those behind it away.
-                    _log.exception("an event of %r is left out: it cannot be read", self._bus)
                 count += 1
                 if count % _EVENTS_PER_TURN == 0:
                     await asyncio.sleep(0)
         raise ConnectionError("it yields no more events")
+
+    @contextlib.contextmanager
+    def _unreadable_left_out(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception:  # noqa: BLE001
+            # One that cannot be read must not keep those behind it away.
+            _log.exception("an event of %r is left out: it cannot be read", self._bus)
+
+    async def _recall(self, position: str) -> None:
+        """Let the event log know what was published before this process listened.
+
+        Args:
+            position: Where it listens from.
+        """
+        log = self._channels.log
+        if log is None:
+            return
+        complete_since = time.time()
+        try:
+            async with asyncio.timeout(self._settings.recall_timeout):
+                recent = await self._bus.recent_events(position)
+                for count, event in enumerate(recent.events):
+                    with self._unreadable_left_out():
+                        header = read_header(event)
+                        if header.sequence <= self._sequences.get(header.origin, 0):
+                            continue
+                        if not self._sequences:
+                            complete_since = min(complete_since, header.time)
+                        self._sequences[header.origin] = header.sequence
+                        if header.time < log.oldest:  # its number is enough
+                            log.advance(header.origin, header.sequence, header.time)
+                        else:
+                            await self._channels.recall(decode_publication(header), header.time)
+                    if count % _EVENTS_PER_TURN == 0:
+                        await asyncio.sleep(0)
+                since = recent.complete_since
+                complete_since = complete_since if since is None else since
+        except Exception as error:  # noqa: BLE001  # of any engine
+            complete_since = time.time()
+            _log.warning(
+                "events from before are unknown: reading those of %r failed: %r", self._bus, error
+            )
+        log.end_recall(complete_since)
 
     def _is_next(self, origin: str, sequence: int) -> bool:
         """Tell whether an event is a new one of its process, and count those that are missing."""

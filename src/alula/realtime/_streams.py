@@ -1,0 +1,364 @@
+"""How a request becomes a stream of server-sent events, and who may have one."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+from weakref import finalize
+
+from alula._channels import Channels, Connection, call_params
+from alula._connection import client_key, user_id_of
+from alula._context import HookContext, Params
+from alula._identity import Application, identify_connection
+from alula._routes import Match
+from alula._service import ServiceHandle, owning_handle
+from alula.errors import BadRequest, MethodNotAllowed, NotFound, TooManyRequests, Unavailable
+from alula.query import Grammar
+from alula.query._grammar import QueriedService
+from alula.realtime._event_log import EventLog
+from alula.realtime._event_stream import (
+    EventStream,
+    Receive,
+    Scope,
+    Send,
+    Subscription,
+    send_head,
+)
+from alula.realtime._match_limit import MatchLimits
+
+__all__ = ["Streams", "WebApplication"]
+
+MAX_SERVICES: Final = 100
+"""Services of one stream."""
+
+_PAGE_NAMES: Final = ("$limit", "$skip", "$sort")
+_NOT_OF_CONNECTION: Final = frozenset(
+    {"authenticated_by", "connection", "headers", "ip", "provider", "query", "route"}
+)
+
+
+class StreamRequest(Protocol):
+    """A request, as `alula.express` makes it."""
+
+    query: dict[str, Any]
+    method: str
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers, names in lower case."""
+        ...
+
+    @property
+    def ip(self) -> str | None:
+        """The address of the client."""
+        ...
+
+    @property
+    def framework(self) -> Params:
+        """The params that middleware has set."""
+        ...
+
+
+class StreamResponse(Protocol):
+    """A response, as `alula.express` makes it."""
+
+    def delegate(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        """Respond with an ASGI application."""
+        ...
+
+    def vary(self, name: str) -> object:
+        """Add a name to the header ``Vary``."""
+        ...
+
+
+class Closing(Protocol):
+    """What is told when a server stops."""
+
+    def add_closing(self, closing: Callable[[], object]) -> None:
+        """Call a function then."""
+        ...
+
+
+class WebApplication(Application, Protocol):
+    """What `alula.express.express` makes of an `App`, as far as streams need it."""
+
+    transports: list[str]
+
+    @property
+    def endpoints(self) -> Closing:
+        """What is told when a server stops."""
+        ...
+
+    @property
+    def channel_registry(self) -> Channels:
+        """The channels and connections."""
+        ...
+
+    def lookup(self, path: str) -> Match[ServiceHandle] | None:
+        """Return the service at the path of a request."""
+        ...
+
+    def add_connection(self, connection: Connection) -> None:
+        """Emit ``connection``."""
+        ...
+
+    def remove_connection(self, connection: Connection) -> None:
+        """Emit ``disconnect`` once."""
+        ...
+
+    def add_representation(self, media_type: str, respond: Any) -> None:
+        """Respond to a GET of a service for clients that ask for a media type."""
+        ...
+
+    def get(self, path: str, *handlers: Any) -> object:
+        """Register a route."""
+        ...
+
+
+class Streams:
+    """Opens the streams of one application.
+
+    Args:
+        app: The application.
+        log: Its recent events.
+        heartbeat: Seconds between two heartbeats.
+        most: How many there may be, None for any number.
+        most_of_address: How many of one IP address, None for any number.
+    """
+
+    def __init__(
+        self,
+        app: WebApplication,
+        log: EventLog,
+        heartbeat: float,
+        most: int | None,
+        most_of_address: int | None,
+    ) -> None:
+        self._app = app
+        self._log = log
+        self._heartbeat = heartbeat
+        self._most = most
+        self._most_of_address = most_of_address
+        # From before their hooks run, so that many at once are limited too.
+        self._open_streams: dict[EventStream, str | None] = {}  # with their address
+        self._match_limits = MatchLimits()
+        self._streams_of: Counter[str | None] = Counter()
+
+    def reset(self) -> None:
+        """Tell all clients that they have missed events, which did not arrive here."""
+        for stream in self._open_streams:
+            stream.reset()
+
+    def close(self) -> None:
+        """End all streams, since the server stops: their clients come back to another one."""
+        for stream in tuple(self._open_streams):
+            stream.end()
+
+    async def of_service(
+        self,
+        handle: ServiceHandle,
+        route: Mapping[str, str],
+        req: StreamRequest,
+        res: StreamResponse,
+    ) -> None:
+        """Respond with the events of one service.
+
+        Raises:
+            Exception: Whatever the hooks of ``find`` raise.
+        """
+        await self._open([(handle, route)], {**req.query}, req, res, names_path=False)
+
+    async def of_several(self, req: StreamRequest, res: StreamResponse) -> None:
+        """Respond with the events of the services in the query.
+
+        Raises:
+            BadRequest: The query names no service, or has something else.
+            NotFound: There is no such service.
+            MethodNotAllowed: A service does not offer ``find``.
+            Exception: Whatever the hooks of ``find`` raise.
+        """
+        query = {**req.query}
+        given = query.pop("services", None)
+        paths = given.split(",") if isinstance(given, str) else given
+        if not isinstance(paths, list) or not 0 < len(paths) <= MAX_SERVICES:
+            raise BadRequest(
+                f"name up to {MAX_SERVICES} services: ?services=messages,users", {"services": given}
+            )
+        others = query.keys() - {"ticket", "lastEventId"}
+        if others:
+            raise BadRequest(
+                f"a stream of several services takes no query but `services`, not {min(others)!r}"
+            )
+        services = []
+        for path in dict.fromkeys(map(str, paths)):
+            match = self._app.lookup(path)
+            if match is None or match.id is not None or not match.value.methods:
+                raise NotFound(f"there is no service at {path!r}")
+            if "find" not in match.value.methods:
+                raise MethodNotAllowed(f"the service at {path!r} has no `find`, so no stream")
+            services.append((match.value, match.route))
+        await self._open(services, query, req, res, names_path=True)
+
+    async def _open(
+        self,
+        services: Sequence[tuple[ServiceHandle, Mapping[str, str]]],
+        query: dict[str, Any],
+        req: StreamRequest,
+        res: StreamResponse,
+        *,
+        names_path: bool,
+    ) -> None:
+        ticket, last_id = query.pop("ticket", None), query.pop("lastEventId", None)
+        if not isinstance(ticket, str | None) or not isinstance(last_id, str | None):
+            raise BadRequest("ticket and lastEventId are texts")
+        refused = next((name for name in _PAGE_NAMES if name in query), None)
+        if refused is not None:
+            raise BadRequest(f"a stream has no pages: {refused} is for `find` without a stream")
+        self._check_room(req.ip)
+        subscriptions: dict[str, Subscription] = {}
+        stream = EventStream(subscriptions, self._heartbeat, self._log.position, self._log.ids)
+        given = req.framework.__dict__
+        attributes = {n: value for n, value in given.items() if n not in _NOT_OF_CONNECTION}
+        connection = Connection(
+            stream, provider="sse", headers=req.headers, ip=req.ip, **attributes
+        )
+        self._open_streams[stream] = req.ip
+        self._streams_of[req.ip] += 1
+        try:
+            await identify_connection(self._app, connection, ticket)
+            for handle, route in services:
+                params = await _params_of_find(handle, connection, {**query}, route)
+                service = owning_handle(handle).service
+                grammar = (
+                    service.query_grammar(params)
+                    if isinstance(service, QueriedService)
+                    else Grammar()
+                )
+                subscriptions[handle.path] = Subscription(
+                    params.query, grammar, route, names_path=names_path
+                )
+        except BaseException:
+            self._remove(stream, connection)  # it may have joined channels by a sign-in
+            raise
+        match_limit = self._match_limits.of_client(client_key(connection))
+        for subscription in subscriptions.values():
+            subscription.limit = match_limit
+        payload = (connection.authentication or {}).get("payload")
+        stream.expires = payload.get("exp") if isinstance(payload, Mapping) else None
+        res.vary("Accept")
+        if req.method == "HEAD":
+            res.delegate(send_head)
+            self._remove(stream, connection)
+            return
+        # A browser sends the header by itself. A new `EventSource`, as with a new ticket, cannot.
+        last_id = req.headers.get("last-event-id") or last_id
+        run = partial(self._run, stream, connection, last_id)
+        # Middleware behind may fail, so that the stream never runs: a sign-in has joined channels.
+        finalize(run, self._remove, stream, connection).atexit = False
+        res.delegate(run)
+
+    def _check_room(self, address: str | None) -> None:
+        """Check the limits for a further stream.
+
+        Raises:
+            Unavailable: There are too many.
+            TooManyRequests: There are too many of this address.
+        """
+        if self._most is not None and len(self._open_streams) >= self._most:
+            raise Unavailable("Too many streams")
+        limit = self._most_of_address
+        if limit is not None and self._streams_of[address] >= limit:
+            raise TooManyRequests("Too many streams of this address")
+
+    async def _run(
+        self,
+        stream: EventStream,
+        connection: Connection,
+        last_id: str | None,
+        _: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Be connected, and send the events of a stream, until either side ends it."""
+        app = self._app
+        stream.leave = partial(app.remove_connection, connection)
+        began = int(time.time() * 1000)  # before the first event that it may get
+        try:
+            app.add_connection(connection)
+            await connection.wait_until_joined()
+            user = user_id_of(connection) or ""
+            read = None if last_id is None else self._log.ids.read(last_id, user)
+            missed = None if read is None else self._log.since(read[0])
+            if read is not None and missed is None:
+                await self._log.wait_for_recall()
+                missed = self._log.since(read[0])
+            if read is not None and missed is not None:
+                began = read[1]
+            stream.id_end = f".{self._log.ids.sign_beginning(began, user)}\n\n".encode()
+            if read is not None and missed is not None:
+                messages = (delivery.message_for(connection) for delivery in missed)
+                await stream.resume(messages, read[0].sequences)
+            elif last_id is not None:
+                stream.reset()
+            await stream.run(receive, send)
+        finally:
+            self._remove(stream, connection)
+
+    def _remove(self, stream: EventStream, connection: Connection) -> None:
+        """Forget a stream, and remove its connection; does nothing the second time."""
+        if stream in self._open_streams:
+            address = self._open_streams.pop(stream)
+            self._streams_of[address] -= 1
+            if not self._streams_of[address]:
+                del self._streams_of[address]
+        self._app.remove_connection(connection)
+
+
+class _MethodReached(BaseException):
+    """Ends a call of ``find`` in front of its method; error hooks do not see it."""
+
+
+async def _params_of_find(
+    handle: ServiceHandle, connection: Connection, query: dict[str, Any], route: Mapping[str, str]
+) -> Params:
+    """Run the hooks of ``find`` up to its method, and return the params that it would have got.
+
+    What hooks set in them, such as the user, becomes part of the connection.
+
+    Raises:
+        MethodNotAllowed: A hook responded itself, so later ones have not checked the call.
+        Exception: Whatever the hooks raise.
+    """
+    reached: list[Params] = []
+
+    async def run_hooks(handle: ServiceHandle, context: HookContext) -> None:
+        """Run the hooks of a call, then those of the mounted application that has the service."""
+
+        async def stop(context: HookContext) -> None:
+            inner = handle.service
+            if not isinstance(inner, ServiceHandle):
+                reached.append(context.params)
+                raise _MethodReached
+            params = context.params.copy()
+            await run_hooks(inner, HookContext(inner.app, inner, "find", params))
+
+        around_service = handle.hook_table.wrap("find", stop)
+        await handle.app.hook_table.wrap("find", around_service)(context)
+
+    await handle.wait_for_setup()
+    context = HookContext(handle.app, handle, "find", call_params(connection, query, route))
+    try:
+        await run_hooks(handle, context)
+    except* _MethodReached:  # in a group, where a hook runs the call in a task group
+        pass
+    if not reached:
+        raise MethodNotAllowed(f"a hook of {handle!r} responds in its place, so it has no stream")
+    connection.__dict__.update(
+        (name, value)
+        for name, value in reached[0].__dict__.items()
+        if name not in _NOT_OF_CONNECTION
+    )
+    return reached[0]
