@@ -76,7 +76,8 @@ async def call(
     handle = app.service(path)
     params = call_params(connection, {}, {})
     context = HookContext(handle.app, handle, method, params, id, data)
-    await handle.run(context)
+    # In a task of its own, as each call of a client: what the context keeps ends with the task.
+    await asyncio.create_task(handle.run(context))
     return context.result
 
 

@@ -6,6 +6,7 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.authentication import (
     AuthenticationService,
+    JWTStrategy,
     authenticate,
     hash_password,
     hide_taken,
@@ -81,6 +82,8 @@ async def test_a_password_that_was_stored_as_it_is(app, caplog):
     [
         ({"secret": 12345678}, "secret is a string or bytes, not of type int"),
         ({"service": MemoryService()}, "service is the path of the users' service, not"),
+        ({"throttle": "off"}, "throttle is 'off'; write True, False, or options"),
+        ({"throttle": None}, "throttle is None; write True, False, or options"),
     ],
 )
 def test_options_of_another_type(app, given, expected):
@@ -91,3 +94,18 @@ def test_options_of_another_type(app, given, expected):
 def test_the_class_of_the_application():
     with pytest.raises(TypeError, match="takes the application, not <class"):
         AuthenticationService(App, secret=SECRET)
+
+
+async def test_no_strategies():
+    app = App().use("users", MemoryService())
+    app.use("authentication", AuthenticationService(app, secret=SECRET, strategies=[]))
+    with pytest.raises(ValueError, match=r"nobody can sign in: .*strategies=\['jwt', 'local'\]"):
+        await app.setup()
+
+
+async def test_strategies_that_only_read_requests():
+    app = App().use("users", MemoryService())
+    service = AuthenticationService(app, secret=SECRET, strategies=[], parse_strategies=["jwt"])
+    service.register("jwt", JWTStrategy())
+    await app.use("authentication", service).setup()
+    assert service.strategies == ()

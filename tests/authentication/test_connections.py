@@ -7,7 +7,7 @@ import logging
 import time
 
 import pytest
-from tests.authentication.building import add_authentication, login
+from tests.authentication.building import add_authentication, add_user, login
 from tests.authentication.connecting import (
     call,
     follow_the_book,
@@ -24,6 +24,7 @@ from tests.authentication.connecting import (
 
 from alula import App, Params
 from alula._channels import call_params
+from alula._connection import begin_call
 from alula._identity import identify_connection
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationStrategy, Extension, JWTStrategy
@@ -62,6 +63,97 @@ def is_empty(app):
     """Tell whether nothing is kept of any connection."""
     connections = connections_of(app)
     return not (connections._sign_ins or connections._stale)
+
+
+class TestCallsUnderWay:
+    """Calls that go on when the user, or the connection, is gone."""
+
+    @pytest.fixture
+    def join_later(self, app, connection):
+        go_on = asyncio.Event()
+
+        async def call():
+            begin_call(connection)
+            await go_on.wait()
+            app.channel("room").join(connection)
+
+        def start():
+            return asyncio.create_task(call()), go_on
+
+        return start
+
+    async def finish(self, call):
+        task, go_on = call
+        go_on.set()
+        await task
+
+    async def test_join_while_their_user_is_signed_in(self, app, connection, join_later):
+        await sign_in(connection, app)
+        call = join_later()
+        await settle()
+        await self.finish(call)
+        assert "room" in connection.channels
+
+    async def test_do_not_join_after_a_sign_out(self, app, connection, join_later, caplog):
+        await sign_in(connection, app)
+        call = join_later()
+        await settle()
+        await sign_out(connection, app)
+        await self.finish(call)
+        assert "room" not in connection.channels
+        assert "a call began before its user signed out" in caplog.text
+
+    async def test_do_not_join_for_the_next_user(self, app, connection, join_later):
+        await sign_in(connection, app)
+        call = join_later()
+        await settle()
+        await add_user(app, email="bob@example.com")
+        await sign_in(connection, app, email="bob@example.com")
+        await self.finish(call)
+        assert "room" not in connection.channels
+
+    async def test_join_after_another_sign_in_of_the_same_user(self, app, connection, join_later):
+        await sign_in(connection, app)
+        call = join_later()
+        await settle()
+        await sign_in(connection, app)
+        await self.finish(call)
+        assert "room" in connection.channels
+
+    async def test_of_nobody_join_whoever_is_signed_in_then(self, app, connection, join_later):
+        call = join_later()
+        await settle()
+        await sign_in(connection, app)
+        await self.finish(call)
+        assert "room" in connection.channels
+
+    async def test_do_not_join_a_connection_that_is_closed(self, app, connection, join_later):
+        call = join_later()
+        await settle()
+        app.remove_connection(connection)
+        await self.finish(call)
+        assert app.channels == []
+
+    async def test_that_sign_in_or_out_join_in_their_listeners(self, app, connection):
+        other = open_connection(app)
+
+        @app.on("login")
+        def join(result, params, context):
+            app.channel("users").join(connection)
+
+        @app.on("logout")
+        def leave(result, params, context):
+            app.channel("guests").join(connection, other)
+
+        begin_call(connection)
+        await sign_in(connection, app)
+        assert "users" in connection.channels
+        begin_call(connection)
+        await sign_in(connection, app)
+        begin_call(connection)
+        await sign_out(connection, app)
+        assert connection.channels == ["anonymous", "guests"]
+        assert other.channels == ["everyone", "anonymous", "guests"]
 
 
 class TestSignIn:

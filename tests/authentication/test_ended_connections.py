@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 
@@ -265,5 +266,6 @@ class TestMemory:
         service = app.service("authentication").service
         assert (service.connections._sign_ins, service.connections._stale) == ({}, {})
         del connections, connection
+        await asyncio.sleep(0)  # the event loop lets go of what it runs
         gc.collect()
         assert [ref() for ref in kept] == [None] * 20

@@ -12,6 +12,7 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.express import error_handler, express, health, not_found, rest
 from alula.openapi import openapi
+from alula.realtime import socketio, sse
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8", "host": "localhost:3031"}
 
@@ -50,6 +51,15 @@ class TestTheRoot:
         assert "get, greet" in answer.text
         assert "closed" not in answer.text
         assert "curl http://localhost:3031/messages" in answer.text
+
+    async def test_it_lists_real_time(self):
+        assert "Real time" not in (await call(app_with(), url="/", headers=BROWSER)).text
+        app = app_with(ends=False).configure(socketio("/live/")).configure(sse())
+        text = (await call(app, url="/", headers=BROWSER)).text
+        assert re.findall(r"<code>(/live/|/events)</code></span><span[^>]*>([^<;]*)", text) == [
+            ("/live/", "socket.io"),
+            ("/events", "server-sent events"),
+        ]
 
     async def test_it_loads_nothing_and_runs_nothing(self):
         answer = await call(app_with(), url="/", headers=BROWSER)

@@ -116,7 +116,15 @@ async def test_they_are_told_when_a_server_closes():
     await settle()
 
 
-@pytest.mark.parametrize(("path", "text"), [("live", "start with a slash"), ("/a/", "already")])
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("live", "start with a slash"),
+        ("/a/", "already"),
+        ("/a/b", "'/a/b/' is taken"),
+        ("/", "already"),
+    ],
+)
 def test_a_path_is_checked(path, text):
     web = express().add_endpoint("/a", endpoint("a"))
     with pytest.raises(ValueError, match=text):

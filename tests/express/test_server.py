@@ -203,8 +203,17 @@ async def test_an_address_of_ip_version_6(app):
 
 
 async def test_an_option_that_does_not_exist_is_an_error(app):
-    with pytest.raises(TypeError, match="unknown"):
+    with pytest.raises(TypeError, match="a server has no option 'unknown'"):
         await app.listen(0, unknown=True)
+    with pytest.raises(TypeError, match="no option 'prot'; did you mean 'port'"):
+        await app.listen(0, prot=3030)
+    with socket.socket() as sock, pytest.raises(TypeError, match="mean 'accept_during_setup'"):
+        await app.serve(sock, accept_in_setup=True)
+
+
+def test_run_has_the_same_options():
+    with pytest.raises(TypeError, match="no option 'prot'; did you mean 'port'"):
+        express().run(prot=3030)
 
 
 async def test_headers_of_proxies_are_taken_only_where_that_is_asked_for(app):

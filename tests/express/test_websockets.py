@@ -105,6 +105,10 @@ async def test_frames_may_arrive_in_any_pieces():
             assert await client.next() == (0x81, "é".encode())
             assert await client.next() == (0x82, b"\0\1")
             assert await client.next() == (0x81, b"x" * 300)
+        client.writer.write(frame(b"whole") + frame(b"split")[:1])
+        assert await client.next() == (0x81, b"whole")  # so the first byte has arrived alone
+        client.writer.write(frame(b"split")[1:])
+        assert await client.next() == (0x81, b"split")
         await client.close()
 
 
@@ -308,3 +312,28 @@ def test_other_protocols_stay(monkeypatch):
     assert uvicorn_server.guarded_websockets(str) is str
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert uvicorn_server.guarded_websockets(None) is None
+
+
+async def test_messages_reach_those_who_wait_in_their_order():
+    messages = protocol._Messages(asyncio.get_running_loop())
+    got = []
+
+    async def receive():
+        if not messages.is_set():
+            await messages.wait()
+        got.append(messages.get_nowait())
+
+    cancelled, first, second = (asyncio.create_task(receive()) for _ in range(3))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    messages.put_nowait(1)  # wakes both others; one goes on to wait
+    await first
+    assert (got, messages.qsize(), second.done()) == ([1], 0, False)
+    for number in (2, 3, 4, 5):
+        messages.put_nowait(number)
+    assert messages.qsize() == 4
+    await asyncio.wait({cancelled, second})
+    assert cancelled.cancelled()
+    for _ in range(3):
+        await receive()
+    assert (got, messages.qsize(), messages.is_set()) == ([1, 2, 3, 4, 5], 0, False)

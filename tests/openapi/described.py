@@ -18,6 +18,7 @@ from alula.errors import NotAuthenticated
 from alula.express import error_handler, express, json, not_found, rest
 from alula.hooks import annotate_hook
 from alula.openapi import openapi
+from alula.realtime import socketio
 from alula.schema import resolve, virtual, with_schema
 
 
@@ -87,6 +88,7 @@ def make_app() -> Any:
     app.use(json())
     app.configure(rest())
     app.configure(openapi(title="Everything", version="2.1", description="All kinds."))
+    app.configure(socketio())  # no service has a publisher
     pages = {"default": 5, "max": 10}
     size = resolve({"size": virtual(lambda person: len(person.get("name", "")))})
     people = with_schema(MemoryService(start_id=1, paginate=pages), Person, result=size)

@@ -53,6 +53,14 @@ const checks = {
     assert.equal(await page.title(), 'Everything 2.1')
     assert.match(await page.locator('#about').textContent(), /All kinds/)
   },
+  'it links to both descriptions': async () => {
+    const links = page.locator('#descriptions').getByRole('link')
+    assert.deepEqual(await links.allTextContents(), ['/openapi.json', 'asyncapi.json'])
+    for (const link of await links.all()) {
+      const answer = await fetch(new URL(await link.getAttribute('href'), page.url()))
+      assert.equal((await answer.json()).info.title, 'Everything')
+    }
+  },
   'a record is created from the example': async () => {
     await open('people.create')
     assert.match(await send('people.create'), /^201 POST \/people.*"name": "text"/s)

@@ -15,6 +15,7 @@ SCRIPT = Path(__file__).with_name("docs_browser.mjs")
 
 CHECKS = (
     "it lists the services",
+    "it links to both descriptions",
     "a record is created from the example",
     "it is found by a query",
     "an error is shown",

@@ -22,7 +22,8 @@ async def test_answers_the_description_of_now():
     answer = await call(app, "GET", "/openapi.json")
     assert answer.status == 200
     about = {"title": "Everything", "version": "2.1", "description": "All kinds."}
-    assert answer.json == describe(app, **about)
+    events = {"description": "The events, in AsyncAPI", "url": "asyncapi.json"}
+    assert answer.json == {**describe(app, **about), "externalDocs": events}
     app.use("late", MemoryService())
     assert "/late" in (await call(app, "GET", "/openapi.json")).json["paths"]
 
@@ -65,7 +66,7 @@ class TestItIsMadeOnce:
             for _ in range(2):
                 answer = await call(app, "GET", "/openapi.json")
             assert len(made) == number
-            assert answer.json == made[-1]
+            assert answer.json == made[-1]  # with the link to the description of events
         await app.unuse("late")
         assert "/late" not in (await call(app, "GET", "/openapi.json")).json["paths"]
 

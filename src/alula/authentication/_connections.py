@@ -14,10 +14,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextvars import Context
 from typing import Any, Final, Literal, TypeAlias
 
 from alula._channels import Channels, call_params
-from alula._connection import Connection
+from alula._connection import Connection, accept_sign_in
 from alula._context import HookContext, Params
 from alula._service import ServiceHandle
 from alula.authentication._attempt import session_ended
@@ -219,6 +220,7 @@ class SignedInConnections:
         if (closing := _closing.pop(connection, None)) is not None:
             closing.cancel()
         connection.sign_in = sign_in
+        accept_sign_in(connection)
         connection.authentication = {"strategy": self._strategy.name, "accessToken": token}
         if (entity := self._authentication.entity) is not None:
             connection[entity] = result.get(entity)
@@ -331,6 +333,7 @@ class SignedInConnections:
         if sign_in.is_current:
             self.remove_user(sign_in)
             self._channels.leave_all(sign_in.connection)
+            accept_sign_in(sign_in.connection)  # listeners of "logout" may join channels
 
     def remove_user(self, sign_in: SignIn) -> None:
         """Take the user from a connection; it stays in its channels."""
@@ -370,7 +373,9 @@ class SignedInConnections:
         else:
             loop = asyncio.get_running_loop()
             # Again and again: the timer has an upper limit, and another clock.
-            sign_in.timer = loop.call_later(min(delay, _MAX_TIMER_SECONDS), self._watch, sign_in)
+            # Without the context of the call, which a timer keeps until its time, cancelled or not.
+            delay = min(delay, _MAX_TIMER_SECONDS)
+            sign_in.timer = loop.call_later(delay, self._watch, sign_in, context=Context())
 
     def check_expired(self, sign_in: SignIn) -> None:
         """End a sign-in whose token has expired; refuse the call if its connection is closing.

@@ -31,7 +31,7 @@ _log: Final = logging.getLogger("alula.authentication")
 _OF_THE_CALL: Final = frozenset(
     {
         *("query", "provider", "authentication", "authenticated", "authenticated_by"),
-        *("paginate", "adapter", "pipeline", "docdb", "collation"),
+        *("paginate", "adapter", "pipeline", "docdb", "sql", "collation"),
     }
 )
 

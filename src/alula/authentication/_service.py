@@ -22,7 +22,7 @@ from alula.authentication._refresh_tokens import RefreshStrategy, RefreshTokens
 from alula.authentication._sessions import Sessions
 from alula.authentication._strategies import JWTStrategy, LocalStrategy
 from alula.authentication._strategy_table import StrategyTable
-from alula.authentication._throttle import Throttle
+from alula.authentication._throttle import throttle_from
 from alula.authentication._tickets import Tickets
 from alula.errors import NotAuthenticated
 from alula.types import Id
@@ -145,9 +145,8 @@ class AuthenticationService(StrategyTable):
             if name in _BUILT_IN:
                 self.register(name, _BUILT_IN[name]())
         self.extensions: list[Extension] = []
-        self.throttle: Throttle | None = None
-        if throttle or isinstance(throttle, Mapping):
-            self.throttle = Throttle(**(throttle if isinstance(throttle, Mapping) else {}))
+        self.throttle = throttle_from(throttle)
+        if self.throttle is not None:
             self.extensions.append(self.throttle)
         self.sessions: Sessions | None = None
         if sessions is not None:
@@ -217,6 +216,11 @@ class AuthenticationService(StrategyTable):
         """
         if self.entities is not None:
             _ = self.entities.id_name
+        if not self.strategies and not self.parse_strategies:
+            raise ValueError(
+                "strategies is empty, so nobody can sign in: name the strategies, built in or"
+                " your own: AuthenticationService(app, strategies=['jwt', 'local'])"
+            )
         check_separation(self.tokens, self.entities, app, path)
         for name in {*self.strategies, *self.parse_strategies}:
             self.strategy(name)
@@ -354,6 +358,10 @@ class AuthenticationService(StrategyTable):
             NotAuthenticated: It is not valid, not valid now, or for another audience.
         """
         return self.tokens.verify(token)
+
+    def derived_key(self, purpose: bytes) -> bytes:
+        """Return a key for another purpose; the secret cannot be computed from it."""
+        return self.tokens.derived_key(purpose)
 
     @cached_property
     def tokens(self) -> Tokens:

@@ -38,7 +38,7 @@ from alula.authentication._gcra import Budget, MemoryTimes, ServiceTimes, Times
 from alula.errors import FrameworkError, TooManyRequests
 from alula.types import Id
 
-__all__ = ["Throttle"]
+__all__ = ["Throttle", "throttle_from"]
 
 CAPACITY: Final = 50_000
 """The number of keys that are kept in memory, some 10 MB."""
@@ -346,6 +346,22 @@ class Throttle(Extension):
             self._sweep_at = now + self._both.window
             await self._spent.sweep(now)
             await self._known.sweep(now)
+
+
+def throttle_from(options: Mapping[str, Any] | bool) -> Throttle | None:
+    """Return the throttle with these options, None for False.
+
+    Raises:
+        TypeError: They are neither True, False nor a mapping: "off" would turn it on, and None off.
+        ValueError: An option is not valid.
+    """
+    if isinstance(options, bool):
+        return Throttle() if options else None
+    if not isinstance(options, Mapping):
+        raise TypeError(
+            f"throttle is {options!r}; write True, False, or options as in {{'tries': 5}}"
+        )
+    return Throttle(**options)
 
 
 def _refusal(what: str, wait: int) -> TooManyRequests:

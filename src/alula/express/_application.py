@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 
 from alula._app import App
 from alula._channels import Channel, Channels, Connection, Publishing
+from alula._hub import current_worker
 from alula._routes import Match
 from alula._service import ServiceHandle
 from alula.express._chain import Step
@@ -254,7 +255,12 @@ class ExpressApplication(WebApplication, Publishing):
 
     async def setup(self, server: Any = None) -> Self:
         """Set the services up (see `App.setup`)."""
+        was_ready = self.app.is_ready
         await self.app.setup(server)
+        place = current_worker()
+        # Once: not by a second call, and not by each worker.
+        if not was_ready and (place is None or place.is_first):
+            self.channel_registry.check_publishers(self.transports)
         return self
 
     async def teardown(self) -> Self:
@@ -277,6 +283,19 @@ class ExpressApplication(WebApplication, Publishing):
                 " app.configure(rest()), behind the body parsers. Services that only this program"
                 " calls are closed to the outside: app.use(path, service, methods=[])"
             )
+        for path in reachable:
+            if self.endpoints.at(f"/{path}/") is not None:
+                raise RuntimeError(
+                    f"no request reaches the service {path!r}, since a transport has its path; give"
+                    ' the transport another one, such as socketio(path="/live/")'
+                )
+        for event_server in self.channel_registry.servers:
+            path = event_server.path
+            if self.endpoints.at(f"{path}/") is None and self.lookup(path) is not None:
+                raise RuntimeError(
+                    f"the service at {path!r} hides the streams of several services there; give"
+                    ' them another path: sse("streams")'
+                )
         async with super()._lifespan(server) as state:
             try:
                 yield state

@@ -36,14 +36,18 @@ class Endpoints:
         """Serve an ASGI application below a path.
 
         Raises:
-            ValueError: The path does not start with a slash, or another endpoint has it.
+            ValueError: The path does not start with a slash, or another endpoint has it, a part of
+                it, or a path around it.
         """
         if not prefix.startswith("/"):
             raise ValueError(f"the endpoint {prefix!r} must start with a slash")
         prefix = prefix.rstrip("/") + "/"
         for endpoint in self._endpoints:
-            if endpoint.prefix == prefix:
-                raise ValueError(f"there is an endpoint at {prefix!r} already; give another path")
+            if prefix.startswith(endpoint.prefix) or endpoint.prefix.startswith(prefix):
+                raise ValueError(
+                    f"there is an endpoint at {endpoint.prefix!r} already, so {prefix!r} is taken;"
+                    " give another path"
+                )
         self.is_used = True
         self._endpoints.append(_Endpoint(prefix, app))
         if closing is not None:
@@ -59,7 +63,7 @@ class Endpoints:
         if scope["type"] == "lifespan":
             return None
         path, root = scope["path"], scope.get("root_path", "")
-        return self._at(f"{path.removeprefix(root)}/")
+        return self.at(f"{path.removeprefix(root)}/")
 
     def close(self) -> None:
         """Tell all endpoints that the server stops."""
@@ -68,13 +72,14 @@ class Endpoints:
         for _, endpoints in self._mounted:
             endpoints.close()
 
-    def _at(self, path: str) -> ASGIApp | None:
+    def at(self, path: str) -> ASGIApp | None:
+        """Return the endpoint of a path, which has a slash at both ends."""
         for endpoint in self._endpoints:
             if path.startswith(endpoint.prefix):
                 return endpoint.app
         for prefix, endpoints in self._mounted:
             if path.startswith(prefix + "/"):
-                found = endpoints._at(path[len(prefix) :])  # noqa: SLF001  # of the same class
+                found = endpoints.at(path[len(prefix) :])
                 if found is not None:
                     return found
         return None

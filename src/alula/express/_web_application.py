@@ -9,7 +9,7 @@ from typing import Any, Self, overload
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from alula._registry import call_plugin
+from alula._registry import call_plugin, read_setting
 from alula.express._chain import NextFunction, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._existing_application import ExistingApplication
@@ -79,7 +79,7 @@ class WebApplication(ServedApplication, Router):
                 f"get({path!r}, ...) is neither a route nor a setting: a route starts with a slash"
                 f" ({'/' + path!r}), and settings are read by app.settings.get({path!r})"
             )
-        return self.settings.get(path)
+        return read_setting(self.settings, path, debug=self.debug)
 
     @property
     def debug(self) -> bool:

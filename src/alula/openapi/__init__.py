@@ -1,6 +1,10 @@
-"""An OpenAPI description of all services that is never out of date, and a page that shows it."""
+"""Descriptions of an application that are never out of date, and a page that shows them.
 
+Services are described in OpenAPI, events of real time in AsyncAPI.
+"""
+
+from alula.openapi._asyncapi import describe_events
 from alula.openapi._document import describe
 from alula.openapi._plugin import openapi
 
-__all__ = ["describe", "openapi"]
+__all__ = ["describe", "describe_events", "openapi"]

@@ -69,6 +69,17 @@ class Components:
                 self.schemas[inner_name] = self.shown(definition, name)
         return {"$ref": f"#/components/schemas/{name}"}
 
+    def add_record(self, name: str, schema: Schema) -> dict[str, str]:
+        """Add the schema of the records of a service, of which clients may get a part.
+
+        Args:
+            name: The name of the service, from `name_for`.
+            schema: As the service gives it.
+        """
+        shown = without_required(schema)  # `$select` leaves some out
+        shown.pop("additionalProperties", None)  # a resolver may add some
+        return self.add(name, shown)
+
     def shown(self, schema: object, owner: str) -> Any:
         """Return a schema as clients see it. Its references lead to definitions of ``owner``."""
         if isinstance(schema, list):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -12,7 +11,6 @@ from alula.openapi._components import (
     Schema,
     open_parameters,
     query_parameters,
-    without_required,
 )
 from alula.openapi._service_facts import ServiceFacts, facts_of
 from alula.types import ID_METHODS, STANDARD_METHODS
@@ -38,9 +36,13 @@ _ERROR_SCHEMA: Final = {
     },
     "required": ["name", "message", "code", "className"],
 }
+BEARER: Final = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
 _ERROR: Final = {"$ref": "#/components/responses/Error"}
 
-_PLACEHOLDER: Final = re.compile(r"(?<![^/]):([^/]+)")  # a whole segment; "a:b" is plain text
+_STREAM_SCHEMA: Final = {
+    "type": "string",
+    "description": "Server-sent events for records that match the query; there are no pages.",
+}
 _KEYS: Final = ("id", "recordId", "record_id")
 _VERBS: Final = {"find": "get", "get": "get", "update": "put", "patch": "patch", "remove": "delete"}
 _SUMMARIES: Final = {
@@ -83,12 +85,13 @@ def describe(
     paths: Part = {}
     tags = []
     secured = False
+    streams = any(server.transport == "sse" for server in app.channel_registry.servers)
     for handle in app.services.values():
         if not handle.methods:
             continue
         facts = facts_of(handle)
         secured = secured or facts.signs_in or bool(facts.secured)
-        paths |= _ServiceOperations(facts, components).paths()
+        paths |= _ServiceOperations(facts, components, streams=streams).paths()
         tags.append({"name": facts.tag})
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     parts: Part = {
@@ -96,8 +99,7 @@ def describe(
         "responses": {"Error": {"description": "What went wrong", "content": error}},
     }
     if secured:
-        bearer = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
-        parts["securitySchemes"] = {"bearer": bearer}
+        parts["securitySchemes"] = {"bearer": BEARER}
     info = {"title": title, "version": version}
     return {
         "openapi": "3.1.0",
@@ -114,26 +116,26 @@ class _ServiceOperations:
     Args:
         facts: What is known of the service.
         components: Takes the schemas of the service.
+        streams: Whether there are server-sent events.
     """
 
-    def __init__(self, facts: ServiceFacts, components: Components) -> None:
+    def __init__(self, facts: ServiceFacts, components: Components, *, streams: bool) -> None:
         self._facts = facts
+        self._streams = streams
         self._components = components
         handle = facts.handle
         self._summaries = _SIGN_IN_SUMMARIES if facts.signs_in else _SUMMARIES
         self._methods = tuple(name for name in STANDARD_METHODS if name in handle.methods)
         self._custom = tuple(name for name in handle.methods if name not in STANDARD_METHODS)
         self._name = components.name_for(handle.path)
-        self._placeholders = _PLACEHOLDER.findall(handle.path)
+        self._placeholders = facts.placeholders
         # A placeholder of the path may have taken the name.
         self._key = next(name for name in _KEYS if name not in self._placeholders)
         # Of a service of the application's own it is not known what its methods return.
         is_known = facts.adapter is not None or facts.signs_in
         self._record: Schema = {"type": "object"} if facts.adapter is not None else {}
         if isinstance(facts.record, Mapping):
-            schema = without_required(facts.record)
-            schema.pop("additionalProperties", None)  # a resolver may add some
-            self._record = components.add(self._name, schema)
+            self._record = components.add_record(self._name, facts.record)
         self._one: Schema = self._record if is_known else {}
         self._queries = {
             method: (f"{self._name}.Query", schema) for method, schema in facts.query.items()
@@ -143,7 +145,7 @@ class _ServiceOperations:
 
     def paths(self) -> Part:
         """Return the path items by path."""
-        base = "/" + _PLACEHOLDER.sub(r"{\1}", self._facts.handle.path)
+        base = self._facts.address
         member = f"{base.rstrip('/')}/{{{self._key}}}"
         items = {
             base: (self._placeholders, self.collection()),
@@ -173,6 +175,9 @@ class _ServiceOperations:
                 names = list(properties)
                 schema = {"type": "object", "properties": properties, "required": names}
             operations["get"] = self._operation("find", schema if facts.adapter else {})
+            if self._streams and facts.published_events:
+                content = operations["get"]["responses"]["200"]["content"]
+                content["text/event-stream"] = {"schema": _STREAM_SCHEMA}
         if "create" in self._methods or self._custom:
             operations["post"] = self.post()
         for method in ("update", "patch", "remove"):

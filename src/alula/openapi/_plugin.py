@@ -1,14 +1,15 @@
-"""`openapi`: a plugin that serves the description, and a page that shows it."""
+"""`openapi`: a plugin that serves the descriptions, and a page that shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from alula._service import ServiceHandle
+from alula.openapi._asyncapi import describe_events
 from alula.openapi._document import describe
 
 if TYPE_CHECKING:
@@ -36,12 +37,16 @@ def openapi(
     description: str | None = None,
     path: str = "/openapi.json",
     docs: str | None = "/docs",
+    events: str | None = "/asyncapi.json",
 ) -> Callable[[ExpressApplication], None]:
     """Return the plugin that describes an application: ``app.configure(openapi(title="Chat"))``.
 
     The description is made at the first request, and again after services, methods or hooks have
     changed: it is never out of date. Configure it before a middleware that ends every request, such
     as ``not_found()``.
+
+    Where a transport of `alula.realtime` is configured, the events of the services are described
+    in AsyncAPI 3.0, at a path of its own.
 
     Examples:
         >>> from alula import App
@@ -55,11 +60,12 @@ def openapi(
         description: What it is about, in Markdown.
         path: The path of the description.
         docs: The path of the page that shows it, None for no page.
+        events: The path of the description of events, None for no such description.
 
     Raises:
         TypeError: By the plugin: ``express(App())`` did not make the application.
     """
-    arguments = {"title": title, "version": version, "description": description}
+    arguments: dict[str, Any] = {"title": title, "version": version, "description": description}
 
     def configure(app: ExpressApplication) -> None:
         # Not above: descriptions can be made where no web server is installed.
@@ -68,19 +74,24 @@ def openapi(
         if not isinstance(app, ExpressApplication):
             raise TypeError(f"openapi() configures what express(App()) returns, not {app!r}")
         app.set(SETTING, arguments)
-        current = _Description(app, arguments)
 
-        def send_description(req: Request, res: Response) -> None:
-            body, tag = current.body_and_tag()
-            # Browsers keep it, but ask each time whether a deployment has changed it.
-            res.set("ETag", tag).set("Cache-Control", "no-cache")
-            # A proxy that compresses makes the tag a weak one.
-            if tag in (req.get("if-none-match") or "").replace("W/", "").split(", "):
-                res.status(304).end()
-            else:
-                res.type("application/json").send(body)
+        def describe_all() -> dict[str, Any]:
+            description = describe(app, **arguments)
+            if events is not None and app.channel_registry.servers:
+                # Relative, as the link on the page: a proxy may serve the application elsewhere.
+                link = "../" * (path.count("/") - 1) + events.lstrip("/")
+                about = {"description": "The events, in AsyncAPI", "url": link}
+                description["externalDocs"] = about
+            return description
 
-        app.get(path, send_description)
+        app.get(path, _Description(app, describe_all).send)
+        if events is not None:
+            described = _Description(app, lambda: describe_events(app, **arguments))
+
+            def send_events(req: Request, res: Response, next: Callable[[], Any]) -> Any:
+                return described.send(req, res) if app.channel_registry.servers else next()
+
+            app.get(events, send_events)
         if docs is not None:
             _serve_page(app, "/" + docs.strip("/"), path, title)
 
@@ -88,28 +99,35 @@ def openapi(
 
 
 class _Description:
-    """The description as it is sent. It takes long to make, so it is kept until something changes.
+    """A description as it is sent. It takes long to make, so it is kept until something changes.
 
     Args:
         app: The application.
-        arguments: The title and the like.
+        describe: Makes it.
     """
 
-    def __init__(self, app: ExpressApplication, arguments: Mapping[str, Any]) -> None:
-        self._app, self._arguments = app, arguments
+    def __init__(self, app: ExpressApplication, describe: Callable[[], dict[str, Any]]) -> None:
+        self._app, self._describe = app, describe
         self._state: object = None
-        self._made = b"", ""
+        self._body, self._tag = b"", ""
 
-    def body_and_tag(self) -> tuple[bytes, str]:
-        """Return the description in JSON, and its entity tag."""
-        state = [_state_of(handle) for handle in self._app.services.values()]
+    def send(self, req: Request, res: Response) -> None:
+        """Respond with it, or with a 304 to a client that has it."""
+        handles = self._app.services.values()
+        state = [*self._app.channel_registry.servers, *map(_state_of, handles)]
         if state != self._state:
             from alula._json_encoding import dumps  # noqa: PLC0415  # as in openapi()
 
-            body = dumps(describe(self._app, **self._arguments))
-            self._made = body, f'"{sha256(body).hexdigest()[:32]}"'
+            self._body = dumps(self._describe())
+            self._tag = f'"{sha256(self._body).hexdigest()[:32]}"'
             self._state = state
-        return self._made
+        # Browsers keep it, but ask each time whether a deployment has changed it.
+        res.set("ETag", self._tag).set("Cache-Control", "no-cache")
+        # A proxy that compresses makes the tag a weak one.
+        if self._tag in (req.get("if-none-match") or "").replace("W/", "").split(", "):
+            res.status(304).end()
+        else:
+            res.type("application/json").send(self._body)
 
 
 def _state_of(handle: ServiceHandle) -> tuple[object, ...]:
@@ -121,7 +139,7 @@ def _state_of(handle: ServiceHandle) -> tuple[object, ...]:
     elif hasattr(service, "strategies"):
         inner = tuple(service.strategies)
     changes = handle.app.hook_table.changes, handle.hook_table.changes
-    return handle, handle.methods, changes, inner
+    return handle, handle.methods, tuple(handle.publishers), changes, inner
 
 
 def _serve_page(app: ExpressApplication, docs: str, description: str, title: str) -> None:

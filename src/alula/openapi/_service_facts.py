@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -9,11 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from alula._service import ServiceHandle
 from alula.adapters.base import AdapterService
 from alula.hooks import HookMetadata, hook_metadata
+from alula.types import EVENT_OF_METHOD
 
 if TYPE_CHECKING:
     from alula.authentication import AuthenticationService
 
 __all__ = ["ServiceFacts", "facts_of"]
+
+_PLACEHOLDER: Final = re.compile(r"(?<![^/]):([^/]+)")  # a whole segment; "a:b" is plain text
 
 _TEXT: Final = {"type": "string"}
 
@@ -43,6 +47,28 @@ class ServiceFacts(NamedTuple):
     def tag(self) -> str:
         """What its operations are grouped by: its path."""
         return self.handle.path or "/"
+
+    @property
+    def placeholders(self) -> list[str]:
+        """The names of the placeholders in its path."""
+        return _PLACEHOLDER.findall(self.handle.path)
+
+    @property
+    def address(self) -> str:
+        """Its path with placeholders in braces."""
+        return "/" + _PLACEHOLDER.sub(r"{\1}", self.handle.path)
+
+    @property
+    def published_events(self) -> list[str]:
+        """The events that clients may get: those with a publisher that the service can emit."""
+        methods = self.handle.hook_methods()
+        impossible = {event for method, event in EVENT_OF_METHOD.items() if method not in methods}
+        return [
+            event
+            for event in self.handle.events
+            if event in self.handle.publishers
+            and (event not in impossible or event in self.handle.emitted_by_service)
+        ]
 
     @property
     def paginated(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from alula._context import HookContext
@@ -51,12 +51,36 @@ def validate_query(validator: object) -> Hook:
         raise SchemaError(f"the schema of a query opens what cannot be opened: {error}") from error
 
     async def validate_query_hook(context: HookContext, next: Next | None = None) -> None:
-        query = checker.validate(context.params.query)
-        context.params.query = ValidatedQuery(query, operators, filters)
+        query, related = context.params.query, context.service.related_names
+        checked = (
+            _with_related(query, related, checker)
+            if related and isinstance(query, Mapping)
+            else checker.validate(query)
+        )
+        context.params.query = ValidatedQuery(checked, operators, filters)
         if next is not None:
             await next()
 
     return annotate_hook(validate_query_hook, query=checker, kinds=("before", "around"))
+
+
+def _with_related(
+    query: Mapping[str, Any], names: Collection[str], checker: AnyValidator
+) -> Mapping[str, Any]:
+    """Check a query without the names that belong to other services, which the adapter checks."""
+    sort = query.get("$sort")
+    order = {**sort} if isinstance(sort, Mapping) else {}
+    own = {name: value for name, value in query.items() if name not in names}
+    if order:
+        own["$sort"] = {name: order[name] for name in order if name not in names}
+        if not own["$sort"]:
+            del own["$sort"]
+    checked = dict(checker.validate(own))
+    related = {name: query[name] for name in query if name in names}
+    if order:
+        # Its fields in the order in which the client has sent them.
+        checked["$sort"] = order | {**checked.get("$sort", {})}
+    return {**checked, **related}
 
 
 @hook_factory("validate_data(...)")

@@ -135,6 +135,12 @@ def _sections(req: Request, services: Sequence[ServiceHandle]) -> Iterator[str]:
         methods = escape(", ".join(handle.methods))
         yield f'<li><span>{name}</span><span class="soft">{methods}</span></li>'
     yield "</ul>"
+    if servers := req.app.channel_registry.servers:
+        yield '<h2>Real time</h2>\n<ul class="services">'
+        for server in servers:
+            title = f'<span class="soft">{escape(server.title)}</span>'
+            yield f"<li><span><code>{escape(server.path)}</code></span>{title}</li>"
+        yield "</ul>"
     example = next((one.path for one in services if "find" in one.methods), services[0].path)
     host = escape(req.headers.get("host") or "localhost:3030")
     yield f"<h2>From a terminal</h2>\n<pre>curl {req.protocol}://{host}/{escape(quote(example))}</pre>"

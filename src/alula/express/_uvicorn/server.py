@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import importlib.util
+import inspect
 import logging
 import os
 import socket
@@ -16,6 +17,7 @@ from typing import Any, Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from alula._user_code import did_you_mean
 from alula.errors import Unavailable
 from alula.express._connection_limits import KEEP_ALIVE_SECONDS, ConnectionLimits
 from alula.express._uvicorn.check import check_websockets
@@ -25,6 +27,9 @@ __all__ = ["UvicornServer", "fastest_loop", "uvicorn_server"]
 
 GRACE_SECONDS: Final = 30  # how long requests may still take once the server closes
 UNWIND_SECONDS: Final = 5  # how long those that were cancelled then may take to clean up
+
+OWN_OPTIONS: Final = ("accept_during_setup", "allow_unguarded_http", "late_request_seconds")
+"""Options of ours, besides the limits."""
 
 _POLL_SECONDS = 0.02
 _TICK_SECONDS = 1
@@ -187,6 +192,10 @@ def uvicorn_server(
         "ws_per_message_deflate": False,
         **options,
     }
+    of_uvicorn = inspect.signature(uvicorn.Config).parameters.keys()
+    for name in options.keys() - of_uvicorn:
+        known = {*of_uvicorn, *ConnectionLimits.__dataclass_fields__, *OWN_OPTIONS}
+        raise TypeError(f"a server has no option {name!r}{did_you_mean(name, known)}")
     config = uvicorn.Config(app, **settings)
     config.load()
     config.http_protocol_class = guarded(

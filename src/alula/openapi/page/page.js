@@ -200,6 +200,11 @@ function show() {
   document.title = `${api.info.title} ${api.info.version}`;
   document.getElementById("title").textContent = document.title;
   document.getElementById("about").textContent = api.info.description ?? "";
+  if (api.externalDocs) {
+    const { url, description: text } = api.externalDocs;
+    const href = new URL(url, new URL(root + description, location.href)).pathname;
+    document.getElementById("descriptions").append(", ", element("a", { href, title: text }, url));
+  }
   const sections = new Map(api.tags.map(({ name }, index) => [name, element("section",
     { id: `service-${index}` }, element("h2", {}, name))]));
   for (const [path, item] of Object.entries(api.paths)) {

@@ -37,6 +37,7 @@ from pydantic_core import SchemaError as CoreSchemaError
 
 from alula.errors import BadRequest
 from alula.schema._failures import SchemaError, failures_of_model, refusal
+from alula.schema._pydantic_models.recursive_unions import UnionLimit
 from alula.types import SCALAR_TYPES
 
 __all__ = [
@@ -95,6 +96,7 @@ class ModelValidator:
         fallback: ModelValidator | None = None,
     ) -> None:
         self._adapter = adapter_of(model)
+        self._union_limit = UnionLimit(self._adapter.core_schema)
         self._defaults = defaults
         self._omitted = frozenset(omitted)
         self._fallback = fallback
@@ -112,6 +114,7 @@ class ModelValidator:
         if type(value) is dict or type(value) is list:
             # Before Pydantic, which makes sets and dicts of them.
             check_hashes(value)
+            self._union_limit.check(value)
         try:
             validated = self._adapter.validate_python(value)
         except ValidationError as error:
