@@ -92,8 +92,9 @@ def measure_clients(
 def _in_turns(
     row: Row, clients: list[tuple[Contender, Ask]], turns: int
 ) -> Iterator[tuple[Contender, Row, Figure]]:
-    for _, ask in clients:
-        ask(row, 0.5)  # warm up
+    if turns > 1:
+        for _, ask in clients:
+            ask(row, 0.5)  # warm up
     for turn in range(turns):
         for client, ask in clients[:: 1 if turn % 2 else -1]:
             yield client, row, ask(row, TURN)

@@ -82,6 +82,8 @@ class Contest:
     targets: tuple[Target, ...]
     bounds: frozenset[str] = frozenset()
     unit: str = "requests a second"
+    per_processor: bool = False
+    """Whether rates are those of a second of the server's processor, not of the clock."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,76 @@ MONGODB = Contest(
 )
 
 
+# Numbers as ids; wrk wants them named.
+NUMBERS = ("numbers",)
+S_ROWS = (M_GET, M_PATCH, M_FIND, M_CREATE)
+PROCESSOR = "requests per second of the server's processor"
+
+POSTGRESQL = Contest(
+    "PostgreSQL",
+    (
+        Contender("Alula", uvicorn("alula_sql"), (*S_ROWS, M_ONE), arguments=NUMBERS),
+        Contender("bare ASGI", uvicorn("bare_sql"), (*S_ROWS, M_ONE), arguments=NUMBERS),
+        Contender("FastAPI", uvicorn("fastapi_sql"), S_ROWS, arguments=NUMBERS),
+        Contender("Litestar", uvicorn("litestar_sql"), S_ROWS, arguments=NUMBERS),
+        Contender(
+            "Django", (*GUNICORN, "benchmarks.servers.django_sql:app"), S_ROWS, arguments=NUMBERS
+        ),
+        Contender(
+            "Koa", ("node", "servers/feathers_sql.mjs", "koa", "{port}"), S_ROWS, arguments=NUMBERS
+        ),
+    ),
+    (
+        *(
+            Target(row, least, other)
+            for other, ratios in {
+                "bare ASGI": (1.5, 1.0, 0.9, 1.3),
+                "FastAPI": (8.0, 8.0, 5.0, 8.0),
+                "Litestar": (8.0, 8.0, 4.0, 8.0),
+                "Django": (10.0, 10.0, 10.0, 10.0),
+                "Koa": (3.0, 3.0, 1.3, 3.0),
+            }.items()
+            for row, least in zip(S_ROWS, ratios, strict=True)
+        ),
+        *(Target(row, 1.0, p99=True) for row in S_ROWS),
+    ),
+    bounds=frozenset({"bare ASGI"}),
+    unit=PROCESSOR,
+    per_processor=True,
+)
+
+SQLITE = Contest(
+    "SQLite",
+    (
+        Contender("Alula", uvicorn("alula_sql"), S_ROWS, arguments=NUMBERS),
+        Contender("bare ASGI", uvicorn("bare_sql"), S_ROWS, arguments=NUMBERS),
+        Contender("FastAPI", uvicorn("fastapi_sql"), S_ROWS, arguments=NUMBERS),
+    ),
+    (
+        *(Target(row, 0.9, "bare ASGI") for row in S_ROWS),
+        *(Target(row, 10.0, "FastAPI") for row in (M_GET, M_PATCH, M_CREATE)),
+        Target(M_FIND, 5.0, "FastAPI"),
+        *(Target(row, 1.0, p99=True) for row in S_ROWS),
+    ),
+    bounds=frozenset({"bare ASGI"}),
+    unit=PROCESSOR,
+    per_processor=True,
+)
+
+
+def processor_seconds(pid: int) -> float:
+    """Return what a process and its children have used, of all their threads."""
+    parents, used = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            fields = path.read_text().rpartition(")")[2].split()
+            number = int(path.parent.name)
+            parents[number] = int(fields[1])
+            used[number] = int(fields[11]) + int(fields[12])
+    family = {number for number in used if pid in {number, parents[number]}}
+    return sum(used[number] for number in family) / os.sysconf("SC_CLK_TCK")
+
+
 def pinned(core: int) -> list[str]:
     """Return the prefix that keeps a command on one core, where the system has `taskset`."""
     return ["taskset", "-c", str(core)] if shutil.which("taskset") else []
@@ -251,15 +323,17 @@ def conversation(command: Sequence[str], cwd: Path) -> Iterator[Callable[[str], 
 
 
 @contextlib.contextmanager
-def running(contender: Contender, environment: Mapping[str, str]) -> Iterator[Server]:
-    """Run a server on core 0."""
+def running(
+    contender: Contender, environment: Mapping[str, str], core: int = 0
+) -> Iterator[Server]:
+    """Run a server on a core."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
     node = contender.command[0] == "node"
     command = [part.format(port=port) for part in contender.command]
     process = subprocess.Popen(
-        [*pinned(0), *command],
+        [*pinned(core), *command],
         cwd=HERE if node else ROOT,
         env={**os.environ, "NODE_ENV": "production", **contender.environment, **environment},
         stdout=subprocess.DEVNULL,

@@ -20,6 +20,7 @@ from benchmarks.contenders import (
     Row,
     Target,
     conversation,
+    processor_seconds,
     run,
     running,
     uvicorn,
@@ -81,13 +82,13 @@ def _measure(row: Row, pid: int, command: Command, seconds: float) -> Figure:
     if row is HEARTBEATS:
         command(f"connect {IDLE}")
         command("wait 5")  # what connecting has left to do
-        spent = _processor_seconds(pid)
+        spent = processor_seconds(pid)
         command("wait 50")  # two heartbeats each
-        return Figure(IDLE / ((_processor_seconds(pid) - spent) / 50), 0.0)
+        return Figure(IDLE / ((processor_seconds(pid) - spent) / 50), 0.0)
     command(f"{row.path} 0.5")  # warm up
-    spent = _processor_seconds(pid)
+    spent = processor_seconds(pid)
     done = command(f"{row.path} {seconds}")
-    return Figure(done.rate / max(_processor_seconds(pid) - spent, 0.01), done.p99)
+    return Figure(done.rate / max(processor_seconds(pid) - spent, 0.01), done.p99)
 
 
 @contextlib.contextmanager
@@ -100,12 +101,6 @@ def _load(url: str) -> Iterator[Command]:
             return Figure(float(done), float(p99))
 
         yield command
-
-
-def _processor_seconds(pid: int) -> float:
-    """Return what a process has used, of all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident(pid: int) -> int:

@@ -11,28 +11,52 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from alula.local_mongodb import MongodMissing
+from alula.local_postgresql import PostgresMissing
 from benchmarks.calling import CLIENT, measure_clients
-from benchmarks.contenders import HERE, MONGODB, REST, ROOT, Contender, Contest, Row
-from benchmarks.database import Fresh, mongodb
+from benchmarks.contenders import (
+    HERE,
+    MONGODB,
+    POSTGRESQL,
+    REST,
+    ROOT,
+    SQLITE,
+    Contender,
+    Contest,
+    Row,
+)
+from benchmarks.database import Fresh, mongodb, postgresql, sqlite
 from benchmarks.plot import write_plot
 from benchmarks.realtime import REALTIME, measure_sockets
 from benchmarks.table import Figures, medians_of, table, verdicts
 from benchmarks.wrk import Figure, serving
 
-CONTESTS = {"rest": REST, "mongodb": MONGODB, "client": CLIENT, "realtime": REALTIME}
+CONTESTS = {
+    "rest": REST,
+    "mongodb": MONGODB,
+    "postgresql": POSTGRESQL,
+    "sqlite": SQLITE,
+    "client": CLIENT,
+    "realtime": REALTIME,
+}
+# `only=sql` means both.
+GROUPS = {"sql": ("postgresql", "sqlite")}
+SURROUNDINGS = {MONGODB.name: mongodb, POSTGRESQL.name: postgresql, SQLITE.name: sqlite}
+SMOKE_AT_ONCE = 4
 
 
 @contextlib.contextmanager
 def surroundings(contest: Contest) -> Iterator[tuple[dict[str, str], Fresh]]:
     """Run what the servers of a contest need; yield their environment, and what renews it."""
-    if contest is not MONGODB:
+    needed = SURROUNDINGS.get(contest.name)
+    if needed is None:
         yield {}, lambda: None
         return
-    with mongodb() as found:
+    with needed() as found:
         yield found
 
 
@@ -40,20 +64,35 @@ def measure_servers(
     contest: Contest, contenders: list[Contender], rows: set[str], rounds: int, seconds: float
 ) -> Iterator[tuple[Contender, Row, Figure]]:
     """Yield figures of every server in every round; without rounds its first request only."""
-    full = rounds > 0
     with surroundings(contest) as (environment, fresh):
-        for number in range(max(rounds, 1)):
+        if not rounds:
+            yield from _first_requests(contenders, environment, fresh, seconds)
+        for number in range(rounds):
             # Each round begins with another one, so that nobody always comes after the same.
             first = number % len(contenders)
             for contender in contenders[first:] + contenders[:first]:
                 fresh()
-                with serving(contender, environment) as ask:
-                    for row in contender.rows if full else contender.rows[:1]:
+                with serving(contender, environment, contest.per_processor) as ask:
+                    for row in contender.rows:
                         if rows and row.name not in rows:
                             continue
-                        if full:
-                            ask(row, 1.0)  # warm up
+                        ask(row, 1.0)  # warm up
                         yield contender, row, ask(row, seconds)
+
+
+def _first_requests(
+    contenders: list[Contender], environment: Mapping[str, str], fresh: Fresh, seconds: float
+) -> Iterator[tuple[Contender, Row, Figure]]:
+    """Ask each server for its first row, several of them at a time: nothing is compared."""
+    fresh()
+
+    def first_request(number: int, contender: Contender) -> tuple[Contender, Row, Figure]:
+        row = contender.rows[0]
+        with serving(contender, environment, core=number % 2) as ask:
+            return contender, row, ask(row, seconds)
+
+    with ThreadPoolExecutor(SMOKE_AT_ONCE) as threads:
+        yield from threads.map(first_request, *zip(*enumerate(contenders), strict=True))
 
 
 def run(
@@ -78,7 +117,7 @@ def run(
 def main() -> None:
     """Measure, print the tables, write the plots."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    names = ", ".join(CONTESTS)
+    names = ", ".join([*CONTESTS, *GROUPS])
     parser.add_argument("contests", nargs="*", metavar="contest", help=f"{names}; all without one")
     parser.add_argument("--smoke", action="store_true", help="one short request: does it run?")
     parser.add_argument("--rounds", type=int, default=5)
@@ -87,17 +126,18 @@ def main() -> None:
     parser.add_argument("--rows", help="names of requests, separated by semicolons")
     parser.add_argument("--plots", type=Path, default=ROOT / "docs", help="folder for the plots")
     options = parser.parse_args()
-    if unknown := set(options.contests) - set(CONTESTS):
+    chosen = [each for name in options.contests for each in GROUPS.get(name, (name,))]
+    if unknown := set(chosen) - set(CONTESTS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {names}")
     if shutil.which("wrk") is None:
         raise SystemExit("bench: needs wrk, which is not installed (Debian: apt-get install wrk)")
     rounds, seconds = (0, 1.0) if options.smoke else (options.rounds, options.seconds)
-    for name in options.contests or CONTESTS:
+    for name in chosen or CONTESTS:
         contest = CONTESTS[name]
         rows = set(options.rows.split(";") if options.rows else ())
         try:
             figures = run(contest, _chosen(contest, options.only), rows, rounds, seconds)
-        except MongodMissing as error:
+        except (MongodMissing, PostgresMissing) as error:
             print(f"bench: without {contest.name}: {error}")
             continue
         medians = medians_of(figures)

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from benchmarks.contenders import HERE, Contender, Row, pinned, running
+from benchmarks.contenders import HERE, Contender, Row, pinned, processor_seconds, running
 
 _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
@@ -26,12 +26,21 @@ Ask = Callable[[Row, float], Figure]
 
 
 @contextlib.contextmanager
-def serving(server: Contender, environment: Mapping[str, str]) -> Iterator[Ask]:
-    """Run a server on core 0; yield what measures it from core 1."""
-    with running(server, environment) as serving_server:
-        yield lambda row, seconds: measure(
-            serving_server.url, row, seconds, server.arguments, server.headers
-        )
+def serving(
+    server: Contender, environment: Mapping[str, str], per_processor: bool = False, core: int = 0
+) -> Iterator[Ask]:
+    """Run a server on a core; yield what measures it from core 1."""
+    with running(server, environment, core) as serving_server:
+
+        def ask(row: Row, seconds: float) -> Figure:
+            spent = processor_seconds(serving_server.pid)
+            figure = measure(serving_server.url, row, seconds, server.arguments, server.headers)
+            spent = processor_seconds(serving_server.pid) - spent
+            if not per_processor:
+                return figure
+            return Figure(figure.rate * seconds / max(spent, 0.01), figure.p99)
+
+        yield ask
 
 
 def measure(

@@ -1,11 +1,13 @@
 -- GET of one record at a random id.
-local path
+local path, first
 
 function init(args)
   math.randomseed(os.time())
-  path = wrk.path .. "/64b0000000000000%08x"
+  -- Ids of MongoDB, or numbers from 1 on.
+  path, first = wrk.path .. "/64b0000000000000%08x", 0
+  if args[1] == "numbers" then path, first = wrk.path .. "/%d", 1 end
 end
 
 function request()
-  return wrk.format("GET", string.format(path, math.random(0, 999)))
+  return wrk.format("GET", string.format(path, first + math.random(0, 999)))
 end
