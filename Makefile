@@ -44,7 +44,7 @@ format: ## let ruff format and mend what it can
 	@$(python) -m ruff check --quiet --fix .
 	@$(python) -m ruff format --quiet .
 
-bench: ## measure against other frameworks, print tables, write plots (only=rest, mongodb, client or realtime)
+bench: ## measure against other frameworks, print tables, write plots (only=rest, mongodb, sql, client or realtime)
 	@scripts/setup bench
 	@$(python) -m benchmarks.run $(only)
 
@@ -66,9 +66,9 @@ fuzz: ## search longer for counterexamples with Hypothesis
 	@scripts/setup test
 	@HYPOTHESIS_PROFILE=fuzz $(python) -m pytest -q -o faulthandler_timeout=0 -m hypothesis
 
-faults: ## kill databases for minutes while clients write
+faults: ## kill databases, buses, workers and networks for minutes while clients write
 	@scripts/setup test
-	@ALULA_FAULTS=full $(python) -m pytest -q -o faulthandler_timeout=0 tests/faults
+	@ALULA_FAULTS=full $(python) -m pytest -qs -o faulthandler_timeout=0 tests/faults
 
 generator-matrix: ## make, test and run an application for every combination of answers
 	@scripts/setup test

@@ -8,12 +8,13 @@ import logging
 import os
 import re
 import signal
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.requirements import require_mongod
+from tests.requirements import require_mongod, require_postgresql
 from tests.tracing import (
     pytest_collection,
     pytest_fixture_setup,
@@ -27,6 +28,7 @@ from alula.logs import _fields as fields
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
 __all__ = [
     "pytest_collection",
@@ -42,6 +44,10 @@ calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("dev", **calm)
 settings.register_profile(
     "ci", **calm, derandomize=True, database=None, print_blob=True, max_examples=40
+)
+# On other versions of the packages, `make test` has searched for what is ours.
+settings.register_profile(
+    "versions", **calm, derandomize=True, database=None, print_blob=True, max_examples=10
 )
 settings.register_profile("fuzz", **calm, max_examples=5_000, print_blob=True)
 settings.load_profile(
@@ -91,6 +97,52 @@ def mongodb_url() -> Iterator[str]:
         # one. PyMongo does not close its socket if the client is closed meanwhile.
         yield f"{server.url}&serverMonitoringMode=poll"
         thread.submit(asyncio.run, server.stop()).result()
+
+
+@pytest.fixture(scope="session")
+def postgresql_url() -> Iterator[str]:
+    """Run a PostgreSQL for all tests; ALULA_POSTGRESQL_URL names another."""
+    given = os.environ.get("ALULA_POSTGRESQL_URL")
+    if given:
+        yield given
+        return
+    require_postgresql()
+    from alula.local_postgresql import LocalServer
+
+    server = LocalServer()
+    with ThreadPoolExecutor(1) as thread:  # as above
+        thread.submit(asyncio.run, server.start()).result()
+        yield server.url
+        thread.submit(asyncio.run, server.stop()).result()
+
+
+@pytest.fixture
+def postgresql_schema(postgresql_url: str) -> Iterator[str]:
+    """Make a schema for one test; the URL makes it that of each connection."""
+    import asyncpg
+
+    async def execute(statement: str) -> None:
+        connection = await asyncpg.connect(postgresql_url)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    name = f"test_{uuid.uuid4().hex}"
+    with ThreadPoolExecutor(1) as thread:  # for synchronous tests too
+        thread.submit(asyncio.run, execute(f"create schema {name}")).result()
+        joint = "&" if "?" in postgresql_url else "?"
+        yield f"{postgresql_url}{joint}search_path={name}"
+        thread.submit(asyncio.run, execute(f"drop schema {name} cascade")).result()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def sql_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Name an empty database of each dialect."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'test.sqlite'}"
+    url: str = request.getfixturevalue("postgresql_schema")
+    return url
 
 
 @pytest.fixture

@@ -27,6 +27,8 @@ NO_NGINX = "no nginx on the PATH (Debian has it in /usr/sbin): the tests behind 
 
 NO_REDIS = "no redis-server on the PATH: the tests on a real Redis are left out"
 NO_MONGODB = "no MongoDB that runs here: the tests on a real database are left out"
+NO_POSTGRESQL = "no PostgreSQL that runs here: the tests on a real database are left out"
+NO_PGBOUNCER = "no pgbouncer on the PATH (Debian: /usr/sbin): the tests behind it are left out"
 
 
 def absent(reason: str) -> NoReturn:
@@ -82,6 +84,19 @@ def require_mongod() -> Path:
     return find_mongod() or absent(NO_MONGODB)
 
 
+def require_postgresql() -> Path:
+    """Return the path of a postgres that runs here."""
+    return find_postgresql() or absent(NO_POSTGRESQL)
+
+
+def require_pgbouncer() -> str:
+    """Return the path of pgbouncer, which no test of CI depends on."""
+    found = shutil.which("pgbouncer")
+    if found is None:
+        pytest.skip(NO_PGBOUNCER)
+    return found
+
+
 def find_node() -> str | None:
     """Return the path of Node, if there is one."""
     of_the_environment = Path(sys.prefix) / "bin" / "node"
@@ -105,6 +120,18 @@ def find_mongod() -> Path | None:
     return path
 
 
+def find_postgresql() -> Path | None:
+    """Return the path of a postgres that runs here, if there is one."""
+    from alula import local_postgresql
+
+    try:
+        path = local_postgresql.find_postgres()
+        subprocess.run([path, "--version"], check=True, capture_output=True)
+    except (local_postgresql.PostgresMissing, OSError, subprocess.CalledProcessError):
+        return None
+    return path
+
+
 def node_modules() -> Path:
     """Return the folder of the JavaScript packages; ALULA_NODE_MODULES names another one."""
     return Path(os.environ.get("ALULA_NODE_MODULES") or NODE_MODULES).absolute()
@@ -119,6 +146,7 @@ def missing() -> list[str]:
         NO_NGINX: shutil.which("nginx"),
         NO_REDIS: os.environ.get("ALULA_REDIS_URL") or shutil.which("redis-server"),
         NO_MONGODB: os.environ.get("ALULA_MONGODB_URL") or find_mongod(),
+        NO_POSTGRESQL: os.environ.get("ALULA_POSTGRESQL_URL") or find_postgresql(),
         f"no {node_modules()}: the tests with JavaScript clients are left out": (
             node_modules().is_dir()
         ),

@@ -7,8 +7,9 @@ import types
 
 import pytest
 
-from alula import UNSET, App, Params
+from alula import UNSET, App, Params, _registry
 from alula.errors import NotFound
+from alula.express import express
 
 
 class Messages:
@@ -1018,3 +1019,15 @@ def test_the_core_needs_no_web_server():
 def test_a_name_does_not_turn_debug_on():
     with pytest.raises(TypeError, match=r"App\(debug\) is True, .*not 'chat'"):
         App("chat")
+
+
+@pytest.mark.parametrize("make", [App, lambda debug: express(App(debug=debug))])
+def test_a_setting_of_another_name_is_logged_once_in_debug(make, caplog):
+    _registry._warn_of_setting.cache_clear()
+    for debug in (False, True, True):
+        app = make(debug=debug).set("paginate", {"default": 10})
+        assert app.get("pagniate") is None
+        assert app.get("other") is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "there is no setting 'pagniate'; did you mean 'paginate'?"
+    ]

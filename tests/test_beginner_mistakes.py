@@ -73,6 +73,10 @@ def register(**methods):
     return lambda: App().use("todos", service_with(**methods))
 
 
+def everyone(data, context):
+    return None
+
+
 AT_REGISTRATION = {
     # a service
     "a class": (lambda: App().use("todos", Todos), r"register an instance: Todos\(\)"),
@@ -259,6 +263,44 @@ AT_REGISTRATION = {
         r"app\.service\(path\)\.on\('created', listener\)",
     ),
     # settings
+    # events, channels and publishers
+    "a publisher of an event that is misspelt": (
+        on_app(lambda app: app.publish("crated", everyone)),
+        r"no service emits an event 'crated'; did you mean 'created'\?.*events=\['crated'\]",
+    ),
+    "a publisher of a path": (
+        on_app(lambda app: app.publish("todos", everyone)),
+        r"app\.service\('todos'\)\.publish\(publisher\)",
+    ),
+    "a publisher of an event of the service that is misspelt": (
+        on_app(lambda app: app.service("todos").publish("crated", everyone)),
+        "emits no event 'crated'; did you mean 'created'",
+    ),
+    "on of connect": (
+        on_app(lambda app: app.on("connect", print)),
+        "an application emits no 'connect'; did you mean 'connection'",
+    ),
+    "on of a slip": (
+        on_web(lambda app: app.once("conection")),
+        "did you mean 'connection'",
+    ),
+    "on of sign_in": (on_app(lambda app: app.on("sign_in")), "did you mean 'login'"),
+    "a listener for connections of two": (
+        on_app(lambda app: app.on("connection", lambda connection, context: None)),
+        r"takes \(connection, context\); listeners are called with \(connection\)",
+    ),
+    "a listener for sign-ins of one": (
+        on_app(lambda app: app.on("login")(lambda result: None)),
+        r"listeners are called with \(result, params, context\)",
+    ),
+    "a channel of a number": (
+        on_app(lambda app: app.channel(5)),
+        r"app\.channel\(5\): the name of a channel is a string, .*rooms/\{room_id\}",
+    ),
+    "a channel of numbers": (
+        on_app(lambda app: app.channel(["a", 5])),
+        r"app\.channel\(5\): the name of a channel is a string",
+    ),
     "a setting as a route": (
         on_web(lambda app: app.get("port", lambda req, res: None)),
         r"settings are read by app\.settings\.get\('port'\)",
@@ -314,6 +356,17 @@ async def test_a_mistake_in_a_call_is_an_error_and_changes_nothing(todos, mistak
     with pytest.raises((TypeError, AttributeError, NotFound), match=message):
         await make(todos)
     assert len(await todos.find()) == 2
+
+
+async def test_to_emit_what_is_not_listed_is_logged_and_fails_no_call(todos, caplog):
+    def emit_finished(context):
+        context.service.emit("finished", {})
+
+    todos.hooks(after={"create": [emit_finished]})
+    assert await todos.create({"id": 3}) == {"id": 3}
+    text = "nobody gets an event: service 'todos' emits no event 'finished'; it emits created"
+    assert text in caplog.text
+    assert "events=['finished']" in caplog.text
 
 
 BEFORE = r"context\.data = \.\.\., context\.params\.query = "
@@ -413,3 +466,14 @@ def test_methods_that_have_no_signature_to_look_at_are_taken():
     assert app.service("odd").methods == ("find", "get")
     assert app.service("odd").on("created", max) is max
     app.configure(type)
+
+
+def test_events_of_one_s_own_may_have_other_names():
+    app = App()
+    heard = []
+    app.on("order paid", heard.append)
+    app.emit("order paid", 1)
+    app.publish("paid", everyone)  # a service that lists it may follow
+    app.use("orders", Todos(), events=["paid"])
+    app.publish("paid", everyone)
+    assert heard == [1]

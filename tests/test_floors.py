@@ -19,23 +19,24 @@ SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "user_code", "routes", "sockets", "wire"], 1),
-    **dict.fromkeys(["configuration", "connection"], 1),
+    **dict.fromkeys(["configuration", "connection", "local_process", "shares"], 1),
     **dict.fromkeys(["outgoing", "context", "logs", "watchdog", "public_error", "hub"], 2),
     **dict.fromkeys(["channels", "http", "hooks", "events", "query"], 3),
     **dict.fromkeys(["service_object", "json_encoding"], 3),
-    **dict.fromkeys(["registry", "service"], 4),
+    **dict.fromkeys(["app_events", "registry", "service"], 4),
     **dict.fromkeys(["app", "identity"], 5),
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),
-    **dict.fromkeys(["local_mongodb", "realtime"], 6),
+    **dict.fromkeys(["local_mongodb", "local_postgresql", "realtime"], 6),
     **dict.fromkeys(["openapi", "testing"], 7),
     **dict.fromkeys(["cli", "__init__"], 8),
 }
 
 # What a room may import besides the standard library. A room that is not here needs nothing more.
 THIRD_PARTY = {
-    "adapters": {"bson", "pymongo", "typing_extensions"},  # the last for type checkers alone
+    # The last two for type checkers alone.
+    "adapters": {"asyncpg", "bson", "pymongo", "sqlalchemy", "pydantic", "typing_extensions"},
     "authentication": {"argon2", "bcrypt", "jwt"},
-    "cli": {"jinja2", "typer"},
+    "cli": {"alembic", "jinja2", "sqlalchemy", "typer"},
     "client": {"aiohttp", "httpx2", "js", "pyodide", "websockets", "yarl"},
     "configuration": {"pydantic"},
     "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop", "websockets"},

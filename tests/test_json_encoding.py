@@ -119,6 +119,10 @@ VALUES = {
     "str subclass": (Text("a"), '"a"'),
     "NaN": (float("nan"), "null"),
     "infinities": ([float("inf"), float("-inf")], "[null,null]"),
+    "durations": (
+        [datetime.timedelta(1, 7200), -datetime.timedelta(milliseconds=1), datetime.timedelta()],
+        '["P1DT2H","-PT0.001S","PT0S"]',
+    ),
     "enum": (Color.RED, '"red"'),
     "enum of a tuple": (Color.PAIR, "[1,2]"),
     "enum of a date": (Color.WHEN, '"2026-01-02"'),
@@ -162,7 +166,7 @@ def test_writes_unicode_as_it_is():
 
 REFUSED = {
     "object": (object(), "value is a builtins.object, which has no JSON form"),
-    "timedelta": ({"a": [datetime.timedelta(1)]}, r"value\['a'\]\[0\] is a datetime.timedelta"),
+    "complex": ({"a": [1j]}, r"value\['a'\]\[0\] is a builtins.complex"),
     "path": ([1, {"b": Path()}], r"value\[1\]\['b'\] is a pathlib\."),
     "in a set": ({object()}, r"value\[0\] is a builtins.object"),
     "in a dataclass": (WithDate(object()), r"value\['when'\] is a builtins.object"),

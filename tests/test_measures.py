@@ -19,13 +19,17 @@ from statistics import quantiles
 
 import pytest
 
+# The sources are the same with all versions of packages.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 
 LONGEST_FILE = 450
 P90_FUNCTION = 25
 LONGEST_FUNCTION = 60
 TESTS_TO_CODE = 1.5
-MOST_FILES = 240
+# As many as there are: one more is a subject that a newcomer looks up, and raises this.
+MOST_FILES = 300
 # Shares of all functions, parameters, returns and lines of code.
 PRIVATE_FUNCTIONS_USED_ONCE = 0.08
 ANY_AS_PARAMETER = 0.08

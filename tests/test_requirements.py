@@ -8,6 +8,7 @@ import pytest
 from tests import requirements
 
 from alula.local_mongodb import _mongod as mongod
+from alula.local_postgresql import _postgres as postgres
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +27,8 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
     monkeypatch.setattr(mongod, "EMBEDDED", "nothing-of-this-name")
+    monkeypatch.setattr(postgres, "EMBEDDED", "nothing-of-this-name")
+    monkeypatch.setattr(postgres, "_OF_DISTRIBUTIONS", tmp_path / "none")
     return folder
 
 
@@ -35,6 +38,12 @@ def program(folder: Path, name: str) -> str:
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
     return str(path)
+
+
+def old_postgres(folder: Path) -> None:
+    """Put a PostgreSQL there, as old as those of distributions."""
+    path = Path(program(folder, "postgres"))
+    path.write_text("#!/bin/sh\necho 'postgres (PostgreSQL) 15.18'\n")
 
 
 @pytest.fixture
@@ -163,15 +172,18 @@ def test_lists_what_is_missing(modules, bin_folder):
         requirements.NO_NGINX,
         requirements.NO_REDIS,
         requirements.NO_MONGODB,
+        requirements.NO_POSTGRESQL,
     ]
     for name in ("google-chrome-stable", "wrk", "nginx", "redis-server", "mongod"):
         program(bin_folder, name)
+    old_postgres(bin_folder)
     assert requirements.missing() == []
 
 
 def test_lists_missing_javascript(modules, bin_folder):
     for name in ("chromium", "wrk", "nginx", "redis-server", "mongod"):
         program(bin_folder, name)
+    old_postgres(bin_folder)
     (bin_folder / "node").unlink()
     shutil.rmtree(modules)
     assert requirements.missing() == [

@@ -6,6 +6,7 @@ import pytest
 
 from alula import App, HookContext, Params
 from alula._json_encoding import dumps
+from alula._service_object import _warn_of_param
 from alula.adapters.memory import MemoryService
 from alula.client import create_client, create_sync_client
 
@@ -272,7 +273,7 @@ class TestDeclaring:
         finally:
             from alula import _context as context
 
-            context._DECLARED.discard("declared_once")
+            context.DECLARED_NAMES.discard("declared_once")
 
     @pytest.mark.parametrize("name", ["", "$limit"])
     def test_what_belongs_in_a_query_cannot_be_declared(self, name):
@@ -283,3 +284,30 @@ class TestDeclaring:
     def test_names_are_strings(self, name):
         with pytest.raises(TypeError, match=r'Params\.declare\("tenant"\)'):
             Params.declare(name)
+
+
+class TestASlipInAHook:
+    @pytest.fixture
+    def handle(self):
+        def slip(context):
+            context.params.qurey = {"id": 1}
+            context.params.tenant = "acme"
+
+        app = App(debug=True).use("tasks", tasks())
+        return app.service("tasks").hooks(before=[slip])
+
+    async def test_is_logged_once_in_debug(self, handle, caplog):
+        _warn_of_param.cache_clear()
+        await handle.find()
+        await handle.find()
+        assert [record.getMessage() for record in caplog.records] == [
+            "a hook has set params.qurey; did you mean 'query'? If not, declare it:"
+            " Params.declare('qurey')"
+        ]
+
+    async def test_costs_nothing_otherwise(self, handle, caplog):
+        _warn_of_param.cache_clear()
+        handle.app.debug = False
+        handle.compose_hooks()
+        await handle.find()
+        assert caplog.text == ""

@@ -14,12 +14,15 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from alula._app_events import check_app_event, check_app_listener
 from alula._channels import Channel, Channels, Connection, Publishing
-from alula._registry import Registry
+from alula._events import Listener
+from alula._registry import Registry, read_setting
 from alula._routes import Match, RouteTable, strip_slashes
 from alula._service import ServiceHandle
+from alula._user_code import did_you_mean
 from alula.hooks import Hook, check_hook, compose
-from alula.types import EVENT_OF_METHOD, UNSET
+from alula.types import UNSET
 
 __all__ = ["App"]
 
@@ -113,7 +116,7 @@ class App(Registry[ServiceHandle], Publishing):
         """
         if handlers or not isinstance(name, str) or name.startswith("/"):
             raise TypeError(f"get({name!r}, ...) is a route; {_HINT}")
-        return super().get(name)
+        return read_setting(self.settings, name, debug=self.debug)
 
     # -- services ------------------------------------------------------------------------------
 
@@ -199,11 +202,7 @@ class App(Registry[ServiceHandle], Publishing):
         """
         handle = self.services.get(path) or self.services.get(strip_slashes(path))
         if handle is None:
-            from difflib import get_close_matches  # noqa: PLC0415  # slow to import, only for a typo
-
-            near = get_close_matches(path, self.services, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise LookupError(f"there is no service at {path!r}{hint}")
+            raise LookupError(f"there is no service at {path!r}{did_you_mean(path, self.services)}")
         return handle
 
     def lookup(self, path: str) -> Match[ServiceHandle] | None:
@@ -283,11 +282,10 @@ class App(Registry[ServiceHandle], Publishing):
         return super().emit(event, *values)
 
     def _check_event(self, event: str) -> None:
-        if event in EVENT_OF_METHOD.values():
-            raise ValueError(
-                f"an application emits no {event!r}, its services do; listen to one of them:"
-                f" app.service(path).on({event!r}, listener)"
-            )
+        check_app_event(event)
+
+    def _check_listener(self, event: str, listener: Listener) -> None:
+        check_app_listener(event, listener)
 
     def _add_hooks(self, hooks: dict[str, Any]) -> None:
         """Register hooks; ``setup`` and ``teardown`` are functions of ``(context, next)``."""

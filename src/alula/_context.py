@@ -27,6 +27,7 @@ class GivenParams(TypedDict, total=False):
     adapter: Mapping[str, Any] | None
     pipeline: list[Any] | None
     docdb: Mapping[str, Any] | None
+    sql: Mapping[str, Any] | None
     collation: Mapping[str, Any] | None
     authentication: Mapping[str, Any] | None
     authenticated: bool
@@ -73,6 +74,8 @@ class Params:
         pipeline: Aggregation stages for the document database; ``{"$framework": {}}`` among them
             marks where those of the query go.
         docdb: Options that go to the document database's driver.
+        sql: Options for a service on SQL: ``connection``, ``where``, ``settings``, ``lock``,
+            ``upsert``, ``primary``, ``max_time_ms``. By the application's own code only.
         collation: ``{"locale", "strength"}`` for the document database.
         authentication: The credentials of the caller: ``{"strategy", ...}``.
         user: The record of the signed-in user.
@@ -101,6 +104,7 @@ class Params:
     adapter: Mapping[str, Any] | None = None
     pipeline: list[Any] | None = None
     docdb: Mapping[str, Any] | None = None
+    sql: Mapping[str, Any] | None = None
     collation: Mapping[str, Any] | None = None
     authentication: Mapping[str, Any] | None = None
     user: Any = None
@@ -142,13 +146,15 @@ class Params:
             self._undeclared += tuple(
                 name for name in _NEVER_SCALARS if isinstance(values.get(name), str | int | float)
             )
-        if values.keys() <= _DECLARED:
+        if values.keys() <= DECLARED_NAMES:
             attributes.update(values)
             return
         self._undeclared += tuple(
             str(name)
             for name in values
-            if name not in _DECLARED and name not in attributes and type(name) is not _AttributeName
+            if name not in DECLARED_NAMES
+            and name not in attributes
+            and type(name) is not _AttributeName
         )
         attributes.update((str(name), value) for name, value in values.items())
 
@@ -173,7 +179,7 @@ class Params:
                 )
             if not name or name.startswith("$"):
                 raise ValueError(f"{name!r} cannot be the name of a param; write it in the query")
-        _DECLARED.update(names)
+        DECLARED_NAMES.update(names)
 
     def check_names(self, call: str, elsewhere: Mapping[str, str] | None = None) -> None:
         """Refuse undeclared names from mappings and keywords.
@@ -190,7 +196,7 @@ class Params:
             return
         from difflib import get_close_matches  # noqa: PLC0415  # slow to import, only for a slip
 
-        near = get_close_matches(names[0], sorted(_DECLARED), 1, 0.7)
+        near = get_close_matches(names[0], sorted(DECLARED_NAMES), 1, 0.7)
         fields = ", ".join(
             f"{('$' + name if name in _QUERY_NAMES else name)!r}: ..." for name in names
         )
@@ -238,7 +244,7 @@ class Params:
         attributes = self.__dict__
         if name in attributes:
             return attributes[name]
-        if name in _WELL_KNOWN:
+        if name in WELL_KNOWN_NAMES:
             return getattr(self, name)
         raise KeyError(name)
 
@@ -272,7 +278,7 @@ class Params:
         """
         undeclared = self._undeclared  # stay undeclared in a mapping made of these params
         return (
-            name if name in _DECLARED or name in undeclared else _AttributeName(name)
+            name if name in DECLARED_NAMES or name in undeclared else _AttributeName(name)
             for name in self.__dict__
             if name != "authenticated_by"
         )
@@ -317,13 +323,13 @@ class RequestParams(Params):
         self.ip = ip
 
 
-_WELL_KNOWN: Final = frozenset(Params.__annotations__) - {"_undeclared"}
+WELL_KNOWN_NAMES: Final = frozenset(Params.__annotations__) - {"_undeclared"}
 
-_DECLARED: Final[set[str]] = {*_WELL_KNOWN, "authenticated"}
+DECLARED_NAMES: Final[set[str]] = {*WELL_KNOWN_NAMES, "authenticated"}
 """Names that calls take in mappings and keywords: those of `Params`, and declared ones."""
 
 
-_NEVER_SCALARS: Final = ("user", "route", "headers", "authentication", "adapter", "docdb")
+_NEVER_SCALARS: Final = ("user", "route", "headers", "authentication", "adapter", "docdb", "sql")
 """Params that are records or mappings: ``find({"user": 1})`` is meant as a query."""
 
 

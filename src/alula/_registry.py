@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
-from typing import Any, Generic, Self, TypeVar
+import logging
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from typing import Any, Final, Generic, Self, TypeVar
 
 from alula._events import EventEmitter
-from alula._user_code import name_of, unfit_signature
+from alula._user_code import did_you_mean, name_of, unfit_signature
 from alula.hooks import Hookable
 from alula.types import STANDARD_METHODS
 
-__all__ = ["Registry", "call_plugin"]
+__all__ = ["Registry", "call_plugin", "read_setting"]
+
+_log: Final = logging.getLogger("alula")
 
 T = TypeVar("T")
 Handle = TypeVar("Handle", bound=Hookable)
+
+
+def read_setting(settings: Mapping[str, Any], name: str, *, debug: bool) -> Any:
+    """Return a setting, None if it is not set.
+
+    Args:
+        settings: The settings by name.
+        name: The name.
+        debug: Whether to log, once, that another setting has nearly the same name.
+    """
+    if debug and name not in settings and (hint := did_you_mean(name, settings, 0.75)):
+        _warn_of_setting(name, hint)
+    return settings.get(name)
+
+
+@lru_cache(maxsize=256)  # once for each name
+def _warn_of_setting(name: str, hint: str) -> None:
+    _log.warning("there is no setting %r%s", name, hint)
 
 
 def call_plugin(plugin: Callable[[T], object], target: T) -> None:

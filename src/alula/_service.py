@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, ClassVar, Final, TypeAlias, Unpack
 
-from alula._channels import Channels, Publisher, PublisherTable, Publishing, event_records
+from alula._channels import (
+    Channels,
+    Publisher,
+    PublisherTable,
+    Publishing,
+    event_records,
+    unlisted_event,
+)
 from alula._context import GivenParams, HookContext, Params
 from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_running
 from alula._service_object import (
     Call,
     DeferredSetup,
+    RelatedService,
     ServiceBundle,
+    check_mounted,
     check_object,
     custom_events_of,
     forwarding_call,
     method_call,
     read_names,
     unset_result,
+    watch_params,
 )
 from alula._user_code import name_of, unfit_signature
 from alula.errors import MethodNotAllowed
@@ -28,6 +39,8 @@ __all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle"]
 
 Given: TypeAlias = Params | Mapping[str, Any] | None
 RawQuery: TypeAlias = Mapping[str, Any] | None
+
+_log: Final = logging.getLogger("alula.events")
 
 _NO_CHANNELS: Final = Channels({}, lambda *_: None)
 """Those of clients: a client publishes nothing."""
@@ -46,6 +59,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         methods: Names of the methods that clients may call.
         events: Names of the events that it emits.
         publishers: The publisher of each event that has one, those of the application included.
+        emitted_by_service: The standard events that the service emits itself.
         record_schema: The JSON Schema of its records, None if unknown.
         secret_ids: Whether its ids are secrets, such as tokens, which must not be in logs. The
             service sets an attribute of this name.
@@ -53,7 +67,8 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
     events: tuple[str, ...]
     publishers: Mapping[str, Publisher]
-    _emitted_by_service: frozenset[str]
+    emitted_by_service: frozenset[str]
+    related_names: frozenset[str] = frozenset()
     _elsewhere: ClassVar[Mapping[str, str]] = {}
     """Names that callers mistake for params, and what to write instead."""
 
@@ -78,16 +93,18 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self.service = service
         self.record_schema = bundle.schema
         self.secret_ids = getattr(service, "secret_ids", False) is True
+        if isinstance(service, RelatedService):
+            self.related_names = service.related_names
         listed = read_names("methods", path, methods)
         named = read_names("events", path, events)
         if isinstance(service, ServiceHandle):
             listed = service.methods if listed is None else listed
             named = (*service.events, *(named or ()))
-            self._emitted_by_service = service._emitted_by_service  # noqa: SLF001  # of the same class
+            self.emitted_by_service = service.emitted_by_service
             self.record_schema = self.record_schema or service.record_schema
         else:
             named = custom_events_of(service) if named is None else named
-            self._emitted_by_service = frozenset(EVENT_OF_METHOD.values()) & {*named}
+            self.emitted_by_service = frozenset(EVENT_OF_METHOD.values()) & {*named}
         self.events = tuple(dict.fromkeys((*EVENT_OF_METHOD.values(), *named)))
         standard = self._check_methods(listed)
         self.methods: tuple[str, ...] = standard if listed is None else listed
@@ -256,6 +273,8 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
                 call = forwarding_call(self.service, name)
             else:
                 call = method_call(self.service, name)
+            if getattr(self.app, "debug", False):
+                call = watch_params(call)
             # As in FeathersJS: all hooks of the application are outside those of the service.
             composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, call))
             composed = self.hook_table.surround(name, composed)
@@ -265,23 +284,10 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
                 self._quick[name] = call
 
     def _check_methods(self, methods: Collection[str] | None) -> tuple[str, ...]:
-        """Return the standard methods of the service.
-
-        Raises:
-            TypeError: The object cannot be a service, or a method takes other arguments.
-            ValueError: A listed method does not exist, or its name is reserved.
-        """
-        service = self.service
-        if not isinstance(service, ServiceHandle):
-            return check_object(self.path, service, methods, dir(ServiceHandle))
-        existing = service.hook_methods()
-        for name in methods or ():
-            if name not in existing:
-                raise ValueError(
-                    f"the service at {self.path!r} lists the method `{name}`, but {service!r} has"
-                    " none of that name"
-                )
-        return tuple(name for name in STANDARD_METHODS if name in existing)
+        """Return the standard methods of the service; raise what `check_object` raises."""
+        if isinstance(self.service, ServiceHandle):
+            return check_mounted(self.path, self.service, methods)
+        return check_object(self.path, self.service, methods, dir(ServiceHandle))
 
     # The handles of clients call this, too, for methods that they learn of later.
     def _add_methods(self, names: Iterable[str]) -> None:
@@ -319,7 +325,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
                 or self._mounted
                 or (event in self.publishers and self._channels.is_active)
             ):
-                if event in self._emitted_by_service:  # the service lists it: it emits it itself
+                if event in self.emitted_by_service:  # the service lists it: it emits it itself
                     return
                 # Now: hooks and callers may change the list while events are held back.
                 records = event_records(context)
@@ -338,7 +344,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         """Emit and publish an event of a call, also at the handles that mount this service."""
         # Not self.emit(): it reaches all outer handles, also the one that this call came through.
         EventEmitter.emit(self, event, record, context)
-        if event in self.publishers and self._channels.is_active:
+        if event in self.publishers and self.publishes_calls and self._channels.is_active:
             self._channels.publish(self, event, record, public, context)
         for outer in self._mounted:
             if outer is not context.caller:  # it emits after its own hooks
@@ -350,9 +356,14 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         The first value reaches the connections that the publisher of the event chooses. It gets the
         second value if that is a `HookContext`, otherwise a context with the event and its result.
 
+        Nobody gets an event that the service does not list: the log says so.
+
         Raises:
             RuntimeError: A listener is asynchronous and no event loop is running.
         """
+        if event not in self.events:
+            # Not an error: it would be that of the client whose call emits the event.
+            _log.warning("nobody gets an event: %s", unlisted_event(self, event))
         has_listeners = super().emit(event, *values)
         if event in self.publishers and self._channels.is_active:
             self._channels.publish_custom(self, event, values)
@@ -383,14 +394,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
     def _check_event(self, event: str) -> None:
         if event not in self.events:
-            from difflib import get_close_matches  # noqa: PLC0415  # slow to import, only for a slip
-
-            near = get_close_matches(event, self.events, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ";"
-            raise ValueError(
-                f"{self!r} emits no event {event!r}{hint} it emits {', '.join(self.events)};"
-                f" others are listed: use({self.path!r}, service, events=[{event!r}])"
-            )
+            raise ValueError(unlisted_event(self, event))
 
     def _check_listener(self, event: str, listener: Listener) -> None:
         if event not in EVENT_OF_METHOD.values():  # the service decides what it emits with these

@@ -7,18 +7,21 @@ import inspect
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
 from contextvars import ContextVar
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from alula._context import HookContext, Params
-from alula._user_code import describe_frames, unfit_signature
+from alula._context import DECLARED_NAMES, WELL_KNOWN_NAMES, HookContext, Params
+from alula._user_code import describe_frames, did_you_mean, unfit_signature
 from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
 
 __all__ = [
     "Call",
     "DeferredSetup",
     "MultiService",
+    "RelatedService",
     "ServiceBundle",
+    "check_mounted",
     "check_multi",
     "check_object",
     "custom_events_of",
@@ -26,6 +29,7 @@ __all__ = [
     "method_call",
     "read_names",
     "unset_result",
+    "watch_params",
 ]
 
 Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
@@ -50,7 +54,15 @@ _ARGUMENTS_OF_CUSTOM: Final = ("data", "params")
 # Attributes of handles, which custom methods would hide.
 _RESERVED: Final = frozenset(
     {"all", "app", "events", "hook_table", "methods", "path", "record_schema"}
-    | {"publishers", "secret_ids", "service", "setup", "teardown"}
+    | {
+        "emitted_by_service",
+        "publishers",
+        "related_names",
+        "secret_ids",
+        "service",
+        "setup",
+        "teardown",
+    }
 )
 
 
@@ -118,6 +130,18 @@ class MultiService(Protocol):
         ...
 
 
+@runtime_checkable
+class RelatedService(Protocol):
+    """A service whose queries may name what belongs to other services.
+
+    Attributes:
+        related_names: ``$include``, and properties of related records such as ``author.name``. The
+            service checks them itself, so schemas of its own records do not know them.
+    """
+
+    related_names: frozenset[str]
+
+
 def check_multi(context: HookContext) -> None:
     """Refuse a list as data where the service would, before hooks work on each of its records.
 
@@ -145,6 +169,26 @@ class Mountable(Protocol):
     def run(self, context: HookContext) -> Coroutine[Any, Any, None]:
         """Run a call whose context is made."""
         ...
+
+    def hook_methods(self) -> Collection[str]:
+        """Return the names of its methods."""
+        ...
+
+
+def check_mounted(path: str, handle: Mountable, methods: Collection[str] | None) -> tuple[str, ...]:
+    """Return the standard methods that a handle of another application has.
+
+    Raises:
+        ValueError: A listed method does not exist.
+    """
+    existing = handle.hook_methods()
+    for name in methods or ():
+        if name not in existing:
+            raise ValueError(
+                f"the service at {path!r} lists the method `{name}`, but {handle!r} has"
+                " none of that name"
+            )
+    return tuple(name for name in STANDARD_METHODS if name in existing)
 
 
 def check_object(
@@ -267,6 +311,28 @@ def method_call(service: object, name: str) -> Call:
     return describe_frames(
         call, lambda names: f"`{names['context'].method}` of {names['context'].service!r}"
     )
+
+
+def watch_params(call: Call) -> Call:
+    """Return a call that logs params which are close to a known name, for ``debug``.
+
+    Hooks may set any attribute, so a slip such as ``params.qurey`` is no error.
+    """
+
+    async def run(context: HookContext) -> None:
+        for name in context.params.__dict__.keys() - DECLARED_NAMES:
+            _warn_of_param(name)
+        await call(context)
+
+    return run
+
+
+@lru_cache(maxsize=1024)  # once for each name
+def _warn_of_param(name: str) -> None:
+    if hint := did_you_mean(name, WELL_KNOWN_NAMES, 0.8):
+        _log.warning(
+            "a hook has set params.%s%s If not, declare it: Params.declare(%r)", name, hint, name
+        )
 
 
 def forwarding_call(handle: Mountable, name: str) -> Call:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sysconfig
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -21,6 +21,7 @@ __all__ = [
     "Place",
     "callback_frames",
     "describe_frames",
+    "did_you_mean",
     "is_user_code",
     "keep_user_frames",
     "name_of",
@@ -71,6 +72,20 @@ def unfit_signature(function: Callable[..., object], *arguments: str) -> inspect
     except TypeError:
         return signature
     return None
+
+
+def did_you_mean(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return ``; did you mean 'created'?`` for a name that is close to one of these, else "".
+
+    Args:
+        name: What somebody wrote.
+        names: What they may have meant.
+        cutoff: How alike the two must be, from 0 to 1.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415  # slow to import, only for a slip
+
+    near = get_close_matches(name, sorted(names), 1, cutoff)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 class Place(NamedTuple):

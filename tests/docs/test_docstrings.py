@@ -22,6 +22,9 @@ import pytest
 
 import alula
 
+# The text is the same with all versions of packages.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 # What only tests and commands use, or what Python itself calls.

@@ -45,7 +45,7 @@ CHECKS = {
 }
 
 # What `test_code_blocks` runs, what a shell runs or shows, and what no program here reads.
-ELSEWHERE = {"python", "console", "text", "nginx"}
+ELSEWHERE = {"python", "console", "text", "nginx", "html"}
 
 BLOCKS = [
     pytest.param(language, text, id=f"{page.name} {language} {number}")

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+# The text is the same with all versions of packages.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FILES = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES = [*(ROOT / name for name in FILES), *sorted((ROOT / "docs").glob("*.md"))]

@@ -269,8 +269,15 @@ const checks = {
     await eventually(async () => assert.equal(await typing.textContent(), 'Ben is typing…'))
     assert.equal(await ben.locator('#typing').textContent(), '')
     await shoot(zoe, 'desktop-typing')
+    await ben.getByLabel('Message', { exact: true }).press('Enter')
+    await zoe.getByText('Hm', { exact: true }).waitFor()
+    assert.equal(await typing.textContent(), '') // at once, with the message
+    await withText(ben, 'Hm').getByRole('button', { name: 'remove' }).click()
+    await eventually(async () => assert.equal(await withText(zoe, 'Hm').count(), 0))
+    await ben.getByLabel('Message', { exact: true }).pressSequentially('Or')
+    await eventually(async () => assert.equal(await typing.textContent(), 'Ben is typing…'))
     await ben.getByLabel('Message', { exact: true }).fill('')
-    await eventually(async () => assert.equal(await typing.textContent(), ''))
+    await eventually(async () => assert.equal(await typing.textContent(), '')) // after a while
   },
 
   'a removed message goes everywhere': async () => {

@@ -20,6 +20,9 @@ from tests.express.serving import living
 
 from alula.authentication import HashedPassword
 
+# Its services, sign-in and hooks have tests of their own, which try all versions of packages.
+pytestmark = pytest.mark.slow
+
 REACT = {"X-Service-Method": "react"}
 
 NO_TEXTS = [None, "", "   ", "\n\t", 0, 1, True, 1.5, [], ["a"], {}, {"a": 1}]

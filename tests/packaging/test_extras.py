@@ -82,6 +82,32 @@ print(service.make_framework_pipeline(query={"n": {"$gt": 1}, "$limit": "2"}))
 """,
         "[{'$match': {'n': {'$gt': 1}}}, {'$limit': 2}]",
     ),
+    "sql": (
+        """
+import asyncio
+from sqlalchemy import Column, Integer, MetaData, Table, Text
+from alula.adapters.sql import Database, SQLService
+
+table = Table("notes", MetaData(), Column("id", Integer, primary_key=True), Column("text", Text))
+
+async def main():
+    database = Database("sqlite://")
+    notes = SQLService(table, database)
+    await database.create(notes)
+    print(await notes.create({"text": "Hello"}))
+    await database.close()
+
+asyncio.run(main())
+""",
+        "{'id': 1, 'text': 'Hello'}",
+    ),
+    "postgresql": (
+        """
+from alula.adapters.sql import Database
+print(Database("postgresql://127.0.0.1/notes"))
+""",
+        "<Database postgresql notes>",
+    ),
     "schema": (
         """
 from pydantic import BaseModel
@@ -155,6 +181,8 @@ print(client.service("messages").path)
 WITHOUT = {
     "server": "import alula.express",
     "mongodb": "import alula.adapters.mongodb",
+    "sql": "import alula.adapters.sql",
+    "postgresql": "import alula.adapters.sql",
     "schema": "import alula.schema",
     "auth": "import alula.authentication",
     "cli": "import alula._cli",
@@ -176,8 +204,8 @@ for extra, code in {programs!r}.items():
 print(json.dumps(told))
 """
 
-# These are together, or part of others: a bus needs a server.
-ELSEWHERE = {"all", "embedded", "redis"}
+# These are together, or part of others: a bus needs a server, migrations need commands.
+ELSEWHERE = {"all", "embedded", "embedded-postgresql", "migrations", "redis"}
 
 
 def test_every_extra_is_tried():

@@ -163,6 +163,7 @@ $('#text').oninput = () => {
 $('#say').onsubmit = action(async () => {
   await call('POST', 'messages', { text: $('#text').value })
   $('#text').value = ''
+  toldTyping = 0
   $('#messages').scrollTop = $('#messages').scrollHeight
 })
 
@@ -174,9 +175,14 @@ function refreshSoon () {
 const heard = {
   'messages typing': ({ name }) => {
     if (name === me?.name) return
+    heard.typist = name
     show('#typing', `${name} is typing…`)
     clearTimeout(heard.timer)
     heard.timer = setTimeout(() => show('#typing', ''), TYPING + 1000)
+  },
+  'messages created': ({ user }) => {
+    if (user.name === heard.typist) show('#typing', '')
+    refreshSoon()
   },
   'presence changed': ({ people }) => show('#people', people === 1 ? 'only you' : `${people} here`)
 }

@@ -299,7 +299,7 @@ class RemoteService:
             if method in _RESERVED_NAMES:
                 raise ValueError(f"the service {self.name!r} lists `{method}`; that name is taken")
             if method not in STANDARD_METHODS and not hasattr(self, method):
-                setattr(self, method, partial(self._custom, method))
+                setattr(self, method, partial(self.request, method, None))
                 self.custom_methods += (method,)
 
     def request(self, method: str, id: Id, data: object, params: Params) -> Awaitable[Any]:
@@ -333,9 +333,6 @@ class RemoteService:
     def remove(self, id: Id, params: Params) -> Awaitable[Any]:
         """Remove a record, or all that the query selects."""
         return self.request("remove", id, None, params)
-
-    def _custom(self, method: str, data: object, params: Params) -> Awaitable[Any]:
-        return self.request(method, None, data, params)
 
 
 def check_timeout(seconds: object) -> None:
