@@ -72,17 +72,16 @@ def document():
 
 
 @pytest.fixture(scope="module")
-def is_valid():
-    """Fails for a document that the official JSON Schema refuses."""
+def errors_of():
+    """What the official JSON Schema finds wrong with a document."""
     folder = require_node_modules("@asyncapi/specs")
     schema = json.loads((folder / "@asyncapi/specs/schemas/3.0.0.json").read_text())
     validator = Draft7Validator(schema)
 
     def check(document):
-        errors = [
+        return [
             f"{error.json_path}: {error.message[:300]}" for error in validator.iter_errors(document)
         ]
-        assert errors == []
 
     return check
 
@@ -92,15 +91,14 @@ def is_valid():
     [(), ("socketio",), ("sse",), ("socketio", "sse")],
     ids=lambda transports: "+".join(transports) or "none",
 )
-def test_is_what_the_official_schema_takes(transports, is_valid):
+def test_is_what_the_official_schema_takes(transports, errors_of):
     plugins = {"socketio": socketio(), "sse": sse()}
-    is_valid(describe_events(make_app(*(plugins[name] for name in transports))))
+    assert errors_of(describe_events(make_app(*(plugins[name] for name in transports)))) == []
 
 
-def test_the_official_schema_refuses_something(is_valid, document):
+def test_the_official_schema_refuses_something(errors_of, document):
     broken = {**document, "channels": {"people": {"address": 5}}}
-    with pytest.raises(AssertionError, match="channels"):
-        is_valid(broken)
+    assert "channels" in str(errors_of(broken))
 
 
 def references(value):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import sqlalchemy
+from sqlalchemy import event
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -98,7 +99,7 @@ def run_on_sqlite(raw: Any, work: Work[_Result]) -> _Result:
     )
 
     # The standard library would begin a transaction before INSERT only, and not before DDL.
-    @sqlalchemy.event.listens_for(engine, "begin")
+    @event.listens_for(engine, "begin")
     def begin(connection: sqlalchemy.Connection) -> None:
         connection.exec_driver_sql("begin immediate")
 

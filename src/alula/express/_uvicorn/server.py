@@ -33,6 +33,7 @@ OWN_OPTIONS: Final = ("accept_during_setup", "allow_unguarded_http", "late_reque
 
 _POLL_SECONDS = 0.02
 _TICK_SECONDS = 1
+_CALM_TICKS = 5  # a process at its limit has one descriptor now and none in the next second
 
 _log = logging.getLogger("alula.serve")
 
@@ -51,7 +52,7 @@ class UvicornServer(uvicorn.Server):
         self.lifespan = config.lifespan_class(config)
         self._late_request_seconds = late_request_seconds
         self._stopping = asyncio.Event()
-        self._has_descriptors = True
+        self._calm_ticks = _CALM_TICKS  # how often in a row there were descriptors
 
     def stop(self) -> None:
         """Begin to stop; `run_until_stopped` does the rest."""
@@ -87,18 +88,22 @@ class UvicornServer(uvicorn.Server):
     async def main_loop(self) -> None:
         """Wait until `stop`, with uvicorn's work of every second: the header Date, its limits."""
         while not await self.on_tick(0):
-            had, self._has_descriptors = self._has_descriptors, _has_descriptors()
-            # The event loop drops connections silently when there are no descriptors left.
-            if had and not self._has_descriptors:
-                _log.error(
-                    "no file descriptors are left (%d connections): new ones are dropped; raise the"
-                    " limit (ulimit -n, LimitNOFILE= of systemd) or start more workers",
-                    len(self.server_state.connections),
-                )
-            elif self._has_descriptors and not had:
-                _log.warning("there are file descriptors again; connections are accepted")
+            self._look_at_descriptors()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
+
+    def _look_at_descriptors(self) -> None:
+        was_calm = self._calm_ticks >= _CALM_TICKS
+        self._calm_ticks = self._calm_ticks + 1 if _has_descriptors() else 0
+        # The event loop drops connections silently when there are no descriptors left.
+        if was_calm and not self._calm_ticks:
+            _log.error(
+                "no file descriptors are left (%d connections): new ones are dropped; raise the"
+                " limit (ulimit -n, LimitNOFILE= of systemd) or start more workers",
+                len(self.server_state.connections),
+            )
+        elif self._calm_ticks == _CALM_TICKS and not was_calm:
+            _log.warning("there are file descriptors again; connections are accepted")
 
     async def _wait_tasks_to_complete(self) -> None:
         try:

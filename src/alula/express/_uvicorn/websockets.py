@@ -132,7 +132,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             if len(self._rest) < self._rest_end:
                 return
             data, self._rest = bytes(self._rest), None
-        at, size = 0, len(data)
+        at, end, size = 0, 0, len(data)
         # Most data are one frame: the first condition saves a call that finds no second one.
         while at < size and (end := self._end_of_frame(data, at)) <= size:
             if end == _REFUSED:
