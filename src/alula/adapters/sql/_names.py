@@ -2,11 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Iterable
+from typing import Final, Literal, TypeAlias
 
-__all__ = ["Dialect", "quoted", "quoted_column"]
+__all__ = ["RESERVED", "Dialect", "check_names", "quoted", "quoted_column"]
 
 Dialect: TypeAlias = Literal["postgresql", "sqlite"]
+
+RESERVED: Final = "alula_"
+"""How every name begins that a statement itself gives: to a subquery, a list, or their columns.
+
+No table or column of the application begins so (`check_names`), so neither hides the other and a
+column without its table in front is never ambiguous."""
+
+_FUNCTIONS: Final = {"postgresql": frozenset[str](), "sqlite": frozenset({"json_each"})}
+"""What statements select from that a table of the same name would hide."""
+
+
+def check_names(table: str, columns: Iterable[str], dialect: Dialect) -> None:
+    """Refuse names of a table and its columns that statements give or need themselves.
+
+    Raises:
+        ValueError: One is reserved; the message says which.
+
+    Examples:
+        >>> check_names("notes", ["id", "alula_page"], "sqlite")
+        Traceback (most recent call last):
+        ValueError: the column 'alula_page' of the table 'notes' cannot have this name: names that
+        begin with 'alula_' are reserved for parts of statements; rename it
+    """
+    if table.lower() in _FUNCTIONS[dialect]:
+        raise ValueError(
+            f"the table {table!r} cannot have this name: statements use the function of that name;"
+            " rename it"
+        )
+    named = {f"the table {table!r}": table}
+    named |= {f"the column {column!r} of the table {table!r}": column for column in columns}
+    for what, name in named.items():
+        # SQLite compares names without regard to case, even in quotes.
+        if name.lower().startswith(RESERVED):
+            raise ValueError(
+                f"{what} cannot have this name: names that begin with {RESERVED!r} are reserved for"
+                " parts of statements; rename it"
+            )
 
 
 def quoted(name: str) -> str:

@@ -65,7 +65,7 @@ def joined_operand(name: str, key: str, table: Table, field: str, other: Table) 
     column = other.columns[field]
     # With an alias of its own: a table may refer to itself.
     sql = (
-        f"(select related.{column.sql} from {other.sql} as related"
-        f" where related.{other.id.sql} = {table.sql}.{table.columns[key].sql})"
+        f"(select alula_related.{column.sql} from {other.sql} as alula_related"
+        f" where alula_related.{other.id.sql} = {table.sql}.{table.columns[key].sql})"
     )
     return Operand(name, sql, column.type, nullable=True, dialect=table.dialect)

@@ -85,20 +85,22 @@ class Inserts(Reads):
             names = [self.table.columns[name].sql for name in changed]
             text = self._keep(
                 key,
-                f"{self._insert_one(row)}"
+                # With an alias: `excluded` may be the name of the table.
+                f"{self._insert_one(row, ' as alula_row')}"
                 f" on conflict ({', '.join(self.table.columns[name].sql for name in columns)})"
                 f" do update set {', '.join(f'{name} = excluded.{name}' for name in names)}"
                 f" returning {self._names(select)}",
             )
         return Statement(text, row.values)
 
-    def _insert_one(self, row: NewRow) -> str:
+    def _insert_one(self, row: NewRow, alias: str = "") -> str:
         if not row.columns:
             return f"insert into {self.table.sql} default values"
         columns = self._columns_of(row)
         names = ", ".join(column.sql for column in columns)
         return (
-            f"insert into {self.table.sql} ({names}) values ({', '.join(map(place_of, columns))})"
+            f"insert into {self.table.sql}{alias} ({names})"
+            f" values ({', '.join(map(place_of, columns))})"
         )
 
     def insert_many(
@@ -158,7 +160,7 @@ class Inserts(Reads):
         text = self._texts.get(key)
         if text is None:
             columns = self._columns_of(rows[0])
-            values, source, _ = self._source(columns)
+            values, source, order = self._source(columns)
             names = [column.sql for column in columns]
             if self._id.name in rows[0].columns:
                 new_id = values[rows[0].columns.index(self._id.name)]
@@ -166,18 +168,22 @@ class Inserts(Reads):
                 # Drawn first: it tells which row of the insert is whose.
                 new_id = f"nextval({self.table.sequence})"
                 names.append(self._id.sql)
-                values.append("given.record_id")
-            read = ", ".join(f"stored.c{index}" for index in range(len(self.table.columns)))
+                values.append("alula_item.alula_id")
+            read = ", ".join(
+                f"alula_stored.alula_c{index}" for index in range(len(self.table.columns))
+            )
             text = self._keep(
                 key,
-                f"with given as materialized (select {new_id} as record_id, item.* from {source}),"
-                f" stored as (insert into {self.table.sql} ({', '.join(names)})"
-                f" overriding system value"
-                f" select {', '.join(value.replace('item.', 'given.') for value in values)}"
-                f" from given order by given.position on conflict do nothing"
-                f" returning {self._id.sql} as stored_id, {self._names(None, aliases=True)})"
-                f" select given.position - 1, {read} from given"
-                f" left join stored on stored.stored_id = given.record_id order by given.position",
+                # The list and what is drawn for it have one name, so `values` are read from both.
+                f"with alula_given as materialized"
+                f" (select {new_id} as alula_id, alula_item.* from {source}),"
+                f" alula_stored as (insert into {self.table.sql} ({', '.join(names)})"
+                f" overriding system value select {', '.join(values)}"
+                f" from alula_given as alula_item order by {order} on conflict do nothing"
+                f" returning {self._id.sql} as alula_id, {self._names(None, aliases=True)})"
+                f" select alula_item.alula_position - 1, {read} from alula_given as alula_item"
+                f" left join alula_stored on alula_stored.alula_id = alula_item.alula_id"
+                f" order by {order}",
             )
         return Statement(text, self._lists(rows))
 
@@ -207,19 +213,22 @@ class Inserts(Reads):
         """Return the values of a row in a list parameter, the table of all of them, its order."""
         if not self._postgresql:
             values = [
-                json_value(column.type, f"json_extract(item.value, '$[{index}]')")
+                json_value(column.type, f"json_extract(alula_item.value, '$[{index}]')")
                 for index, column in enumerate(columns)
             ]
-            return values, f"json_each({PLACE}) as item", "item.key"
+            return values, f"json_each({PLACE}) as alula_item", "alula_item.key"
         lists, names, values = [], [], []
         for index, column in enumerate(columns):
             # A list of arrays of several lengths is nothing that PostgreSQL has.
             is_array = column.type.name == "array"
             lists.append(f"{PLACE}::{'text[]' if is_array else column.type.array_cast}")
-            names.append(f"c{index}")
-            values.append(f"item.c{index}{f'::{column.type.cast}' if is_array else ''}")
-        source = f"unnest({', '.join(lists)}) with ordinality as item({', '.join(names)}, position)"
-        return values, source, "item.position"
+            names.append(f"alula_c{index}")
+            values.append(f"alula_item.alula_c{index}{f'::{column.type.cast}' if is_array else ''}")
+        source = (
+            f"unnest({', '.join(lists)}) with ordinality"
+            f" as alula_item({', '.join(names)}, alula_position)"
+        )
+        return values, source, "alula_item.alula_position"
 
     def _lists(self, rows: Sequence[NewRow]) -> tuple[object, ...]:
         """Return the parameters of `_source`."""

@@ -87,8 +87,8 @@ class JSONOperand(Operand):
         # The function fails for what is not a list.
         return (
             f"exists (select 1 from jsonb_array_elements(case jsonb_typeof({self.sql}::jsonb)"
-            f" when 'array' then {self.sql}::jsonb else '[]' end) as element(value)"
-            f" where element.value = any({PLACE}::jsonb[]))"
+            f" when 'array' then {self.sql}::jsonb else '[]' end) as alula_element(alula_value)"
+            f" where alula_element.alula_value = any({PLACE}::jsonb[]))"
         )
 
 
@@ -100,10 +100,12 @@ class ArrayOperand(Operand):
     ) -> None:
         super().__init__(field, sql, type, nullable, dialect)
         element = cast("ColumnType", type.element)
-        self._element = Operand(field, "element.value", element, True, dialect)
+        # The columns of json_each() have names of their own.
+        value = f"alula_element.{'value' if dialect == 'sqlite' else 'alula_value'}"
+        self._element = Operand(field, value, element, True, dialect)
         self._elements = (
-            f"json_each({sql}) as element" if dialect == "sqlite"
-            else f"unnest({sql}) as element(value)"
+            f"json_each({sql}) as alula_element" if dialect == "sqlite"
+            else f"unnest({sql}) as alula_element(alula_value)"
         )  # fmt: skip
         for name in ("$like", "$ilike", "$regex"):
             self._others[name] = partial(self.any_element, name)
@@ -164,9 +166,12 @@ class ArrayOperand(Operand):
             parameters.append(values)
             return f"{self.sql} @> {PLACE}::{self.type.cast}"
         parameters.append(json_list(values))
-        value = json_value(self._element.type, "wanted.value")
-        missing = f"not {self._exists(f'element.value{self._element.type.equality} = {value}')}"
-        every = f"not exists (select 1 from json_each({PLACE}) as wanted where {missing})"
+        value = json_value(self._element.type, "alula_wanted.value")
+        equal = f"alula_element.value{self._element.type.equality} = {value}"
+        every = (
+            f"not exists (select 1 from json_each({PLACE}) as alula_wanted"
+            f" where not {self._exists(equal)})"
+        )
         return all_of([f"{self.sql} is not null", every])
 
     def overlaps(self, wanted: object, parameters: list[object]) -> str:

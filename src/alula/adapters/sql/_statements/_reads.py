@@ -137,12 +137,13 @@ class Reads:
             # place of the count takes four times as long, and has no row for an empty page.
             condition = self._numbered(where_of(conditions))
             columns = self._selection(query.select).columns
-            names = ", ".join(f"page.c{index}" for index in range(len(columns)))
+            names = ", ".join(f"alula_page.alula_c{index}" for index in range(len(columns)))
             text = self._keep(
                 key,
-                f"select counted.total, {names}"
-                f" from (select count(*) as total from {self.table.sql}{condition}) as counted"
-                f" left join ({self._page(query, condition, None, aliases=True)}) as page on true",
+                f"select alula_counted.alula_total, {names}"
+                f" from (select count(*) as alula_total from {self.table.sql}{condition})"
+                f" as alula_counted left join"
+                f" ({self._page(query, condition, None, aliases=True)}) as alula_page on true",
                 len(parameters) + 1,
             )
         self._append_range(query, parameters)
@@ -162,7 +163,8 @@ class Reads:
                 key,
                 f"select count(*) {matching}"
                 if at_most is None
-                else f"select count(*) from (select 1 {matching} limit {self._number}) as counted",
+                else f"select count(*) from (select 1 {matching} limit {self._number})"
+                " as alula_counted",
             )
         if at_most is not None:
             parameters.append(at_most)
@@ -319,7 +321,7 @@ class Reads:
 
         Args:
             sort: That of a query.
-            aliases: Whether the values have the names ``sort0``, ``sort1`` and ``record_id``.
+            aliases: Whether the values have the names that `_ids` of `Statements` gives them.
 
         Raises:
             BadRequest: A field does not exist, or its values have no order.
@@ -329,7 +331,7 @@ class Reads:
             operand = self._criteria.operand(field)
             if operand.type.name in ("json", "array"):
                 raise BadRequest(f"Invalid value for $sort: {field!r} has no order")
-            value = f"sort{index}" if aliases else self._sorted_by(field, operand)
+            value = f"alula_sort{index}" if aliases else self._sorted_by(field, operand)
             descending = " desc" if direction < 0 else ""
             # A clause that the database does not need keeps it from using an index.
             nulls = ""
@@ -338,7 +340,7 @@ class Reads:
             terms.append(f"{value}{operand.type.collation}{descending}{nulls}")
         if all(field != self._id.name for field, _ in sort):
             # Without it, pages could overlap. As the index has it, so without a collation.
-            terms.append("record_id" if aliases else f"{self.table.sql}.{self._id.sql}")
+            terms.append("alula_id" if aliases else f"{self.table.sql}.{self._id.sql}")
         return terms
 
     def _sorted_by(self, field: str, operand: Operand) -> str:
@@ -355,7 +357,7 @@ class Reads:
         texts = []
         for index, column in enumerate(self._selection(select).columns):
             text = column.sql if column.type.select is None else column.type.select(column.sql)
-            texts.append(f"{text} as c{index}" if aliases else text)
+            texts.append(f"{text} as alula_c{index}" if aliases else text)
         return ", ".join(texts)
 
     def _selection(self, select: Select) -> _Selection:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from alula.adapters.sql._names import quoted
 from alula.adapters.sql._statements._operands import PLACE, is_unicode
-from alula.adapters.sql._tables._tables import Column, Table
+from alula.adapters.sql._tables._tables import Column, Table, column_name_of
 from alula.errors import BadRequest
 
 __all__ = ["SearchCondition", "fts5_expression", "search_condition", "search_indexes"]
@@ -36,14 +36,14 @@ def search_condition(table: Table, names: Sequence[str]) -> SearchCondition:
             their index is the FTS5 table with ``_search`` after the table's name.
 
     Raises:
-        ValueError: There is no column with one of the names.
+        ValueError: There is no column with one of the names, or FTS5 cannot have it.
         BadRequest: By the function, if the search is not text of at most 1,000 characters.
     """
     columns = _columns(table, names)
     if table.dialect == "sqlite":
         # By the rowid: the id of a table may be text.
         index = quoted(f"{table.name}_search")
-        condition = f"rowid in (select rowid from {index} where {index} match {PLACE})"
+        condition = f"{_rowid(table)} in (select rowid from {index} where {index} match {PLACE})"
     else:
         document = _document(columns)
         # A column of the type tsvector may have words of any configuration.
@@ -98,7 +98,7 @@ def search_indexes(table: Table, names: Sequence[str]) -> list[str]:
         names: As for `search_condition`.
 
     Raises:
-        ValueError: There is no column with one of the names.
+        ValueError: As for `search_condition`.
     """
     columns = _columns(table, names)
     index = quoted(f"{table.name}_search")
@@ -109,15 +109,16 @@ def search_indexes(table: Table, names: Sequence[str]) -> list[str]:
     listed, new, old = (
         ", ".join(f"{row}{column.sql}" for column in columns) for row in ("", "new.", "old.")
     )
+    rowid = _rowid(table)
     literal = "'" + table.name.replace("'", "''") + "'"
-    add = f"insert into {index} (rowid, {listed}) values (new.rowid, {new});"
-    drop = f"insert into {index} ({index}, rowid, {listed}) values ('delete', old.rowid, {old});"
+    add = f"insert into {index} (rowid, {listed}) values (new.{rowid}, {new});"
+    drop = f"insert into {index} ({index}, rowid, {listed}) values ('delete', old.{rowid}, {old});"
     triggers = {"insert": add, "update": f"{drop} {add}", "delete": drop}
     sizes = quoted(f"{table.name}_search_docsize")  # one of FTS5's own tables
     return [
         # As PostgreSQL's "simple": letters keep their accents.
         f"create virtual table if not exists {index} using fts5({listed}, content={literal},"
-        " tokenize='unicode61 remove_diacritics 0')",
+        f" content_rowid='{rowid}', tokenize='unicode61 remove_diacritics 0')",
         *(
             f"create trigger if not exists {quoted(f'{table.name}_search_{event}')}"
             f" after {event} on {table.sql} begin {body} end"
@@ -129,10 +130,22 @@ def search_indexes(table: Table, names: Sequence[str]) -> list[str]:
 
 
 def _columns(table: Table, names: Sequence[str]) -> list[Column]:
+    # FTS5 has columns of its own.
+    reserved = {"rank", "rowid", f"{table.name}_search".lower()}
     for name in names:
         if name not in table.columns:
             raise ValueError(f"search has {name!r}; {table.name!r} has no such column")
+        if table.dialect == "sqlite" and column_name_of(name, table).lower() in reserved:
+            raise ValueError(
+                f"search has {name!r}; SQLite cannot search in a column of that name; rename it"
+            )
     return [table.columns[name] for name in names]
+
+
+def _rowid(table: Table) -> str:
+    """Return the name of the rowid of a table of SQLite that no column of the table hides."""
+    hidden = {column.name.lower() for column in table.source.columns}
+    return next((name for name in ("rowid", "_rowid_") if name not in hidden), "oid")
 
 
 def _document(columns: Sequence[Column]) -> str:

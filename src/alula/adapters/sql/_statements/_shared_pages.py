@@ -5,8 +5,10 @@ each of its elements::
 
     select given.number, page.* from json_array_elements($1::json) with ordinality
         as given (value, number)
-    cross join lateral (select row_number() over (), * from (<the statement>) as one) as page
-    order by given.number, page.row_number
+    cross join lateral (select row_number() over () as place, * from (<the statement>)) as page
+    order by given.number, page.place
+
+All these names have the prefix that no table and no column of the application has.
 """
 
 from __future__ import annotations
@@ -47,12 +49,12 @@ def shared_pages(statements: Sequence[Statement]) -> Statement | None:
         if row is None:
             return None
         values.append(row)
-    one = _PLACE.sub(lambda place: f"(given.value->>{int(place[1]) - 1})", text)
+    one = _PLACE.sub(lambda place: f"(alula_given.alula_value->>{int(place[1]) - 1})", text)
     return Statement(
-        "select given.number, page.* from json_array_elements($1::json) with ordinality"
-        " as given (value, number) cross join lateral"
-        f" (select row_number() over () as place, one.* from ({one}) as one) as page"
-        " order by given.number, page.place",
+        "select alula_given.alula_number, alula_page.* from json_array_elements($1::json)"
+        " with ordinality as alula_given (alula_value, alula_number) cross join lateral"
+        f" (select row_number() over () as alula_place, alula_one.* from ({one}) as alula_one)"
+        " as alula_page order by alula_given.alula_number, alula_page.alula_place",
         (json.dumps(values, ensure_ascii=False),),
     )
 

@@ -147,17 +147,20 @@ class Statements(Inserts):
         text = self._texts.get(key)
         if text is None:
             count = len(self._selection(query.select).columns)
-            read = ", ".join(f"changed.c{index}" for index in range(count))
-            sorts = "".join(f", changing.sort{index}" for index in range(len(query.sort)))
+            read = ", ".join(f"alula_changed.alula_c{index}" for index in range(count))
+            sorts = "".join(
+                f", alula_changing.alula_sort{index}" for index in range(len(query.sort))
+            )
             text = self._keep(
                 key,
                 # The order counts as it was before the change.
-                f"with changing as materialized ({self._ids(query.sort, conditions)} for update),"
-                f" changed as ({change}{join} changing"
-                f" where {self.table.sql}.{self._id.sql} = changing.record_id"
+                f"with alula_changing as materialized"
+                f" ({self._ids(query.sort, conditions)} for update),"
+                f" alula_changed as ({change}{join} alula_changing"
+                f" where {self.table.sql}.{self._id.sql} = alula_changing.alula_id"
                 f" returning {self._names(query.select, aliases=True)},"
-                f" changing.record_id{sorts})"
-                f" select {read} from changed"
+                f" alula_changing.alula_id{sorts})"
+                f" select {read} from alula_changed"
                 f" order by {', '.join(self.order_terms(query.sort, aliases=True))}",
             )
         return Statement(text, (*parameters, *values))
@@ -165,13 +168,13 @@ class Statements(Inserts):
     def _ids(self, sort: Sort, conditions: Sequence[str]) -> str:
         """Return the query for ids with the values to sort by, in the order of the ids."""
         sorts = "".join(
-            f", {self._criteria.operand(field).sql} as sort{index}"
+            f", {self._criteria.operand(field).sql} as alula_sort{index}"
             for index, (field, _) in enumerate(sort)
         )
         # Rows are locked in this order: two changes of the same rows cannot wait for each other.
         return (
-            f"select {self._id.sql} as record_id{sorts} from {self.table.sql}{where_of(conditions)}"
-            f" order by {self._id.sql}"
+            f"select {self._id.sql} as alula_id{sorts} from {self.table.sql}"
+            f"{where_of(conditions)} order by {self._id.sql}"
         )
 
     def _two_steps(
@@ -237,11 +240,11 @@ class Statements(Inserts):
             text = self._keep(
                 key,
                 # Without "materialized", rows are locked in the order of a join: deadlocks.
-                f"with changing as materialized ({self._ids((), (self._by_ids, *conditions))}"
-                f" for update)"
+                f"with alula_changing as materialized"
+                f" ({self._ids((), (self._by_ids, *conditions))} for update)"
                 f" update {self.table.sql} set {changes}"
-                f" from changing join {source} on {item_id} = changing.record_id"
-                f" where {self.table.sql}.{self._id.sql} = changing.record_id"
+                f" from alula_changing join {source} on {item_id} = alula_changing.alula_id"
+                f" where {self.table.sql}.{self._id.sql} = alula_changing.alula_id"
                 f" returning {self._names(None)}",
             )
         return Statement(text, (*parameters, list(ids), *self._lists(rows)))

@@ -22,7 +22,7 @@ from sqlalchemy.sql import functions, schema
 from alula.adapters.sql._columns._column_types import BooleanType, ColumnType, TextType
 from alula.adapters.sql._columns._number_types import DecimalType, NumberType
 from alula.adapters.sql._columns._sqlalchemy_types import column_type
-from alula.adapters.sql._names import Dialect, quoted, quoted_column
+from alula.adapters.sql._names import Dialect, check_names, quoted, quoted_column
 from alula.adapters.sql._tables._catalogue import FOREIGN_KEYS, read_sequence, read_table
 from alula.adapters.sql._tables._constraints import (
     Catalogue,
@@ -217,6 +217,7 @@ def static_table(
 ) -> Table:
     """Return the table of a model as the model itself describes it."""
     source, properties = source_of(model, id)
+    check_names(source.name, (column.name for column in source.columns), dialect)
     source_columns = {
         properties[column.name]: column for column in source.columns if column.name in properties
     }
