@@ -21,6 +21,7 @@ FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "user_code", "routes", "sockets", "wire"], 1),
     **dict.fromkeys(["configuration", "connection", "local_process", "shares"], 1),
     **dict.fromkeys(["outgoing", "context", "logs", "watchdog", "public_error", "hub"], 2),
+    "local_server": 2,
     **dict.fromkeys(["channels", "http", "hooks", "events", "query"], 3),
     **dict.fromkeys(["service_object", "json_encoding"], 3),
     **dict.fromkeys(["app_events", "registry", "service"], 4),

@@ -58,7 +58,7 @@ async def test_what_was_acknowledged_is_there_and_nothing_is_there_twice(
     async with writers_on(database, SECONDS_TO_ANSWER) as writers:
         for _ in range(20 if thorough else 3):
             await asyncio.sleep(random.uniform(0.5, 1.5) if thorough else 0.3)
-            server._postgres.kill()
+            server._process.kill()
             await asyncio.sleep(random.uniform(0, 0.3))
             await server.start()
             begun = time.monotonic()
@@ -108,7 +108,7 @@ async def test_a_server_that_hangs_holds_up_no_one(server, database, thorough, c
                 "select pid from pg_stat_activity where backend_type = 'client backend'"
             )
         ]
-        hung = [server._postgres._process.pid, *backends]
+        hung = [server._process._process.pid, *backends]
         for process in hung:
             os.kill(process, signal.SIGSTOP)
         try:

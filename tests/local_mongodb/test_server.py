@@ -46,11 +46,11 @@ async def test_keeps_its_data_when_its_port_changes_and_after_a_kill(tmp_path):
         assert await server.start() is server
         assert server.url == first
         assert await count_after_one_more(server) == 1
-        server._mongod.kill()
+        server._process.kill()
     await server.start()
     assert server.url != first
     assert await count_after_one_more(server) == 2
-    port = server._mongod.port
+    port = server._process.port
     await server.stop()
     async with LocalServer(tmp_path, port=port) as again:  # the address of the last time
         assert again.url == f"mongodb://127.0.0.1:{port}/?replicaSet=alula"
@@ -60,10 +60,10 @@ async def test_keeps_its_data_when_its_port_changes_and_after_a_kill(tmp_path):
 @pytest.mark.parametrize("own_folder", [True, False])
 async def test_one_that_died_comes_up_at_the_same_address(tmp_path, own_folder):
     async with LocalServer(None if own_folder else tmp_path) as server:
-        address, folder = server.url, server._mongod.folder
+        address, folder = server.url, server._process.folder
         async with AsyncMongoClient(address, serverSelectionTimeoutMS=20_000) as client:
             await client.test.records.insert_one({})
-            server._mongod.kill()
+            server._process.kill()
             await server.start()
             assert server.url == address
             assert await client.test.records.count_documents({}) == 1  # by the very same client
@@ -73,8 +73,8 @@ async def test_one_that_died_comes_up_at_the_same_address(tmp_path, own_folder):
 async def test_a_taken_address_is_an_error_and_keeps_the_data(tmp_path):
     async with LocalServer() as server:
         assert await count_after_one_more(server) == 1
-        address, folder, port = server.url, server._mongod.folder, server._mongod.port
-        server._mongod.kill()
+        address, folder, port = server.url, server._process.folder, server._process.port
+        server._process.kill()
         with socket.create_server(("127.0.0.1", port)), pytest.raises(LocalServerError):
             await server.start()
         assert folder.exists()
@@ -88,8 +88,8 @@ async def test_a_folder_of_its_own_goes_with_it():
     with pytest.raises(LocalServerError, match=r"not running; `await server.start\(\)` first"):
         _ = server.url
     await server.start()
-    folder = server._mongod.folder
-    assert repr(server) == f"<LocalServer <Mongod {server._mongod.address} in {folder}>>"
+    folder = server._process.folder
+    assert repr(server) == f"<LocalServer <Mongod {server._process.address} in {folder}>>"
     assert (folder / "mongod.log").is_file()
     await server.stop(grace=0)
     assert not folder.exists()

@@ -318,6 +318,6 @@ async def test_a_real_one_runs_as_nobody(monkeypatch):
         if "Permission denied" in str(error):
             pytest.skip("nobody may not enter the folder of the programs")
         raise
-    assert os.stat(f"/proc/{server._postgres._process.pid}").st_uid == 65534  # noqa: PTH116
+    assert os.stat(f"/proc/{server._process._process.pid}").st_uid == 65534  # noqa: PTH116
     assert await rows_after_one_more(server.url) == 1
     await server.stop()

@@ -38,7 +38,7 @@ async def test_keeps_its_data_when_its_port_changes_and_after_a_kill(tmp_path):
         assert await server.start() is server
         assert server.url == first
         assert await rows_after_one_more(server.url) == 1
-        server._postgres.kill()
+        server._process.kill()
         assert await find_running(tmp_path) is None  # the lock file stays
         await server.start()
         assert server.url == first
@@ -53,7 +53,7 @@ async def test_a_temporary_folder_is_removed():
         assert server.url
     assert repr(server) == "<LocalServer None>"
     async with server:
-        folder = server._postgres.folder
+        folder = server._process.folder
         assert folder.exists()
     assert not folder.exists()
     await server.stop()
@@ -66,7 +66,7 @@ async def test_the_server_of_another_process_is_shared(tmp_path):
     async with LocalServer(tmp_path) as server, LocalServer(tmp_path, share=True) as shared:
         assert shared.url == server.url
         assert await shared.start() is shared
-        status = server._postgres.data / "postmaster.pid"
+        status = server._process.data / "postmaster.pid"
         text = status.read_text()
         for changed in (text.replace("ready", "starting"), "17\n"):
             status.write_text(changed)
@@ -96,7 +96,7 @@ async def test_one_that_another_process_starts_meanwhile_is_shared(tmp_path, mon
 
 async def test_one_that_cannot_start_again_keeps_its_folder(monkeypatch):
     async with LocalServer() as server:
-        server._postgres.kill()
+        server._process.kill()
         with monkeypatch.context() as patch:
             patch.setattr(Postgres, "_find", lambda self: 1 / 0)
             with pytest.raises(ZeroDivisionError):

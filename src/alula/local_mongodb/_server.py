@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from pymongo import AsyncMongoClient
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
-from alula._local_process import (
-    HOST,
-    SECONDS_TO_END,
-    SECONDS_TO_START,
-    FolderInUse,
-    LocalServerError,
-)
+from alula._local_process import HOST, SECONDS_TO_START, LocalServerError
+from alula._local_server import FolderServer
 from alula.local_mongodb._mongod import Mongod
 
 __all__ = ["LocalServer", "find_running", "form_replica_set"]
@@ -35,7 +27,7 @@ _PAUSE = 0.02
 _Client: TypeAlias = AsyncMongoClient[dict[str, Any]]
 
 
-class LocalServer:
+class LocalServer(FolderServer[Mongod]):
     """A mongod on the loopback interface, as a replica set of one member.
 
     Use it as a context manager, or call `start` and `stop`. The server never outlives the process
@@ -54,90 +46,20 @@ class LocalServer:
         ValueError: ``share`` is set without a folder.
     """
 
-    def __init__(
-        self, folder: Path | str | None = None, *, port: int = 0, share: bool = False
-    ) -> None:
-        if share and folder is None:
-            raise ValueError("LocalServer(share=True) needs the folder that is shared")
-        self._folder = None if folder is None else Path(folder).absolute()
-        self._port = port
-        self._share = share
-        self._shared_port: int | None = None
-        self._mongod: Mongod | None = None
+    temporary_prefix = "alula-mongodb-"
 
-    def __repr__(self) -> str:
-        return f"<LocalServer {self._mongod!r}>"
+    def _process_in(self, folder: Path, port: int) -> Mongod:
+        return Mongod(folder, port=port, replica_set=REPLICA_SET)
 
-    @property
-    def url(self) -> str:
-        """The URL to connect to, with the port that was picked.
+    async def _prepare(self, process: Mongod) -> None:
+        await form_replica_set([process])
+        (process.folder / _PORT_FILE).write_text(f"{process.port}\n", encoding="ascii")
 
-        Raises:
-            LocalServerError: The server is not running.
-        """
-        if self._shared_port is not None:
-            return f"mongodb://{HOST}:{self._shared_port}/?replicaSet={REPLICA_SET}"
-        if self._mongod is None:
-            raise LocalServerError("the local server is not running; `await server.start()` first")
-        return f"mongodb://{self._mongod.address}/?replicaSet={REPLICA_SET}"
+    async def _find_running(self, folder: Path) -> int | None:
+        return await find_running(folder)
 
-    async def start(self) -> Self:
-        """Start the server and wait until it accepts writes. Does nothing if it is running.
-
-        A server that died is started again at the same address, with the same data.
-
-        Raises:
-            MongodMissing: No mongod is installed, or it cannot run here.
-            FolderInUse: Another mongod uses the data folder.
-            LocalServerError: The server did not start.
-        """
-        if self._mongod is not None and self._mongod.is_running():
-            return self
-        if await self._finds_shared():
-            return self
-        mongod = self._mongod
-        has_run = mongod is not None
-        if mongod is None:
-            folder = self._folder or Path(tempfile.mkdtemp(prefix="alula-mongodb-"))
-            mongod = self._mongod = Mongod(folder, port=self._port, replica_set=REPLICA_SET)
-        try:
-            await mongod.start()
-            await form_replica_set([mongod])
-            (mongod.folder / _PORT_FILE).write_text(f"{mongod.port}\n", encoding="ascii")
-        except BaseException as error:
-            if has_run:  # keep its data, even in a temporary folder, for the next attempt
-                await mongod.stop(grace=0)
-            else:
-                await self.stop(grace=0)
-            # Another process may have started one in the meantime.
-            if not (isinstance(error, FolderInUse) and await self._finds_shared()):
-                raise
-        return self
-
-    async def _finds_shared(self) -> bool:
-        """Look for the server of another process if ``share`` is set."""
-        if self._share and self._folder is not None:
-            self._shared_port = await find_running(self._folder)
-        return self._shared_port is not None
-
-    async def stop(self, grace: float = SECONDS_TO_END) -> None:
-        """Stop the server, by force after ``grace`` seconds, and remove a temporary folder."""
-        mongod, self._mongod, self._shared_port = self._mongod, None, None
-        if mongod is not None:
-            await mongod.stop(grace)
-            if self._folder is None:
-                shutil.rmtree(mongod.folder, ignore_errors=True)
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
+    def _url_of(self, address: str) -> str:
+        return f"mongodb://{address}/?replicaSet={REPLICA_SET}"
 
 
 async def form_replica_set(

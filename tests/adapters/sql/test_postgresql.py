@@ -411,7 +411,7 @@ async def test_a_server_that_is_killed_and_comes_back(server, caplog):
     numbers = iter(range(10**9))
     writers = [asyncio.ensure_future(write(numbers)) for _ in range(8)]
     await asyncio.sleep(0.05)
-    server._postgres.kill()
+    server._process.kill()
     await asyncio.sleep(0.05)
     await server.start()
     begun, before = time.monotonic(), len(counts)
@@ -465,7 +465,7 @@ async def test_reads_that_need_not_be_fresh_go_to_the_replicas(postgresql_url, s
     assert await asked() == primary
     assert await asked(primary=False, writes=True) == primary
     assert [row["current_setting"] for row in await database.fetch(port.text)] == [primary]
-    server._postgres.kill()
+    server._process.kill()
     assert await asked(primary=False) == primary  # also where the connection broke within it
     assert await asked(primary=False) == primary
     await database.close()
