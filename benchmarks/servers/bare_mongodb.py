@@ -1,53 +1,36 @@
 """A bare ASGI function with PyMongo: what uvicorn and the driver leave of a second."""
 
 import os
-from urllib.parse import parse_qs
 
-import orjson
 from bson import ObjectId
 from pymongo import AsyncMongoClient, ReturnDocument
+
+from benchmarks.servers.bare import serve_records
 
 client = AsyncMongoClient(os.environ["BENCH_MONGODB"])
 collection = client["bench"]["records"]
 
 
-async def app(scope, receive, send):
-    if scope["type"] != "http":
-        return
-    method, key = scope["method"], scope["path"][len("/records/") :]
-    if method == "POST":
-        result = orjson.loads((await receive())["body"])
-        await collection.insert_one(result)
-    elif method == "PATCH":
-        result = await collection.find_one_and_update(
-            {"_id": ObjectId(key)},
-            {"$set": orjson.loads((await receive())["body"])},
-            return_document=ReturnDocument.AFTER,
+class Store:
+    async def open(self):
+        await client.aconnect()
+
+    async def get(self, key):
+        return await collection.find_one({"_id": ObjectId(key)})
+
+    async def create(self, new):
+        await collection.insert_one(new)
+        return new
+
+    async def patch(self, key, changes):
+        return await collection.find_one_and_update(
+            {"_id": ObjectId(key)}, {"$set": changes}, return_document=ReturnDocument.AFTER
         )
-    elif key:
-        result = await collection.find_one({"_id": ObjectId(key)})
-    elif not scope["query_string"]:
-        result = []
-    else:
-        result = await find(parse_qs(scope["query_string"].decode()))
-    body = orjson.dumps(result, default=str)
-    headers = [
-        (b"content-type", b"application/json; charset=utf-8"),
-        (b"content-length", b"%d" % len(body)),
-    ]
-    status = 201 if method == "POST" else 200
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+
+    async def find(self, room, order, limit, skip):
+        match = {"room": room}
+        page = collection.find(match, sort=[("createdAt", order)], skip=skip, limit=limit)
+        return await collection.count_documents(match), await page.to_list()
 
 
-async def find(query):
-    limit, skip = int(query["$limit"][0]), int(query["$skip"][0])
-    order = int(query["$sort[createdAt]"][0])
-    match = {"room": query["room"][0]}
-    page = collection.find(match, sort=[("createdAt", order)], skip=skip, limit=limit)
-    return {
-        "total": await collection.count_documents(match),
-        "limit": limit,
-        "skip": skip,
-        "data": await page.to_list(),
-    }
+app = serve_records(Store())

@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-from urllib.parse import parse_qs
 
-import orjson
+from benchmarks.servers.bare import serve_records
 
 NAMES = '"id", "text", "room", "read", "createdAt"'
 GET = f"select {NAMES} from records where id = $1"
@@ -77,44 +76,23 @@ url = os.environ["BENCH_SQL"]
 database = SQLite(url) if url.startswith("sqlite") else PostgreSQL(url)
 
 
-async def app(scope, receive, send):
-    if scope["type"] == "lifespan":
-        await receive()
+class Store:
+    async def open(self):
         await database.open()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        return
-    method, key = scope["method"], scope["path"][len("/records/") :]
-    if method == "POST":
-        new = orjson.loads((await receive())["body"])
+
+    async def get(self, key):
+        return (await database.fetch(GET, int(key)))[0]
+
+    async def create(self, new):
         values = new["text"], new["room"], new["read"], new["createdAt"]
-        (result,) = await database.fetch(CREATE, *values)
-    elif method == "PATCH":
-        changes = orjson.loads((await receive())["body"])
-        (result,) = await database.fetch(PATCH, changes["text"], int(key))
-    elif key:
-        (result,) = await database.fetch(GET, int(key))
-    elif not scope["query_string"]:
-        result = []
-    else:
-        result = await find(parse_qs(scope["query_string"].decode()))
-    body = orjson.dumps(result)
-    headers = [
-        (b"content-type", b"application/json; charset=utf-8"),
-        (b"content-length", b"%d" % len(body)),
-    ]
-    status = 201 if method == "POST" else 200
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+        return (await database.fetch(CREATE, *values))[0]
+
+    async def patch(self, key, changes):
+        return (await database.fetch(PATCH, changes["text"], int(key)))[0]
+
+    async def find(self, room, order, limit, skip):
+        total = (await database.fetch(COUNT, room))[0]["count"]
+        return total, await database.fetch(ORDERS[order], room, limit, skip)
 
 
-async def find(query):
-    limit, skip = int(query["$limit"][0]), int(query["$skip"][0])
-    room = query["room"][0]
-    page = ORDERS[int(query["$sort[createdAt]"][0])]
-    return {
-        "total": (await database.fetch(COUNT, room))[0]["count"],
-        "limit": limit,
-        "skip": skip,
-        "data": await database.fetch(page, room, limit, skip),
-    }
+app = serve_records(Store())

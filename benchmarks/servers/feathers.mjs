@@ -1,7 +1,5 @@
-// FeathersJS 5 on Express or on Koa, with the middleware that its generator sets up.
-import { createRequire } from 'node:module'
-const require = createRequire(import.meta.url)
-const { feathers } = require('@feathersjs/feathers')
+// FeathersJS 5 on Express or on Koa, with its service in memory.
+import { application, require } from './feathers_app.mjs'
 const { MemoryService } = require('@feathersjs/memory')
 
 const [transport, port, more] = [process.argv[2], Number(process.argv[3]), process.argv[4]]
@@ -12,24 +10,6 @@ const records = Array.from({ length: COUNT }, (_, n) => ({
   read: n % 2 === 0,
   createdAt: 1700000000000 + (n * 7919) % COUNT
 }))
-
-function onExpress () {
-  const { default: express, json, urlencoded, rest, notFound, errorHandler } = require('@feathersjs/express')
-  const app = express(feathers())
-  app.use(json())
-  app.use(urlencoded({ extended: true }))
-  app.configure(rest())
-  return [app, () => { app.use(notFound()); app.use(errorHandler({ logger: false })) }]
-}
-
-function onKoa () {
-  const { koa, rest, bodyParser, errorHandler } = require('@feathersjs/koa')
-  const app = koa(feathers())
-  app.use(errorHandler())
-  app.use(bodyParser())
-  app.configure(rest())
-  return [app, () => {}]
-}
 
 // As alula_sign_in.py has it: who is signed in gets through, and is loaded for each request.
 async function guard () {
@@ -56,7 +36,7 @@ function addTitles () {
   app.service('memory').hooks({ around: { all: [resolveResult(resolve({ title }))] } })
 }
 
-const [app, finish] = transport === 'koa' ? onKoa() : onExpress()
+const [app, finish] = application(transport)
 app.use('memory', new MemoryService({ startId: 0, multi: true, paginate: { default: 10, max: 50 } }))
 if (more === 'sign-in') await guard()
 if (more === 'resolver') addTitles()

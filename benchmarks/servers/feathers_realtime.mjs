@@ -1,15 +1,9 @@
 // FeathersJS 5 over socket.io, as its generator sets it up: the services of alula_realtime.py.
-import { createRequire } from 'node:module'
-const require = createRequire(import.meta.url)
-const { feathers } = require('@feathersjs/feathers')
-const { koa, rest, bodyParser, errorHandler } = require('@feathersjs/koa')
+import { application, require } from './feathers_app.mjs'
 const socketio = require('@feathersjs/socketio')
 
 const create = async data => ({ id: 1, ...data })
-const app = koa(feathers())
-app.use(errorHandler())
-app.use(bodyParser())
-app.configure(rest())
+const [app] = application('koa')
 app.configure(socketio())
 app.use('items', { create })
 app.use('feed', { create })
