@@ -7,7 +7,7 @@ from contextvars import ContextVar
 import pytest
 
 from alula.adapters import _batching as batching
-from alula.adapters._batching import MAX_BATCH, Batcher
+from alula.adapters._batching import MAX_BATCH, Batcher, one_for_each
 
 TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")
 
@@ -414,3 +414,19 @@ async def test_a_timer_that_comes_too_early_is_set_again():
     assert store.batcher._timer is not None
     store.gate.set()
     assert await asyncio.gather(first, waits)
+
+
+def test_one_for_each_without_a_key_twice():
+    record = {"a": 1}
+    results = one_for_each([1, 2], {1: record, 3: {}}, dict)
+    assert results == [record, None]
+    assert results[0] is record
+
+
+def test_one_for_each_copies_for_all_callers_but_the_first():
+    record = {"a": 1}
+    first, nothing, second, third, again = one_for_each([1, 2, 1, 1, 2], {1: record}, dict)
+    assert first is record
+    assert nothing is again is None
+    assert second == third == record
+    assert len({id(first), id(second), id(third)}) == 3

@@ -13,12 +13,12 @@ What holds in this file (as in DataLoader, but across requests):
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context
 from time import monotonic as time
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-__all__ = ["MAX_BATCH", "MAX_WAIT_SECONDS", "MIN_SPLIT", "Batcher"]
+__all__ = ["MAX_BATCH", "MAX_WAIT_SECONDS", "MIN_SPLIT", "Batcher", "one_for_each"]
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
@@ -208,3 +208,32 @@ class Batcher(Generic[Key, Result]):
                 future.set_exception(result)
             else:
                 future.set_result(result)
+
+
+def one_for_each(
+    keys: Sequence[Key], results: Mapping[Key, Result], copy: Callable[[Result], Result]
+) -> list[Result | None]:
+    """Return the result for the key of each caller, None where there is none.
+
+    Callers of one key get a copy each, since one of them may change what it gets.
+
+    Args:
+        keys: The keys of all callers of a batch.
+        results: What the database has returned.
+        copy: Copies a result.
+
+    Examples:
+        >>> one_for_each(["a", "b", "a"], {"a": [1]}, list)
+        [[1], None, [1]]
+    """
+    if len(set(keys)) == len(keys):  # most batches
+        return [results.get(key) for key in keys]
+    handed_out: set[Key] = set()
+    given: list[Result | None] = []
+    for key in keys:
+        result = results.get(key)
+        if result is not None and key in handed_out:
+            result = copy(result)
+        handed_out.add(key)
+        given.append(result)
+    return given

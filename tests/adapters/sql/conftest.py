@@ -1,10 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from alula.adapters.sql import Database
+
+
+@pytest.fixture
+async def database(sql_url: str) -> AsyncIterator[Database]:
+    """Open an empty database of each dialect."""
+    database = Database(sql_url)
+    await database.open()
+    yield database
+    await database.close()
 
 
 @pytest.fixture

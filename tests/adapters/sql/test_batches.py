@@ -55,10 +55,8 @@ tokens = Table("tokens", metadata, Column("id", Uuid, primary_key=True), Column(
 
 
 @pytest.fixture
-async def database(postgresql_schema):
-    database = Database(postgresql_schema)
-    yield database
-    await database.close()
+def sql_url(postgresql_schema):
+    return postgresql_schema
 
 
 @pytest.fixture

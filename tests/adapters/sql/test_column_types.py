@@ -57,14 +57,6 @@ class Shouted(sqlalchemy.TypeDecorator):
         return f"{value:%Y}!"
 
 
-@pytest.fixture
-async def database(sql_url):
-    database = Database(sql_url)
-    await database.open()
-    yield database
-    await database.close()
-
-
 async def one_column(database, type_):
     table = sqlalchemy.Table(
         "values",

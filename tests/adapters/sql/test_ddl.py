@@ -39,14 +39,6 @@ def shop():
     return owners, pets
 
 
-@pytest.fixture
-async def database(sql_url):
-    database = Database(sql_url)
-    await database.open()
-    yield database
-    await database.close()
-
-
 async def test_tables_are_created_once_with_those_that_they_refer_to(database):
     _, pets = shop()
     for _ in range(2):

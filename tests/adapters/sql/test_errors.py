@@ -44,14 +44,6 @@ PETS.append_constraint(sqlalchemy.CheckConstraint(PETS.c.low <= PETS.c.high, nam
 
 
 @pytest.fixture
-async def database(sql_url):
-    database = Database(sql_url)
-    await database.open()
-    yield database
-    await database.close()
-
-
-@pytest.fixture
 async def pets(database):
     _, pets = await created(database, OWNERS, PETS)
     return pets

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from alula import App
-from alula.adapters.sql import Database, SQLService, belongs_to, has_many
+from alula.adapters.sql import SQLService, belongs_to, has_many
 from alula.adapters.sql._names import RESERVED
 
 # What statements of this or another time call their parts, and what databases call theirs.
@@ -67,9 +67,9 @@ def ids(records, id="id"):
 
 
 @pytest.fixture
-async def make(sql_url):
+async def make(database):
     """Return a function that makes a service on a table of a given name, with 12 records."""
-    database, app = Database(sql_url), App()
+    app = App()
 
     async def made(name="notes", id="id"):
         service = SQLService(
@@ -93,7 +93,6 @@ async def make(sql_url):
 
     yield made
     await app.teardown()
-    await database.close()
 
 
 async def reads(notes, id):
@@ -253,29 +252,26 @@ def table_of(name, *columns):
         ),
     ],
 )
-def test_reserved_names_are_refused(sql_url, table, message):
+async def test_reserved_names_are_refused(database, table, message):
     with pytest.raises(ValueError, match=message):
-        SQLService(table, Database(sql_url))
+        SQLService(table, database)
 
 
-def test_a_property_may_have_any_name(sql_url):
-    service = SQLService(table_of("alulas", Column("c", Text, key="alula_c0")), Database(sql_url))
+async def test_a_property_may_have_any_name(database):
+    service = SQLService(table_of("alulas", Column("c", Text, key="alula_c0")), database)
     assert service.id == "id"
 
 
-async def test_a_table_that_is_read_is_refused_too(sql_url, caplog):
-    database, app = Database(sql_url), App()
-    await database.open()
+async def test_a_table_that_is_read_is_refused_too(database, caplog):
+    app = App()
     await database.execute("create table notes (id integer primary key, alula_page text)")
     app.use("notes", SQLService("notes", database))
     await app.setup()
     assert "the column 'alula_page' of the table 'notes' cannot have this name" in caplog.text
     await app.teardown()
-    await database.close()
 
 
-async def test_a_table_that_hides_a_function(sql_url):
-    database = Database(sql_url)
+async def test_a_table_that_hides_a_function(database):
     if database.dialect == "sqlite":
         with pytest.raises(
             ValueError, match=r"^the table 'json_each' cannot have this name: state"
@@ -286,12 +282,10 @@ async def test_a_table_that_hides_a_function(sql_url):
     await database.create(service)
     created = [await service.create({}) for _ in range(2)]
     assert await service.find({"query": {"id": {"$in": [1, 2]}}}) == created
-    await database.close()
 
 
 @pytest.mark.parametrize("names", [["rowid"], ["RowId", "_rowid_"]])
-async def test_a_search_in_a_table_that_hides_its_row_numbers(sql_url, names):
-    database = Database(sql_url)
+async def test_a_search_in_a_table_that_hides_its_row_numbers(database, names):
     columns = [Column(name, Text) for name in (*names, "text")]
     service = SQLService(table_of("notes", *columns), database, search=["text"], multi=True)
     await database.create(service)
@@ -301,12 +295,10 @@ async def test_a_search_in_a_table_that_hides_its_row_numbers(sql_url, names):
     assert ids(await service.find({"query": {"$search": "tea"}})) == [3]
     await service.remove(3)
     assert ids(await service.find({"query": {"$search": "milk"}})) == [2]
-    await database.close()
 
 
 @pytest.mark.parametrize("name", ["rank", "rowid", "Notes_search"])
-async def test_columns_that_cannot_be_searched(sql_url, name):
-    database = Database(sql_url)
+async def test_columns_that_cannot_be_searched(database, name):
     service = SQLService(table_of("notes", Column(name, Text)), database, search=[name])
     if database.dialect == "sqlite":
         with pytest.raises(ValueError, match=f"^search has '{name}'; SQLite cannot search in a"):
@@ -315,4 +307,3 @@ async def test_columns_that_cannot_be_searched(sql_url, name):
         await database.create(service)
         created = await service.create({name: "tea"})
         assert await service.find({"query": {"$search": "tea"}}) == [created]
-    await database.close()

@@ -32,13 +32,6 @@ def notes(*more):
 
 
 @pytest.fixture
-async def database(sql_url):
-    database = Database(sql_url)
-    yield database
-    await database.close()
-
-
-@pytest.fixture
 async def service(database):
     service = SQLService(notes(), database, search=["title", "text"], multi=True)
     await database.create(service)

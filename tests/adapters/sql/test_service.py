@@ -25,13 +25,6 @@ keyed = Table("keyed", metadata, Column("key", Text, primary_key=True), Column("
 
 
 @pytest.fixture
-async def database(sql_url):
-    database = Database(sql_url)
-    yield database
-    await database.close()
-
-
-@pytest.fixture
 async def service(database):
     service = SQLService(
         notes, database, multi=True, paginate={"default": 3, "max": 5}, update_operators=["$inc"]

@@ -35,14 +35,6 @@ def numbered(*columns):
     return people(sqlalchemy.Column("id", sqlalchemy.Integer, primary_key=True), *columns)
 
 
-@pytest.fixture
-async def database(sql_url):
-    database = Database(sql_url)
-    await database.open()
-    yield database
-    await database.close()
-
-
 def static(model, dialect="sqlite", **options):
     return TableSource(model, dialect, **options).table
 

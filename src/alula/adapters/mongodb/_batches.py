@@ -21,7 +21,7 @@ from bson import ObjectId
 from bson.raw_bson import RawBSONDocument
 from pymongo import errors
 
-from alula.adapters._batching import Batcher
+from alula.adapters._batching import Batcher, one_for_each
 from alula.adapters._records import copied
 from alula.adapters.mongodb._bson_types import BSON_IMMUTABLE
 from alula.adapters.mongodb._errors import not_acknowledged
@@ -226,16 +226,7 @@ async def find_batch(
     if unsure:
         results = await asyncio.gather(*map(find_one, unsure), return_exceptions=True)
         records.update(zip(unsure, results, strict=True))
-    if len(ids) == len(wanted):
-        return [records.get(key) for key in ids]
-    # Callers that want the same record must not share anything that one of them may change.
-    handed_out: set[Id] = set()
-    copies = []
-    for key in ids:
-        record = records.get(key)
-        copies.append(copied(record, BSON_IMMUTABLE) if key in handed_out else record)
-        handed_out.add(key)
-    return copies
+    return one_for_each(ids, records, partial(copied, immutable=BSON_IMMUTABLE))
 
 
 async def insert_batch(model: Collection, new: list[bytes]) -> list[Exception | None]:

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from alula.adapters._batching import Batcher
+from alula.adapters._batching import Batcher, one_for_each
 from alula.adapters._records import copied, selector
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import is_refusal
@@ -162,31 +162,19 @@ async def _get_batch(operation: Operation, query: Query, keys: list[Any]) -> lis
     rows = await operation.run(statements.get_many(wanted, query))
     id_name = statements.table.id.name
     records = {record[id_name]: record for record in statements.reader(query.select)(rows)}
-    if len(keys) == len(wanted):
-        return [records.get(key) for key in keys]
-    # Callers that want the same record must not share anything that one of them may change.
-    handed_out: set[Any] = set()
-    copies = []
-    for key in keys:
-        record = records.get(key)
-        copies.append(copied(record) if key in handed_out else record)
-        handed_out.add(key)
-    return copies
+    return one_for_each(keys, records, copied)
 
 
 async def _page_batch(operation: Operation, pages: list[Statement]) -> list[Any]:
     """Return the rows of each page, or an error."""
     shared = shared_pages(pages) if len(pages) > 1 else None
-    if shared is None:
-        return await asyncio.gather(*map(operation.run, pages), return_exceptions=True)
-    try:
-        rows = await operation.run(shared)
-    except Exception as error:
-        if not is_refusal(error):
-            raise
-        # One has a value that the database refuses.
-        return await asyncio.gather(*map(operation.run, pages), return_exceptions=True)
-    return pages_of(rows, len(pages))
+    if shared is not None:
+        try:
+            return pages_of(await operation.run(shared), len(pages))
+        except Exception as error:
+            if not is_refusal(error):  # one has a value that the database refuses
+                raise
+    return await asyncio.gather(*map(operation.run, pages), return_exceptions=True)
 
 
 async def _create_batch(operation: Operation, rows: list[NewRow]) -> list[Any]:
