@@ -36,6 +36,7 @@ ANY_AS_PARAMETER = 0.08
 ANY_AS_RETURN = 0.04
 COMMENT_LINES = 0.03
 
+EXCEPTION = re.compile(r"(noqa|type: ignore|pyright: ignore)\b")
 DIRECTIVE = re.compile(r"#\s*(noqa|type:|pragma|pyright)")
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -113,6 +114,16 @@ def comments_and_code(source: str) -> tuple[int, int]:
     return comments, code
 
 
+def without_a_reason(source: str) -> list[int]:
+    """Return the lines that turn a checker off and do not say why in a comment behind it."""
+    return [
+        token.start[0]
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+        and EXCEPTION.match(token.string.rpartition("#")[2].strip())
+    ]
+
+
 def over(limit: int, lines: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in lines.items() if count > limit}
 
@@ -180,6 +191,11 @@ def test_comments_say_why(sources):
     assert comments / code >= COMMENT_LINES
 
 
+def test_exceptions_from_rules_have_a_reason(sources):
+    unexplained = {name: without_a_reason(source) for name, source in sources.items()}
+    assert {name: lines for name, lines in unexplained.items() if lines} == {}
+
+
 ROOM = '''
 """A room.
 
@@ -211,6 +227,16 @@ def test_finds_any():
     parameters, returns = annotations_of(ast.parse(ROOM))
     assert share_of_any(parameters) == 2 / 5
     assert share_of_any(returns) == 1 / 3
+
+
+def test_finds_exceptions_without_a_reason():
+    source = """
+import one  # noqa: F401
+import two  # noqa: F401  # for those who import it from here
+import three  # type: ignore[import-untyped]  # noqa: F401
+text = "# noqa: F401"
+"""
+    assert without_a_reason(source) == [2, 4]
 
 
 def test_counts_comments_and_code():

@@ -219,7 +219,7 @@ def check_object(
     # Routers and web applications have a `get` as well; those of others are ASGI callables.
     type_: Any = type(service)
     is_router = all(callable(getattr(type_, name, None)) for name in ("use", "handle"))
-    call: Any = getattr(type_, "__call__", None)  # noqa: B004 - its parameters are wanted
+    call: Any = getattr(type_, "__call__", None)  # noqa: B004  # its parameters are wanted
     is_asgi = inspect.isfunction(call) and "scope" in inspect.signature(call).parameters
     if is_router or is_asgi:
         raise TypeError(

@@ -137,7 +137,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         self.options = self.options.changed(given, self.paginate_options)
         self.id = id
 
-    async def setup(self, app: Any, path: str) -> None:  # noqa: ARG002
+    async def setup(self, app: Any, path: str) -> None:  # noqa: ARG002  # setup gets it
         """Remember the application, whose services ``$include`` calls.
 
         An adapter that has a setup of its own calls this one.

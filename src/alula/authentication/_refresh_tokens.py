@@ -135,7 +135,7 @@ class RefreshStrategy(AuthenticationStrategy):
         self._tokens = tokens
 
     # A strategy's `parse` gets a response, too.
-    def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:  # noqa: ARG002
+    def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:  # noqa: ARG002  # as above
         """Return the token of a sign-out, which sends ``Authorization: Refresh <token>``."""
         scope = req.scope
         if scope["method"] == "DELETE":

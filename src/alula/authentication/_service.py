@@ -241,7 +241,7 @@ class AuthenticationService(StrategyTable):
 
     # -- the steps of a sign-in ----------------------------------------------------------------
 
-    async def account_found(self, id: Id, params: Params) -> None:  # noqa: ARG002
+    async def account_found(self, id: Id, params: Params) -> None:  # noqa: ARG002  # for overrides
         """Notify the extensions which account a sign-in is for; called by its strategy.
 
         Args:

@@ -72,7 +72,7 @@ class ClientService(ServiceHandle):
         super().__init__(app, path, service, methods=methods, events=events, app_hooks=app_hooks)
         callable_names: ServiceEvents[EventStream[Any]]
         callable_names = ServiceEvents.of(self.events, self._stream)
-        self.events = callable_names  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.events = callable_names  # pyright: ignore[reportIncompatibleVariableOverride]  # narrower than in the base, which sets it once
         if isinstance(service, SocketService):
             service.connection.attach(service.name, self)
 
@@ -187,7 +187,7 @@ class TypedService(ClientService, Generic[T]):
     """A `ClientService` whose records have a type, for type checkers only."""
 
     if TYPE_CHECKING:
-        events: ServiceEvents[EventStream[T]]  # pyright: ignore[reportIncompatibleVariableOverride]
+        events: ServiceEvents[EventStream[T]]  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
 
         async def find(
             self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]

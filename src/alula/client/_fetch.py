@@ -124,7 +124,7 @@ class ThreadTransport(AsyncTransport[Request, Response]):
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # slow to load
 
             # A browser has no sockets.
-            from alula.client._pool import ConnectionPool  # noqa: PLC0415
+            from alula.client._pool import ConnectionPool  # noqa: PLC0415  # see above
 
             self._open = ConnectionPool(), ThreadPoolExecutor(_MAX_THREADS, "alula-fetch")
         return self._open

@@ -311,7 +311,7 @@ class Headers(MutableMapping[str, str]):
         del self._all()[name.lower()]
 
     # Names in any case, and values are text alone.
-    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]  # for text alone
         """Return a header's value, or ``default``."""
         # Not self._all() each time: a POST reads six headers.
         values = self._values

@@ -117,7 +117,7 @@ def url_of(address: str) -> str:
 def _has_namespaces() -> bool:
     """Return whether a program may run in a user namespace; containers may forbid it."""
     try:
-        return not subprocess.run(  # noqa: S603
+        return not subprocess.run(  # noqa: S603  # as above
             [*_IN_NAMESPACE, "true"], capture_output=True, check=False
         ).returncode
     except OSError:
@@ -200,7 +200,7 @@ class Postgres(LocalProcess):
             *locale,
         ]
         try:
-            done = subprocess.run(  # noqa: S603
+            done = subprocess.run(  # noqa: S603  # as above
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

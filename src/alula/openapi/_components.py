@@ -99,7 +99,7 @@ class Components:
                 definition = _DEFINITION.fullmatch(value)
                 if definition is not None:
                     inner = definition[1].replace("~1", "/").replace("~0", "~")
-                    value = f"#/components/schemas/{_component_name(f'{owner}.{inner}')}"  # noqa: PLW2901
+                    value = f"#/components/schemas/{_component_name(f'{owner}.{inner}')}"  # noqa: PLW2901  # shown below
                 shown[name] = f"#/components/schemas/{owner}" if value == "#" else value
             elif name == "properties" and isinstance(value, Mapping):
                 shown[name] = {inner: self.shown(each, owner) for inner, each in value.items()}

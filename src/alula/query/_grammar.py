@@ -321,7 +321,7 @@ def _read_value(_name: str, value: object, depth: int) -> object:
 
 def _is_operators(value: Mapping[str, Any]) -> bool:
     """Tell whether an object holds operators: one name with ``$`` is enough."""
-    for name in value:  # noqa: SIM110 - a generator costs more than the loop
+    for name in value:  # noqa: SIM110  # a generator costs more than the loop
         if isinstance(name, str) and name[:1] == "$":
             return True
     return False

@@ -96,7 +96,7 @@ def _all(tests: Sequence[Test]) -> Test:
         return lambda value: first(value) and second(value)
 
     def all_of(value: object) -> bool:
-        for test in tests:  # noqa: SIM110 - a generator costs more than most tests
+        for test in tests:  # noqa: SIM110  # a generator costs more than most tests
             if not test(value):
                 return False
         return True
@@ -106,7 +106,7 @@ def _all(tests: Sequence[Test]) -> Test:
 
 def _any(tests: Sequence[Test]) -> Test:
     def any_of(value: object) -> bool:
-        for test in tests:  # noqa: SIM110 - as above
+        for test in tests:  # noqa: SIM110  # as above
             if test(value):
                 return True
         return False

@@ -276,7 +276,7 @@ def is_nan(number: float | Decimal) -> bool:
     """Tell whether a number is NaN."""
     if isinstance(number, Decimal):
         return number.is_nan()
-    return bool(number != number)  # noqa: PLR0124 - NaN alone is not equal to itself
+    return bool(number != number)  # noqa: PLR0124  # NaN alone is not equal to itself
 
 
 def is_finite(number: float | Decimal) -> bool:

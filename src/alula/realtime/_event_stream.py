@@ -285,7 +285,7 @@ class EventStream:
             self._replayed.append(_event_block("reset", b"null", self._raise(self._position())))
             self._has_news.set()
 
-    async def close(self, reason: str = "", *, reconnect: bool = True) -> None:  # noqa: ARG002
+    async def close(self, reason: str = "", *, reconnect: bool = True) -> None:  # noqa: ARG002  # see below
         """End the stream, with the event ``expired`` for that reason.
 
         Browsers come back by themselves, whatever ``reconnect`` is; hooks may refuse them then.

@@ -1,7 +1,7 @@
 """What data is: validators, the schema of queries, resolvers. Needs the extra ``schema``."""
 
 try:
-    import jsonschema as _jsonschema  # type: ignore[import-untyped]  # noqa: F401
+    import jsonschema as _jsonschema  # type: ignore[import-untyped]  # noqa: F401  # as below
     import pydantic as _pydantic  # noqa: F401  # to see whether it is there
 except ImportError as error:
     raise ImportError(

@@ -184,7 +184,7 @@ class SQLService(AdapterService[SQLOptions]):
                 "the table of the service %r could not be read; its next call tries again", path
             )
 
-    async def teardown(self, app: Any, path: str) -> None:  # noqa: ARG002
+    async def teardown(self, app: Any, path: str) -> None:  # noqa: ARG002  # teardown gets both
         """Close the database, unless other services still use it."""
         if self._holds_database:
             self._holds_database = False

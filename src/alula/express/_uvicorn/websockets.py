@@ -227,7 +227,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             await super().send(message)
             if message["type"] == "websocket.accept":
                 # uvicorn needs them no more, and would keep them as long as the connection.
-                self.request = self.response = None  # type: ignore[assignment]
+                self.request = self.response = None  # type: ignore[assignment]  # of no use now
             return
         text = message.get("text")
         if text is None:

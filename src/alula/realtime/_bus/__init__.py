@@ -93,7 +93,7 @@ def connect_bus(app: Any, bus: Bus | None = None) -> None:
 def _read_marks(place: WorkerPlace) -> tuple[UnsentMark | None, bool]:
     """Return a mark for this worker, and whether one that has ended left events."""
     # Not at the top: only Unix has the module, and only workers of `alula serve` need it.
-    from alula.realtime._bus._unsent import UnsentMark, take_marks_of_dead_workers  # noqa: PLC0415
+    from alula.realtime._bus._unsent import UnsentMark, take_marks_of_dead_workers  # noqa: PLC0415  # see above
 
     try:
         has_gap = take_marks_of_dead_workers(place.directory, place.worker_id)

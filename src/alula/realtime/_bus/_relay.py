@@ -237,7 +237,7 @@ class Relay:
     def _unreadable_left_out(self) -> Iterator[None]:
         try:
             yield
-        except Exception:  # noqa: BLE001
+        except Exception:  # noqa: BLE001  # whatever decoding raises
             # One that cannot be read must not keep those behind it away.
             _log.exception("an event of %r is left out: it cannot be read", self._bus)
 

@@ -33,7 +33,7 @@ __all__ = ["ENGINE_DIALECTS", "ForeignType", "column_type", "database_type", "dr
 AnyType = types.TypeEngine[Any]
 
 ENGINE_DIALECTS: Final[dict[Dialect, EngineDialect]] = {
-    "postgresql": postgresql.asyncpg.dialect(),  # type: ignore[no-untyped-call]
+    "postgresql": postgresql.asyncpg.dialect(),  # type: ignore[no-untyped-call]  # of SQLAlchemy
     "sqlite": sqlite_dialect.dialect(),
 }
 """What SQLAlchemy needs to know which of its types a dialect has."""
@@ -100,7 +100,7 @@ def database_type(type_: AnyType, dialect: Dialect) -> AnyType:
     if isinstance(type_, types.TypeDecorator):
         return type_.type_engine(ENGINE_DIALECTS[dialect])
     # dialect_impl() would lose that a type is CHAR or REAL.
-    variants: Mapping[str, AnyType] = type_._variant_mapping  # noqa: SLF001
+    variants: Mapping[str, AnyType] = type_._variant_mapping  # noqa: SLF001  # has no other name
     return variants.get(dialect, type_)
 
 

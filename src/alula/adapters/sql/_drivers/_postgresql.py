@@ -363,7 +363,7 @@ class _Transaction(Transaction):
         async with self._lock:  # for a statement of another task that is under way
             connection, self._connection = self._connection, None
             assert connection is not None  # noqa: S101  # it was open
-            assert self._asyncpg is not None  # noqa: S101
+            assert self._asyncpg is not None  # noqa: S101  # as above
             try:
                 async with asyncio.timeout(max(self._deadline - time.monotonic(), 1.0)):
                     await work(self._asyncpg, connection)

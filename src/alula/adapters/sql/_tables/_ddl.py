@@ -113,7 +113,7 @@ class StrictTypes(SQLiteTypeCompiler):
 
 
 class AllQuoted(SQLiteIdentifierPreparer):
-    def _requires_quotes(self, value: str) -> bool:  # noqa: ARG002
+    def _requires_quotes(self, value: str) -> bool:  # noqa: ARG002  # SQLAlchemy's
         # SQLAlchemy's list of reserved words lacks some, such as "nothing".
         return True
 
