@@ -6,9 +6,10 @@ import pytest
 from pydantic import BaseModel
 
 from alula import App
-from alula.adapters import relations
+from alula.adapters import _related
 from alula.adapters.base import AdapterService
 from alula.adapters.memory import MemoryService
+from alula.adapters.mongodb import MongoDBService
 from alula.adapters.relations import belongs_to, has_many
 from alula.errors import BadRequest, Forbidden, NotFound
 from alula.outgoing import public_part
@@ -134,7 +135,7 @@ async def test_what_a_key_cannot_be_refers_to_nothing(app):
 
 
 async def test_clients_cannot_cause_any_number_of_calls(app, monkeypatch):
-    monkeypatch.setattr(relations, "_MAX_CALLS", 4)
+    monkeypatch.setattr(_related, "_MAX_CALLS", 4)
     posts = app.service("posts")
     query = {"$include": ["comments.user"], "id": {"$in": [1, 2]}}
     # Two for the comments, and one for the user of each post's comments.
@@ -199,6 +200,9 @@ async def test_it_needs_an_application():
     [
         lambda: belongs_to("", "key"),
         lambda: belongs_to("users", 5),
+        lambda: belongs_to("users", ""),
+        lambda: has_many("users", ""),
+        lambda: belongs_to(None, "key"),
         lambda: belongs_to("users", "key", filter="name"),
         lambda: has_many("users", "key", limit=0),
         lambda: MemoryService(relations={"author": "users"}),
@@ -208,6 +212,22 @@ async def test_it_needs_an_application():
 def test_a_relation_that_makes_no_sense_is_refused(make):
     with pytest.raises(ValueError, match=r"give|cannot"):
         make()
+
+
+@pytest.mark.parametrize(
+    ("name", "relation", "instead"),
+    [
+        ("author", belongs_to("users"), "belongs_to('users', 'authorId')"),
+        ("comments", has_many("comments"), "has_many('comments', '…Id')"),
+    ],
+)
+def test_a_store_without_foreign_keys_needs_the_key(name, relation, instead):
+    with pytest.raises(ValueError, match="no foreign keys to read it from") as raised:
+        MemoryService(relations={name: relation})
+    assert str(raised.value).startswith(f"relations: '{name}' has no key")
+    assert str(raised.value).endswith(f"; name the property: {instead}")
+    with pytest.raises(ValueError, match="'authorId'"):
+        MongoDBService(None, relations={"author": belongs_to("users")})
 
 
 async def test_a_missing_record_is_missing_all_the_same(app):
@@ -256,12 +276,12 @@ async def test_a_property_that_was_not_opened_is_one_of_the_record_itself(app):
 
 
 async def test_a_store_that_cannot_join_does_not_sort_by_it(app):
-    with pytest.raises(BadRequest, match=r"\$sort: 'author.name'"):
+    with pytest.raises(BadRequest, match=r"\$sort: 'author.name' is .*; sort by a property of its"):
         await app.service("posts").find(query={"$sort": {"author.name": 1}})
 
 
 async def test_too_many_related_records_are_refused(app, monkeypatch):
-    monkeypatch.setattr("alula.adapters.relations._MOST_IDS", 1)
+    monkeypatch.setattr("alula.adapters._related._MOST_IDS", 1)
     with pytest.raises(BadRequest, match="More than 1 records of 'users'"):
         await app.service("posts").find(query={"author.name": {"$gt": ""}})
 

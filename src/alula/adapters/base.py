@@ -29,7 +29,8 @@ from alula.adapters._records import (
     read_data,
     selector,
 )
-from alula.adapters.relations import INCLUDE, Relation, Relations
+from alula.adapters._related import INCLUDE
+from alula.adapters.relations import Relation, Relations
 from alula.errors import BadRequest
 from alula.query import EMPTY_QUERY, Grammar, Query
 from alula.query._query import MAX_STEPS, Budget
@@ -124,7 +125,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         events: Iterable[str] = (),
     ) -> None:
         self.events = tuple(events)
-        self.relations = Relations(relations or {})
+        self.relations = Relations(relations or {}, reads_keys=self.joins)
         if self.relations:
             filters = {INCLUDE: self.relations.read_include, **(filters or {})}
         self.related_names = self.relations.names

@@ -251,7 +251,8 @@ class SQLService(AdapterService[SQLOptions]):
             RuntimeError: A related record is in another database, or nowhere.
         """
         joined = {}
-        for name, (relation, field) in self.relations.filters.items():
+        for name, (first, field) in self.relations.filters.items():
+            relation = self.relations[first]
             other = self.relations.service(relation)
             if not isinstance(other, SQLService) or other.database is not self.database:
                 raise RuntimeError(

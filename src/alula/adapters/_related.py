@@ -1,0 +1,392 @@
+"""Calls of related services: what `$include` adds, and ids for queries that name related records.
+
+What holds in this file:
+
+- Every call has the provider and the user of the caller, so the other service's hooks decide.
+- A batch gives what one find for each record gives, or it is not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from alula._context import HookContext, Params
+from alula.adapters._options import Options
+from alula.adapters._records import is_scalar
+from alula.errors import BadRequest, Forbidden, NotFound
+from alula.outgoing import RedactedRecord, public_part
+from alula.types import UNSET, Page, Record
+
+__all__ = ["INCLUDE", "Handle", "Inclusion", "add_many", "add_one", "bounded", "find_ids"]
+
+INCLUDE: Final = "$include"
+"""The filter of a query that names relations; a service opens it by its option ``relations``."""
+
+_MOST_IDS: Final = 1_000
+"""How many related records may meet a test of a query where the store cannot join."""
+
+_MAX_CALLS: Final = 2_000
+"""How many related services' calls one request of a client may cause, on all levels together.
+
+A batch counts as the calls that it replaces: the records that it may return are as many.
+"""
+
+_MAX_PARENTS: Final = 100
+"""How many records one batch is for."""
+
+_MAX_BATCH: Final = 1_000
+"""How many related records one batch may return."""
+
+_MAX_ROUNDS: Final = 3
+"""How often a batch is followed by one for the records that it left incomplete."""
+
+
+class Handle(Protocol):
+    """The handle of a related service."""
+
+    app: Any
+    service: Any
+
+    async def run(self, context: HookContext, /) -> None:
+        """Run a call whose context is made."""
+
+    async def find(self, params: Params, /) -> Any:
+        """Return the records that a query selects."""
+
+
+@dataclass(frozen=True)
+class Inclusion:
+    """What one name of `$include` asks for.
+
+    Attributes:
+        handle: The other service.
+        name: The property that gets the related records.
+        key: The property that holds ids: one of the records; for `add_many`, of the related ones.
+        params: The params of the call that includes.
+        query: What the calls of the other service have in their queries beside the ids.
+    """
+
+    handle: Handle
+    name: str
+    key: str
+    params: Params
+    query: Mapping[str, Any]
+
+    def inner_params(self, query: Mapping[str, Any]) -> Params:
+        """Return params for a call in the name of the same caller, in the same transaction."""
+        params = self.params
+        inner = params.copy()
+        inner.query = {**self.query, **query}
+        inner.paginate = inner.adapter = inner.pipeline = inner.collation = None
+        inner.docdb = _kept(params.docdb, "session")
+        inner.sql = _kept(params.sql, "connection")
+        return inner
+
+
+def _kept(options: Mapping[str, Any] | None, name: str) -> Mapping[str, Any] | None:
+    return {name: options[name]} if options and options.get(name) is not None else None
+
+
+async def find_ids(handle: Handle, path: str, criteria: Mapping[str, Any]) -> list[Any]:
+    """Return the ids of the records of a service that meet criteria, by an internal call.
+
+    Args:
+        handle: The service.
+        path: Its path, for the error.
+        criteria: The query, without ``$limit`` and ``$select``.
+
+    Raises:
+        BadRequest: They are too many.
+    """
+    id_name: str = handle.service.id
+    query = {**criteria, "$select": [id_name], "$limit": _MOST_IDS + 1}
+    found = await handle.find(Params(query=query, paginate=False))
+    if len(found) > _MOST_IDS:
+        raise BadRequest(f"More than {_MOST_IDS} records of {path!r} meet the query; narrow it")
+    return [record[id_name] for record in found]
+
+
+# -- one related record for each record ------------------------------------------------------------
+
+
+async def add_one(inclusion: Inclusion, records: Sequence[Record]) -> None:
+    """Add to each record the one that it refers to, None where the caller gets none.
+
+    Raises:
+        BadRequest: The request causes too many calls.
+        Exception: What the other service raises, but for missing and forbidden records.
+    """
+    keys = [record.get(inclusion.key) for record in records]
+    # A list, as a client may have stored it in a store without a schema, refers to nothing.
+    wanted = list(dict.fromkeys(key for key in keys if key is not None and is_scalar(key)))
+
+    async def get(key: Any) -> Any:
+        try:
+            return await _called(inclusion.handle, "get", inclusion.inner_params({}), key)
+        except (NotFound, Forbidden):
+            return None
+
+    _count_calls(len(wanted))
+    # Adapters answer concurrent gets together.
+    found = dict(zip(wanted, await _all(map(get, wanted)), strict=True))
+    for record, key in zip(records, keys, strict=True):
+        record[inclusion.name] = found.get(key) if is_scalar(key) else None
+
+
+# -- several related records for each record -------------------------------------------------------
+
+
+async def add_many(
+    inclusion: Inclusion,
+    records: Sequence[Record],
+    id: str,
+    limit: int,
+    sort: Sequence[tuple[str, int]],
+) -> None:
+    """Add to each record those that refer to it.
+
+    Where the other service's store cannot join, a batch finds those of many records. What a batch
+    leaves open is found for each record alone.
+
+    Args:
+        inclusion: What to add.
+        records: The records.
+        id: The name of their id property.
+        limit: How many to add to each one at most.
+        sort: The order of the related records.
+
+    Raises:
+        BadRequest: The request causes too many calls.
+        Exception: What the other service raises.
+    """
+    order = {"$sort": dict(sort)} if sort else {}
+
+    async def find(parent: Record) -> list[Record]:
+        criteria = {inclusion.key: parent[id], "$limit": limit}
+        params = inclusion.inner_params({**criteria, **order})
+        related: list[Record] = await _called(inclusion.handle, "find", params)
+        return related
+
+    parents = [record for record in records if id in record]
+    _count_calls(len(parents))
+    ids = [parent[id] for parent in parents]
+    complete = await _find_in_batches(inclusion, ids, limit, order)
+    others = []
+    for parent in parents:
+        if complete and parent[id] in complete:
+            parent[inclusion.name] = complete[parent[id]]
+        else:
+            others.append(parent)
+    for parent, related in zip(others, await _all(map(find, others)), strict=True):
+        parent[inclusion.name] = related
+
+
+async def _find_in_batches(
+    inclusion: Inclusion, ids: Sequence[Any], limit: int, order: Mapping[str, Any]
+) -> dict[Any, list[Record]]:
+    """Return related records by the ids that they refer to, for those ids where that is certain."""
+    service = inclusion.handle.service
+    options = getattr(service, "options", None)
+    # A store that joins also answers concurrent finds together.
+    if getattr(service, "joins", None) is not False or not isinstance(options, Options):
+        return {}
+    most = limit if options.pagination is None else options.pagination.limit(limit)
+    size = min(_MAX_PARENTS, _MAX_BATCH // most)
+    if len(ids) < 2 or size < 2 or not all(map(is_scalar, ids)):
+        return {}
+
+    async def complete(chunk: Sequence[Any]) -> dict[Any, list[Record]]:
+        groups: dict[Any, list[Record]] = {}
+        rest = list(chunk)
+        for _ in range(_MAX_ROUNDS):
+            batch = await _find_batch(inclusion, rest, most, order)
+            groups |= batch
+            rest = [key for key in rest if key not in groups]
+            if not batch or len(rest) < 2:
+                break
+        return groups
+
+    unique = list(dict.fromkeys(ids))
+    chunks = [unique[at : at + size] for at in range(0, len(unique), size)]
+    complete_chunks = await _all(map(complete, chunks))
+    return {key: group for groups in complete_chunks for key, group in groups.items()}
+
+
+class _BatchContext(HookContext):
+    """A call that notes the ids of its first result, which is what the store returned."""
+
+    id_name = ""
+    stored_ids: list[Any] | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "result" and self.stored_ids is None:
+            super().__setattr__("stored_ids", _ids_in(value, self.id_name))
+        super().__setattr__(name, value)
+
+    def is_as_stored(self, limit: int, visible: Sequence[Any]) -> bool:
+        """Tell whether no hook has limited the records, or changed which they are, or their order.
+
+        Such a hook does something else to one list of all than to one list for each id.
+
+        Args:
+            limit: What ``$limit`` was before the call.
+            visible: What other services see of the result.
+        """
+        params = self.params
+        return (
+            self.stored_ids is not None
+            and _ids_in(self.result, self.id_name) == self.stored_ids
+            and len(visible) == len(self.stored_ids)
+            and params.query.get("$limit") == limit
+            and not params.query.get("$skip")
+            and not params.pipeline
+            and not (params.docdb or {}).keys() & {"limit", "skip"}
+        )
+
+
+def _ids_in(records: object, id: str) -> list[Any] | None:
+    """Return the ids of records, None if it is not a list of records with ids."""
+    if not isinstance(records, list):
+        return None
+    if not all(isinstance(record, Mapping) and id in record for record in records):
+        return None
+    return [record[id] for record in records]
+
+
+async def _find_batch(
+    inclusion: Inclusion, ids: Sequence[Any], most: int, order: Mapping[str, Any]
+) -> dict[Any, list[Record]]:
+    """Return the first related records of each id, without the ids where that is not certain."""
+    handle, limit = inclusion.handle, len(ids) * most + 1
+    params = inclusion.inner_params({inclusion.key: {"$in": [*ids]}, "$limit": limit, **order})
+    params.paginate = False
+    context = _BatchContext(handle.app, handle, "find", params)
+    context.id_name = handle.service.id
+    outer, counted = _calls.get(), _Calls(_calls.get())
+    if outer is not None:
+        _calls.set(counted)
+    groups: dict[Any, list[Record]] = {}
+    try:
+        await handle.run(context)
+        records = _visible(context)
+        if context.is_as_stored(limit, records):
+            groups = _grouped(records, inclusion.key, ids)
+            if len(records) == limit:
+                # Others may follow. Those before them have the same order as in a find for one id.
+                groups = {key: group for key, group in groups.items() if len(group) >= most}
+    except Exception:  # noqa: BLE001, S110  # the finds that follow raise it, if it is not of $in
+        pass
+    if not groups and outer is not None:
+        outer.add(-counted.number)  # the calls in place of this one count on their own
+    return {key: group[:most] for key, group in groups.items()}
+
+
+def _grouped(records: Sequence[Any], name: str, ids: Iterable[Any]) -> dict[Any, list[Record]]:
+    """Return records by the ids that they refer to; nothing if that is not certain for all."""
+    groups: dict[Any, list[Record]] = {key: [] for key in ids}
+    types = set(map(type, groups))
+    for record in records:
+        value = record.get(name)
+        keys = value if isinstance(value, list) else [value]
+        # What is equal for Python need not be for the store (1 and True), nor the other way round.
+        if not all(type(key) in types for key in keys):
+            return {}
+        known = dict.fromkeys(key for key in keys if key in groups)
+        # Text may be equal by a collation. Of other elements of a list, one has to be an id.
+        if not known or (str in types and not all(key in groups for key in keys)):
+            return {}
+        for key in known:
+            groups[key].append(record)
+    return groups
+
+
+# -- calls -----------------------------------------------------------------------------------------
+
+
+class _Calls:
+    """The number of calls that a request has caused, or a part of it, which counts for the whole.
+
+    Args:
+        whole: What the calls count for as well.
+    """
+
+    def __init__(self, whole: _Calls | None = None) -> None:
+        self.number = 0
+        self._whole = whole
+
+    def add(self, number: int) -> None:
+        """Count further calls.
+
+        Raises:
+            BadRequest: They are too many.
+        """
+        self.number += number
+        if self._whole is not None:
+            self._whole.add(number)
+        elif self.number > _MAX_CALLS:
+            raise BadRequest(
+                f"{INCLUDE} adds too many records: at most {_MAX_CALLS} lookups are allowed; ask"
+                " for a shorter page, or for fewer levels"
+            )
+
+
+_calls: ContextVar[_Calls | None] = ContextVar("alula_related_calls", default=None)
+
+
+@contextmanager
+def bounded(params: Params) -> Iterator[None]:
+    """Bound the calls that a request of a client causes, those of inner levels included."""
+    if params.provider is None or _calls.get() is not None:
+        yield
+        return
+    token = _calls.set(_Calls())
+    try:
+        yield
+    finally:
+        _calls.reset(token)
+
+
+def _count_calls(number: int) -> None:
+    calls = _calls.get()
+    if calls is not None:
+        calls.add(number)
+
+
+async def _called(handle: Handle, method: str, params: Params, id: Any = None) -> Any:
+    """Call a service, and return the record or the list of records, redacted by its hooks."""
+    context = HookContext(handle.app, handle, method, params, id)
+    await handle.run(context)
+    return _visible(context)
+
+
+def _visible(context: HookContext) -> Any:
+    """Return the record or the list of records of a call, redacted by the hooks of the service."""
+    result, public = context.result, context.dispatch
+    if public is UNSET:
+        return result["data"] if isinstance(result, Page) else result
+    # A hook has said what clients get. It holds wherever the record becomes part of another one.
+    public = public_part(public)
+    if context.method == "get":
+        return _redacted(result, public)
+    result, public = (page["data"] if isinstance(page, dict) else page for page in (result, public))
+    if len(public) != len(result):
+        return public
+    return [_redacted(record, view) for record, view in zip(result, public, strict=True)]
+
+
+def _redacted(record: Any, public: object) -> Any:
+    return RedactedRecord(record, public) if isinstance(record, Mapping) else public
+
+
+async def _all(calls: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Await calls side by side; all have ended before the error of one is raised."""
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
