@@ -15,8 +15,8 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._names import quoted
-from alula.adapters.sql._tables._catalogue import FOREIGN_KEYS
 from alula.adapters.sql._tables._ddl import AllQuoted, StrictTypes, strict_copy
+from alula.adapters.sql._tables._foreign_keys import FOREIGN_KEYS
 
 __all__ = ["run_in_scratch", "run_with_engine", "tables_for_migrations"]
 

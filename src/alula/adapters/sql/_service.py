@@ -19,7 +19,7 @@ from alula._context import Params
 from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
 from alula.adapters._totals import Totals
 from alula.adapters.base import AdapterService, DollarKeys, Options
-from alula.adapters.relations import Relation
+from alula.adapters.relations import Relation, how_to_name_key
 from alula.adapters.sql._batches import Batches
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import translated
@@ -29,7 +29,14 @@ from alula.adapters.sql._statements._fields import joined_operand
 from alula.adapters.sql._statements._operands import Operand
 from alula.adapters.sql._statements._statements import Statements
 from alula.adapters.sql._statements._where import compiled
-from alula.adapters.sql._tables._tables import Model, Table, TableSource, table_of
+from alula.adapters.sql._tables._foreign_keys import columns_between
+from alula.adapters.sql._tables._tables import (
+    Model,
+    Table,
+    TableSource,
+    column_name_of,
+    table_of,
+)
 from alula.query import Query
 from alula.types import Id, Record
 
@@ -75,8 +82,9 @@ class SQLService(AdapterService[SQLOptions]):
         filters: As in `AdapterService`.
         update_operators: As in `AdapterService`: ``["$inc", "$push"]``.
         dotted_names: As in `AdapterService`.
-        relations: As in `AdapterService`. Queries may name the properties that a relation's
-            ``filter`` lists, where both tables are in one database: ``author.name``.
+        relations: As in `AdapterService`. Between tables of one database, a relation may be
+            declared without a key, which `setup` then reads from the one foreign key between them,
+            and queries may name the properties that its ``filter`` lists: ``author.name``.
         events: As in `AdapterService`.
 
     Attributes:
@@ -168,8 +176,12 @@ class SQLService(AdapterService[SQLOptions]):
     async def setup(self, app: Any, path: str) -> None:
         """Open the database and resolve the table; if that fails, the next call tries again.
 
+        Relations without a key get theirs here.
+
         Raises:
-            ValueError: The setting ``sql_max_time_ms`` is not valid.
+            ValueError: The setting ``sql_max_time_ms`` is not valid, or no single foreign key is
+                that of a relation.
+            Exception: A relation needs its key from a table that could not be read.
         """
         await super().setup(app, path)
         if self._reads_max_time_setting and app is not None:
@@ -183,6 +195,11 @@ class SQLService(AdapterService[SQLOptions]):
             _log.exception(
                 "the table of the service %r could not be read; its next call tries again", path
             )
+        try:
+            await self._read_keys()
+        except BaseException:
+            await self.teardown(app, path)  # nothing else tears down what was not set up
+            raise
 
     async def teardown(self, app: Any, path: str) -> None:  # noqa: ARG002  # teardown gets both
         """Close the database, unless other services still use it."""
@@ -261,6 +278,41 @@ class SQLService(AdapterService[SQLOptions]):
                 )
             joined[name] = joined_operand(name, relation.key, table, field, await other.get_model())
         return joined
+
+    async def _read_keys(self) -> None:
+        """Set the keys of relations that were declared without one, by the foreign keys.
+
+        Raises:
+            ValueError: No foreign key of one column connects the tables, or several do.
+            Exception: A table could not be read.
+        """
+        for name, relation in self.relations.without_key.items():
+            other = self.relations.service(relation)
+            if not isinstance(other, SQLService) or other.database is not self.database:
+                raise ValueError(
+                    f"relations: {name!r}: {relation.service!r} is not a SQLService on the same"
+                    " database, so no foreign key can connect them;"
+                    f" {how_to_name_key(name, relation)}"
+                )
+            services = (other, self) if relation.many else (self, other)
+            # What is declared needs no database, which may be down at the start.
+            table, target = [
+                each._source.table or await each._source.resolve(self.database)  # noqa: SLF001
+                for each in services
+            ]
+            id_column = column_name_of(target.id.name, target)
+            columns = columns_between(table.source, target.source, id_column, table.dialect)
+            keys = table.constraints.fields(columns)
+            if len(keys) != 1:
+                between = f"from {table.name!r} to {target.id.name!r} of {target.name!r}"
+                problem = (
+                    f"{len(keys)} foreign keys lead {between}: {', '.join(map(repr, keys))}"
+                    if keys
+                    else f"no foreign key of one column leads {between}"
+                )
+                how = how_to_name_key(name, relation, keys[0] if keys else None)
+                raise ValueError(f"relations: {name!r}: {problem}; {how}")
+            self.relations.set_key(name, keys[0])
 
     # -- the six methods of the store ----------------------------------------------------------
 

@@ -13,14 +13,9 @@ from sqlalchemy.dialects import postgresql
 from alula.adapters.sql._columns._sqlalchemy_types import ForeignType
 from alula.adapters.sql._statement import Row, Statement
 from alula.adapters.sql._tables._constraints import CATALOGUE_SECONDS, Catalogue
+from alula.adapters.sql._tables._foreign_keys import FOREIGN_KEYS, ForeignKey
 
-__all__ = ["FOREIGN_KEYS", "read_sequence", "read_table"]
-
-FOREIGN_KEYS: Final = "alula_foreign_keys"
-"""The key under which ``Table.info`` has the columns of foreign keys that were read on SQLite.
-
-Each table that was read has it, so that migrations leave such tables alone."""
-
+__all__ = ["read_sequence", "read_table"]
 
 # A name alone is looked up along the search path, as in any statement.
 _PG_TABLE: Final = """
@@ -49,6 +44,18 @@ join pg_type v on v.oid = case when b.typcategory = 'A' and b.typelem <> 0
 join pg_namespace nv on nv.oid = v.typnamespace
 where a.attrelid = $1::oid and a.attnum > 0 and not a.attisdropped order by a.attnum"""
 
+# A table that a name alone finds has no schema, as in _PG_TABLE.
+_PG_FOREIGN_KEYS: Final = """
+select
+  array(select a.attname from unnest(k.conkey) with ordinality u(n, o)
+    join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.n order by u.o),
+  case when pg_table_is_visible(c.oid) then c.relname else n.nspname || '.' || c.relname end,
+  array(select a.attname from unnest(k.confkey) with ordinality u(n, o)
+    join pg_attribute a on a.attrelid = k.confrelid and a.attnum = u.n order by u.o)
+from pg_constraint k join pg_class c on c.oid = k.confrelid
+join pg_namespace n on n.oid = c.relnamespace
+where k.conrelid = $1::oid and k.contype = 'f'"""
+
 _PG_SEQUENCE: Final = """
 select to_regclass($1) is not null,
   case when to_regclass($1) is not null then pg_get_serial_sequence($1, $2) end,
@@ -59,7 +66,7 @@ select to_regclass($1) is not null,
 _SQLITE_COLUMNS: Final = """
 select name, type, "notnull", dflt_value, pk, hidden from pragma_table_xinfo(?1)"""
 _SQLITE_FOREIGN_KEYS: Final = """
-select id, "from" from pragma_foreign_key_list(?1)"""
+select id, "from", "table", "to" from pragma_foreign_key_list(?1) order by id, seq"""
 
 
 async def read_sequence(
@@ -96,7 +103,6 @@ async def read_table(database: Catalogue, name: str) -> sqlalchemy.Table:
             f"the database has no table {name!r}; create it, or give a Table of SQLAlchemy and"
             " `await database.create()`"
         )
-    table.info.setdefault(FOREIGN_KEYS, [])
     return table
 
 
@@ -109,11 +115,18 @@ async def postgresql_table(database: Catalogue, name: str) -> sqlalchemy.Table |
         return None
     oid, schema, table_name, is_visible = tables[0]
     rows = await database.run(Statement(_PG_COLUMNS, (oid,)), CATALOGUE_SECONDS)
+    keys = await database.run(Statement(_PG_FOREIGN_KEYS, (oid,)), CATALOGUE_SECONDS)
     return sqlalchemy.Table(
         table_name,
         sqlalchemy.MetaData(),
         *map(postgresql_column, rows),
         schema=None if is_visible else schema,
+        info={
+            FOREIGN_KEYS: [
+                ForeignKey(tuple(columns), target, tuple(targets))
+                for columns, target, targets in keys
+            ]
+        },
     )
 
 
@@ -210,14 +223,16 @@ async def sqlite_table(database: Catalogue, name: str) -> sqlalchemy.Table | Non
     if not rows:
         return None
     foreign_keys = await database.run(Statement(_SQLITE_FOREIGN_KEYS, (name,)), CATALOGUE_SECONDS)
-    keys: dict[int, list[str]] = {}
-    for key, column in foreign_keys:
-        keys.setdefault(key, []).append(column)
+    keys: dict[int, ForeignKey] = {}
+    for number, column, target, target_column in foreign_keys:
+        key = keys.get(number, ForeignKey((), target, ()))
+        targets = () if target_column is None else (*key.targets, target_column)
+        keys[number] = ForeignKey((*key.columns, column), target, targets)
     return sqlalchemy.Table(
         name,
         sqlalchemy.MetaData(),
         *map(sqlite_column, rows),
-        info={FOREIGN_KEYS: [tuple(columns) for columns in keys.values()]},
+        info={FOREIGN_KEYS: [*keys.values()]},
     )
 
 

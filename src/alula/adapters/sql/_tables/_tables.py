@@ -23,16 +23,17 @@ from alula.adapters.sql._columns._column_types import BooleanType, ColumnType, T
 from alula.adapters.sql._columns._number_types import DecimalType, NumberType
 from alula.adapters.sql._columns._sqlalchemy_types import column_type
 from alula.adapters.sql._names import Dialect, check_names, quoted, quoted_column
-from alula.adapters.sql._tables._catalogue import FOREIGN_KEYS, read_sequence, read_table
+from alula.adapters.sql._tables._catalogue import read_sequence, read_table
 from alula.adapters.sql._tables._constraints import (
     Catalogue,
     Constraint,
     Constraints,
     read_constraints,
 )
+from alula.adapters.sql._tables._foreign_keys import foreign_keys_of
 from alula.adapters.sql._tables._pydantic_models import is_pydantic_model, pydantic_table
 
-__all__ = ["Column", "Model", "Table", "TableSource", "new_uuid", "table_of"]
+__all__ = ["Column", "Model", "Table", "TableSource", "column_name_of", "new_uuid", "table_of"]
 
 StaticModel: TypeAlias = sqlalchemy.Table | type[Any] | tuple[type[Any], str]
 Model: TypeAlias = (
@@ -364,9 +365,8 @@ def constraints_of(source: sqlalchemy.Table, properties: Mapping[str, str]) -> C
         if isinstance(constraint, sqlalchemy.schema.ColumnCollectionConstraint) and kind:
             names = tuple(column.name for column in constraint.columns)
             by_name[str(constraint.name)] = Constraint(kind, names)
-    keys = [tuple(column.name for column in key.columns) for key in source.foreign_key_constraints]
-    keys += source.info.get(FOREIGN_KEYS, [])
-    return Constraints(properties, by_name, tuple(keys))
+    keys = tuple(key.columns for key in foreign_keys_of(source))
+    return Constraints(properties, by_name, keys)
 
 
 def scalar_types(dialect: Dialect, *, code_point_order: bool) -> Mapping[type, ColumnType]:

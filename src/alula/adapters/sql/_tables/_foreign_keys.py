@@ -1,0 +1,79 @@
+"""The foreign keys of tables, declared or read from the catalogue, and those between two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy
+from sqlalchemy.exc import NoReferenceError
+
+from alula.adapters.sql._names import Dialect
+
+__all__ = ["FOREIGN_KEYS", "ForeignKey", "columns_between", "foreign_keys_of"]
+
+FOREIGN_KEYS: Final = "alula_foreign_keys"
+"""The key under which ``Table.info`` has the foreign keys that were read from the catalogue.
+
+Each table that was read has it, so that migrations leave such tables alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A foreign key.
+
+    Attributes:
+        columns: The names of its columns.
+        table: The table that it refers to; with its schema, where a name alone means another one.
+        targets: The columns there; empty for the primary key, whichever that is.
+    """
+
+    columns: tuple[str, ...]
+    table: str
+    targets: tuple[str, ...]
+
+
+def foreign_keys_of(source: sqlalchemy.Table) -> list[ForeignKey]:
+    """Return the foreign keys of a table."""
+    keys = []
+    for constraint in source.foreign_key_constraints:
+        places = [_place(element) for element in constraint.elements]
+        columns = tuple(str(element.parent.name) for element in constraint.elements)
+        keys.append(ForeignKey(columns, places[0][0], tuple(column for _, column in places)))
+    return [*keys, *source.info.get(FOREIGN_KEYS, ())]
+
+
+def _place(key: sqlalchemy.ForeignKey) -> tuple[str, str]:
+    """Return the table and the column that a column refers to."""
+    try:
+        return str(key.column.table.fullname), str(key.column.name)
+    except NoReferenceError:  # the table is not declared, so there are no keys of columns to follow
+        table, _, column = key.target_fullname.rpartition(".")
+        return table, column
+
+
+def columns_between(
+    source: sqlalchemy.Table, target: sqlalchemy.Table, id: str, dialect: Dialect
+) -> tuple[str, ...]:
+    """Return the columns that refer to the id of another table, each by a foreign key of its own.
+
+    Args:
+        source: The table of the columns.
+        target: The other table.
+        id: The column of the other table that holds the id.
+        dialect: The dialect of their database.
+    """
+
+    def same(names: Iterable[str]) -> list[str]:
+        # SQLite compares names without case, and keeps them as they were written.
+        return [name.lower() if dialect == "sqlite" else name for name in names]
+
+    wanted = same([target.fullname, id])
+    primary_key = [str(column.name) for column in target.primary_key]
+    found = [
+        key.columns[0]
+        for key in foreign_keys_of(source)
+        if len(key.columns) == 1 and same([key.table, *(key.targets or primary_key)]) == wanted
+    ]
+    return tuple(dict.fromkeys(found))
