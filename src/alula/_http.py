@@ -52,6 +52,8 @@ _BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 # the start of the next response.
 _WITHOUT_BODY: Final = frozenset({204, 304})
 
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
 # Falsy values of these types are sent as a 204; an empty list or object is content.
 _SCALARS: Final = (type(None), bool, int, float, str)
 
@@ -102,8 +104,8 @@ def response_for(context: HookContext) -> Response:
     http = context.http
     if not http:
         if body or not isinstance(body, _SCALARS):
-            return 201 if context.method == "create" else 200, {}, body
-        return 204, {}, None
+            return 201 if context.method == "create" else 200, _NO_HEADERS, body
+        return 204, _NO_HEADERS, None
     headers = dict(http.get("headers") or {})
     location = http.get("location")
     if location is not None:

@@ -295,7 +295,7 @@ def method_call(service: object, name: str) -> Call:
     async def call(context: HookContext) -> None:
         if context.result is not UNSET:
             return
-        params = context.params
+        params = context._params  # noqa: SLF001  # the property takes 150 instructions of a call
         if has_data:
             data = context.data
             result = method(context.id, data, params) if has_id else method(data, params)

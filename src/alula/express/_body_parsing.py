@@ -169,8 +169,10 @@ class BodyParser:
 
         It runs as an endpoint of the chain, which saves a coroutine and a ``next`` per request.
         """
+        if req.body is not UNSET:  # another parser took it
+            return None
         content_type = content_type_of(req)
-        if content_type.name != self._media_type or req.body is not UNSET:
+        if content_type.name != self._media_type:
             return None
         return self._parse(req, content_type.charset)
 

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from alula._user_code import name_of
 from alula.errors import Unavailable
 from alula.express._chain import NextFunction, Step, run_steps
+from alula.express._existing_application import ExistingApplication
 from alula.express._middleware.error_handler import error_handler
 from alula.express._middleware.not_found import page_not_found
 from alula.express._request import Request
@@ -21,21 +22,25 @@ _send_error: Final = error_handler()
 
 
 async def final_handler(
-    req: Request, res: Response, fallback: ASGIApp | None, error: Exception | None = None
+    req: Request,
+    res: Response,
+    existing: ExistingApplication | None,
+    error: Exception | None = None,
 ) -> None:
     """Respond to errors that no step took, and to requests that no step responded to.
 
     Args:
         req: The request.
         res: The response; nothing happens if it has begun and there is no error.
-        fallback: Responds in place of a 404: the routing of an existing application.
+        existing: The application that is extended, if there is one: its routing responds in place
+            of a 404.
         error: The error.
     """
     if error is None:
         if res.headers_sent:
             return
-        if fallback is not None:
-            res.delegate(fallback)
+        if existing is not None:
+            res.delegate(existing.routing)
             return
         error = page_not_found(req, res)
         if error is None:

@@ -188,15 +188,14 @@ async def call_service(
     method = method_for(verb, record_id is not None, custom)
     if method not in handle.methods or (custom and method in STANDARD_METHODS):
         raise not_allowed(method, verb, handle.methods, record_id is not None)
-    representations = handle.app.representations
-    if representations and method == "find" and verb == "GET":
+    if method == "find" and verb == "GET" and (representations := handle.app.representations):
         offered = ("application/json", *representations)
         respond = representations.get(best_match(req.headers.get("accept"), offered))
         if respond is not None:
             await respond(handle, route, req, res)
             return
-    data = None if method in METHODS_WITHOUT_DATA else req.body
-    if data is UNSET:
+    data = None
+    if method not in METHODS_WITHOUT_DATA and (data := req.body) is UNSET:
         data = await _data_without_parser(req)
     target = record_id if method in ID_METHODS else None
     query = req.query

@@ -155,8 +155,7 @@ class WebApplication(ServedApplication, Router):
         elif scope["type"] == "http":
             req = Request(self, scope, receive)
             res = Response(req)
-            fallback = None if self._existing is None else self._existing.routing
-            after_last = partial(final_handler, req, res, fallback)
+            after_last = partial(final_handler, req, res, self._existing)
             # Here, and not in the server: any ASGI server may run this.
             if len(scope["headers"]) > MAX_HEADERS:
                 await after_last(head_too_large(f"The request has over {MAX_HEADERS} headers"))
