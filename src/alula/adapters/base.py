@@ -125,11 +125,10 @@ class AdapterService(ABC, Generic[OptionsT]):
         events: Iterable[str] = (),
     ) -> None:
         self.events = tuple(events)
-        self.relations = Relations(relations or {}, reads_keys=self.joins)
+        self.relations = Relations(relations or {}, joins=self.joins)
         if self.relations:
             filters = {INCLUDE: self.relations.read_include, **(filters or {})}
         self.related_names = self.relations.names
-        self._rewrites = not self.joins and self.relations.has_filters
         self.options: OptionsT = self.options_type()  # type: ignore[assignment]  # of the subclass
         given = {
             "id": id, "paginate": paginate, "multi": multi, "operators": operators,
@@ -221,12 +220,9 @@ class AdapterService(ABC, Generic[OptionsT]):
         options = self.options_for(params)
         # The work of clients has a limit. Without a function: bench rest find: +0.3 %.
         budget = None if params.provider is None else Budget(MAX_STEPS)
-        query = options.grammar.read(params.query, budget)
-        if self._rewrites and (query.criteria.parts or query.sort):
-            query = await self.relations.resolved(query)
-        asked, includes = query, bool(query.filters) and INCLUDE in query.filters
-        if includes:
-            query = self.relations.query_of_store(query)
+        query, asked = options.grammar.read(params.query, budget), None
+        if self.related_names:
+            query, asked = await self.relations.for_store(query)
         pagination = options.pagination
         total: Any  # None where an adapter does not count
         limit = query.limit or 0
@@ -238,9 +234,9 @@ class AdapterService(ABC, Generic[OptionsT]):
             return []
         records, total = await self._find(query, params, options)
         records = (
-            await self.relations.completed(records, asked, options.id, params)
-            if includes
-            else self._selected(records, query, options)
+            self._selected(records, query, options)
+            if asked is None
+            else await self.relations.completed(records, asked, options.id, params)
         )
         if pagination is None:
             return records
@@ -256,23 +252,21 @@ class AdapterService(ABC, Generic[OptionsT]):
         if not isinstance(params, Params):
             params = read_params(params)
         options = self.options_for(params)
-        asked = query = EMPTY_QUERY
+        query, asked = EMPTY_QUERY, None
         raw = params.query
         if raw or type(raw) is not dict:  # most calls have no query (bench rest get: +0.9 %)
-            asked = query = self._read(params, options, includes=True)
-            if self._rewrites and query.criteria.parts:
-                asked = query = await self.relations.resolved(query)
-            if INCLUDE in query.filters:
-                query = self.relations.query_of_store(query)
+            query = self._read(params, options, includes=True)
+            if self.related_names:
+                query, asked = await self.relations.for_store(query)
         if id is None:
             raise BadRequest("get needs an id")
         is_id = type(id) is str or is_scalar(id)
         record = await self._get(id, query, params, options) if is_id else None
         if record is None:
             raise not_found(id)
-        if asked is EMPTY_QUERY:
+        if query is EMPTY_QUERY:
             return record
-        if asked is not query:
+        if asked is not None:
             return (await self.relations.completed([record], asked, options.id, params))[0]
         return record if query.select is None else self._selected([record], query, options)[0]
 
@@ -309,8 +303,8 @@ class AdapterService(ABC, Generic[OptionsT]):
         params = read_params(params)
         options = self.options_for(params)
         query = self._read(params, options)
-        if self._rewrites and query.criteria.parts:
-            query = await self.relations.resolved(query)
+        if self.related_names:
+            query, _ = await self.relations.for_store(query)
         if id is None or isinstance(data, list | tuple):
             raise BadRequest(_NOT_MULTIPLE)
         changes = self._read_changes("update", data, params, options)
@@ -333,8 +327,8 @@ class AdapterService(ABC, Generic[OptionsT]):
         params = read_params(params)
         options = self.options_for(params)
         query = self._read(params, options)
-        if self._rewrites and query.criteria.parts:
-            query = await self.relations.resolved(query)
+        if self.related_names:
+            query, _ = await self.relations.for_store(query)
         if id is None:
             options.check_multi("patch")
         changes = self._read_changes("patch", data, params, options)
@@ -355,8 +349,8 @@ class AdapterService(ABC, Generic[OptionsT]):
         params = read_params(params)
         options = self.options_for(params)
         query = self._read(params, options)
-        if self._rewrites and query.criteria.parts:
-            query = await self.relations.resolved(query)
+        if self.related_names:
+            query, _ = await self.relations.for_store(query)
         if id is None:
             options.check_multi("remove")
         valid = id is None or is_scalar(id)

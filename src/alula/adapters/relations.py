@@ -126,7 +126,8 @@ class Relations:
 
     Args:
         relations: By the name of the property that ``$include`` adds.
-        reads_keys: Whether the store reads keys that are not named, and sets them by `set_key`.
+        joins: Whether the store itself tests and sorts by related records. It reads keys that are
+            not named, too, and sets them by `set_key`.
 
     Attributes:
         app: The application that has the other services, None until the setup.
@@ -137,7 +138,7 @@ class Relations:
         ValueError: They are not relations, or a key is missing.
     """
 
-    def __init__(self, relations: Mapping[str, Relation], *, reads_keys: bool = False) -> None:
+    def __init__(self, relations: Mapping[str, Relation], *, joins: bool = False) -> None:
         for name, relation in relations.items():
             if not isinstance(relation, Relation):
                 raise ValueError(
@@ -145,7 +146,7 @@ class Relations:
                 )
             if not isinstance(name, str) or not name or "." in name or name[0] == "$":
                 raise ValueError(f"relations: {name!r} cannot be the name of a property")
-            if not relation.key and not reads_keys:
+            if not relation.key and not joins:
                 raise ValueError(
                     f"relations: {name!r} has no key, and this store has no foreign keys to read it"
                     f" from; {how_to_name_key(name, relation)}"
@@ -159,6 +160,7 @@ class Relations:
             }
         )
         self.app: _App | None = None
+        self._rewrites = bool(self.filters) and not joins
 
     def __getitem__(self, name: str) -> Relation:
         relation = self._relations[name]
@@ -183,11 +185,6 @@ class Relations:
         """The names that queries may have because of these relations."""
         return frozenset({INCLUDE, *self.filters} if self._relations else ())
 
-    @property
-    def has_filters(self) -> bool:
-        """Whether queries may name properties of related records."""
-        return bool(self.filters)
-
     def __bool__(self) -> bool:
         return bool(self._relations)
 
@@ -211,7 +208,21 @@ class Relations:
                 )
         return checked
 
-    def query_of_store(self, query: Query) -> Query:
+    async def for_store(self, query: Query) -> tuple[Query, Query | None]:
+        """Return what a store gets of a query, and the query if it includes related records.
+
+        Raises:
+            BadRequest: The store cannot join, and too many records meet a test of related ones, or
+                the query sorts by them.
+            RuntimeError: The service is not set up by an application.
+        """
+        if self._rewrites and (query.criteria.parts or query.sort):
+            query = await self._resolved_query(query)
+        if INCLUDE in query.filters:
+            return self._without_includes(query), query
+        return query, None
+
+    def _without_includes(self, query: Query) -> Query:
         """Return a query without ``$include`` that selects the keys of these relations, too."""
         names = query.filters[INCLUDE]
         filters = {name: value for name, value in query.filters.items() if name != INCLUDE}
@@ -222,15 +233,11 @@ class Relations:
             select = (*select, *(key for key in keys if key not in select))
         return query._replace(filters=MappingProxyType(filters), select=select)
 
-    async def resolved(self, query: Query) -> Query:
+    async def _resolved_query(self, query: Query) -> Query:
         """Return a query in which tests of related records are tests of the keys to them.
 
         The other service is asked for the ids, internally: the option ``filter`` opens the
-        properties. This is for stores that cannot join.
-
-        Raises:
-            BadRequest: Too many records meet a test, or the query sorts by a related record.
-            RuntimeError: The service is not set up by an application.
+        properties.
         """
         for name, _ in query.sort:
             if name in self.filters:
@@ -284,7 +291,7 @@ class Relations:
         """Return records with the related ones that a query includes, and its ``$select`` applied.
 
         Args:
-            records: The records that the store returned for `query_of_store`; they are changed.
+            records: What the store returned for the query of `for_store`; they are changed.
             query: The query of the caller.
             id: The name of the id property of the records.
             params: The params of the call.
