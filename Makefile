@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lowest newest lint format bench bench-smoke docs docs-serve \
+.PHONY: help setup demo test outside lowest newest lint format bench bench-smoke docs docs-serve \
 	generator-matrix fuzz faults release-check dist clean
 # With the environment's own folder in front, so that everything finds the Node chosen by the setup.
 python := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
@@ -18,14 +18,12 @@ demo: ## start the example chat (keeps its data in .data/chat)
 	@scripts/setup demo
 	@$(python) -m examples.chat
 
-# While the checkers run, one process compiles all tests, which otherwise each worker would do.
-test: setup ## lint, then all tests with coverage
-	@$(python) -m pytest --collect-only -q -n 0 >/dev/null 2>&1 & \
-	scripts/lint; lint=$$?; wait; \
-	echo "test: pytest"; \
-	$(python) -m pytest -q -rfEs -n auto --dist worksteal --cov --cov-report=term-missing:skip-covered --cov-fail-under=100 || exit $$?; \
-	[ $$lint -eq 0 ] || echo "test: the checkers failed, see above" >&2; \
-	exit $$lint
+test: setup ## the checkers, and all tests with coverage
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/test
+
+outside: ## what the pages tell to install and to type, each in an environment of its own
+	@scripts/setup test docs
+	@$(python) -m pytest -q -rfEs -n auto --dist worksteal tests/outside
 
 lowest: ## the fast tests with the lowest versions that pyproject.toml allows
 	@scripts/setup test docs

@@ -108,7 +108,7 @@ def test_type_checkers_accept_the_code(tmp_path, monkeypatch, database, users):
     [
         "sqlite",
         pytest.param("postgresql", marks=pytest.mark.release),
-        "mongodb",
+        pytest.param("mongodb", marks=pytest.mark.release),
         pytest.param("memory", marks=pytest.mark.release),
     ],
 )
