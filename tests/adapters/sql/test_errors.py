@@ -2,6 +2,7 @@ import asyncio
 import logging
 import socket
 import sqlite3
+import sys
 
 import asyncpg
 import pytest
@@ -9,7 +10,12 @@ import sqlalchemy
 from tests.adapters.sql.statements import created
 
 from alula.adapters.sql import Database
-from alula.adapters.sql._errors import is_refusal, is_serialization_failure, translated
+from alula.adapters.sql._errors import (
+    is_of_asyncpg,
+    is_refusal,
+    is_serialization_failure,
+    translated,
+)
 from alula.adapters.sql._statement import Statement
 from alula.errors import (
     BadRequest,
@@ -390,3 +396,23 @@ async def test_a_value_that_is_too_large_for_an_index_is_the_callers_fault(pets,
         statement = Statement("insert into pets (name, age) values ($1, 1)", (name,))
         with pytest.raises(BadRequest), translated(pets):
             await database.run(statement, 5, writes=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (asyncpg.PostgresError(), True),
+        (asyncpg.UniqueViolationError(), True),
+        (asyncpg.InterfaceError("no"), True),
+        (asyncpg.InternalClientError(), True),
+        (sqlite3.Error(), False),
+        (OSError(), False),
+    ],
+)
+def test_what_is_of_asyncpg(error, expected):
+    assert is_of_asyncpg(error) is expected
+
+
+def test_nothing_is_of_a_driver_that_is_not_loaded(monkeypatch):
+    monkeypatch.delitem(sys.modules, "asyncpg")
+    assert not is_of_asyncpg(asyncpg.PostgresError())

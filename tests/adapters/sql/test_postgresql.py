@@ -241,6 +241,39 @@ async def test_a_driver_that_lost_its_way_loses_its_connection(database):
     assert connection.is_closed()
 
 
+@pytest.mark.parametrize("failure", [OSError, RuntimeError, asyncpg.InternalClientError])
+async def test_a_connection_that_cannot_be_closed_well_is_closed(postgresql_schema, failure):
+    database = Database(postgresql_schema, pool=1)
+    await database.run(ONE, 5)
+    (connection,) = pool_of(database)._open
+
+    class Failing:
+        async def close(self, **_):
+            raise failure("no")
+
+        terminate = connection.terminate
+        is_closed = connection.is_closed
+
+    pool = pool_of(database)
+    pool._free = [Failing()]
+    pool._open = {*pool._free}
+    await database.close()
+    assert connection.is_closed()
+
+
+@pytest.mark.parametrize("failure", [OSError, RuntimeError, asyncpg.InternalClientError])
+async def test_an_error_counts_more_than_that_of_its_rollback(database, monkeypatch, failure):
+    async def fail(transaction):
+        raise failure("no")
+
+    monkeypatch.setattr("asyncpg.transaction.Transaction.rollback", fail)
+    with pytest.raises(LookupError, match="mine"):
+        async with database.transaction() as transaction:
+            await transaction.execute("create table t (n int)")
+            raise LookupError("mine")
+    assert await database.fetch("select to_regclass('t') as name") == [{"name": None}]
+
+
 async def test_a_server_that_forgot_its_prepared_statements(database):
     await database.run(ONE, 5)
     pool = pool_of(database)

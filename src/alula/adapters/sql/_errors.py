@@ -23,7 +23,7 @@ from alula.errors import (
     Unavailable,
 )
 
-__all__ = ["is_refusal", "is_serialization_failure", "translated"]
+__all__ = ["is_of_asyncpg", "is_refusal", "is_serialization_failure", "translated"]
 
 _log = logging.getLogger("alula.sql")
 
@@ -113,7 +113,7 @@ def translation_of(
         return timeout()
     if isinstance(error, sqlite3.Error):
         return of_sqlite(error, table, removes)
-    if _is_of_asyncpg(error):
+    if is_of_asyncpg(error):
         return of_postgresql(error, table, removes)
     if isinstance(error, OSError):
         return unavailable(error)
@@ -122,7 +122,8 @@ def translation_of(
     return None
 
 
-def _is_of_asyncpg(error: BaseException) -> bool:
+def is_of_asyncpg(error: BaseException) -> bool:
+    """Tell whether PostgreSQL or its driver has raised an error."""
     # Without an import: SQLite needs no asyncpg, and what is not loaded has not raised.
     asyncpg: Any = sys.modules.get("asyncpg")
     return asyncpg is not None and isinstance(
@@ -132,7 +133,7 @@ def _is_of_asyncpg(error: BaseException) -> bool:
 
 
 def _sqlstate(error: BaseException) -> str:
-    return (getattr(error, "sqlstate", None) or "") if _is_of_asyncpg(error) else ""
+    return (getattr(error, "sqlstate", None) or "") if is_of_asyncpg(error) else ""
 
 
 # -- PostgreSQL ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 import asyncpg
 
 from alula.adapters.sql._drivers._driver import NoFreeConnection
+from alula.adapters.sql._errors import is_of_asyncpg
 
 __all__ = ["Connection", "Pool"]
 
@@ -146,7 +147,7 @@ class Pool:
         """Give back a connection whose statement raised an error."""
         if connection.is_closed() or isinstance(error, asyncpg.InternalClientError):
             self.discard(connection)
-        elif isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
+        elif is_of_asyncpg(error):
             self.release(connection)
         else:  # the statement may still be running: a time limit, a cancelled call
             self.reset(connection)
@@ -186,7 +187,7 @@ class Pool:
                 self._open.discard(connection)
                 try:
                     await connection.close(timeout=1)
-                except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                except Exception:  # noqa: BLE001  # whatever it is, this closes it
                     connection.terminate()
             if asyncio.get_running_loop().time() > end:
                 for connection in list(self._open):

@@ -356,7 +356,8 @@ class _Transaction(Transaction):
         await self._end(commit)
 
     async def _rollback(self) -> None:
-        with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+        # The error for which it rolls back is the one to raise.
+        with suppress(Exception):
             await self._end(lambda transaction, _: transaction.rollback())
 
     async def _end(self, work: Callable[[AsyncpgTransaction, Connection], Awaitable[None]]) -> None:
