@@ -12,7 +12,7 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.adapters.sql import Database, SQLService, transaction
 from alula.adapters.sql._statement import Statement
-from alula.errors import BadRequest, Conflict
+from alula.errors import BadRequest, Conflict, Timeout
 
 metadata = MetaData()
 people = Table(
@@ -256,3 +256,95 @@ async def test_what_follows_a_caught_error_has_its_cause(postgresql_schema):
             await transaction.fetch("select 1")
     assert caught.value.__cause__ is first.value
     await database.close()
+
+
+# -- a block inside another one --------------------------------------------------------------------
+
+
+async def add(app, name, connection):
+    await app.service("people").create({"name": name}, sql={"connection": connection})
+
+
+async def test_a_block_inside_another_one_joins_it(app, database, events):
+    async with database.transaction() as outer:
+        await add(app, "Ada", outer)
+        async with database.transaction(seconds=1) as inner:
+            assert inner is outer
+            await add(app, "Bob", inner)
+        assert events == []
+        async with database.transaction():
+            await add(app, "Cleo", outer)
+        assert events == []
+        assert outer.is_open
+    assert events == ["Ada", "Bob", "Cleo"]
+    assert await names(app) == ["Ada", "Bob", "Cleo"]
+    async with database.transaction() as later:
+        assert later is not outer
+
+
+async def test_the_outer_one_decides(app, database, events):
+    with pytest.raises(BadRequest):
+        async with database.transaction() as outer:
+            async with database.transaction():
+                await add(app, "Ada", outer)
+            raise BadRequest("on purpose")
+    assert (await names(app), events) == ([], [])
+
+
+async def test_an_error_of_the_inner_one_ends_both(app, database, events):
+    with pytest.raises(BadRequest, match="on purpose"):
+        async with database.transaction() as outer:
+            await add(app, "Ada", outer)
+            async with database.transaction():
+                raise BadRequest("on purpose")
+    with pytest.raises(RuntimeError, match="let the error pass") as raised:
+        async with database.transaction() as outer:
+            await add(app, "Ada", outer)
+            with pytest.raises(BadRequest):
+                async with database.transaction():
+                    await add(app, "Bob", outer)
+                    raise BadRequest("on purpose")
+    assert isinstance(raised.value.__cause__, BadRequest)
+    assert (await names(app), events) == ([], [])
+
+
+async def test_an_inner_block_has_no_options_of_its_own(app, database):
+    for options in ({"isolation": "serializable"}, {"read_only": True}, {"settings": {"a.b": "c"}}):
+        with pytest.raises(ValueError, match=f"does not have {next(iter(options))}="):
+            async with database.transaction(), database.transaction(**options):
+                raise AssertionError
+    options = {"isolation": "serializable", "read_only": True}
+    async with (
+        database.transaction(**options) as outer,
+        database.transaction(**options) as inner,
+        database.transaction() as innermost,
+    ):
+        assert inner is innermost is outer
+
+
+async def test_after_its_time_the_outer_one_takes_no_statements_of_the_inner_one(app, database):
+    with pytest.raises(Timeout):
+        async with database.transaction(seconds=0.05):
+            await asyncio.sleep(0.1)
+            with pytest.raises(Timeout):
+                async with database.transaction() as inner:
+                    await inner.execute("insert into people (name) values ('Ada')")
+    assert await names(app) == []
+
+
+async def test_tasks_that_are_started_inside_have_transactions_of_their_own(database):
+    async def read():
+        async with database.transaction(read_only=True) as own:
+            return own
+
+    async with database.transaction() as outer:
+        assert await asyncio.create_task(read()) is not outer
+
+
+async def test_each_database_has_its_own(database):
+    other = Database("sqlite://")
+    async with database.transaction() as outer, other.transaction() as its:
+        assert its is not outer
+        async with database.transaction() as inner, other.transaction() as its_inner:
+            assert (inner, its_inner) == (outer, its)
+    await other.close()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -43,6 +47,55 @@ class TableService(Protocol):
     async def get_model(self) -> Table:
         """Return the table."""
         ...
+
+
+@dataclass(eq=False)
+class _Block:
+    """A block of `Database.transaction`, which blocks inside it join.
+
+    Attributes:
+        transaction: Its transaction.
+        options: The options that it was given.
+        task: The task that runs it. Others have transactions of their own: one that is started
+            inside may outlast the block.
+        error: What a block inside it raised.
+    """
+
+    transaction: Transaction
+    options: Mapping[str, Any]
+    task: asyncio.Task[Any] | None
+    error: BaseException | None = None
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Refuse options that this block does not have.
+
+        Raises:
+            ValueError: There is one.
+        """
+        for name, value in options.items():
+            if value and value != self.options[name]:
+                raise ValueError(
+                    f"this block joins the transaction around it, which does not have {name}="
+                    f"{value!r}; give that to the outer block"
+                )
+
+    def refuse_caught_error(self) -> None:
+        """Refuse to commit what a block inside has left half done.
+
+        Raises:
+            RuntimeError: A block inside raised, and the error was caught.
+        """
+        # One whose time is over says so itself.
+        if self.error is not None and self.transaction.is_open:
+            raise RuntimeError(
+                "a block inside this transaction raised, and the error was caught, so the"
+                " transaction was rolled back; let the error pass"
+            ) from self.error
+
+
+_blocks: Final[ContextVar[Mapping[Database, _Block]]] = ContextVar(
+    "alula_transactions", default=MappingProxyType({})
+)
 
 
 class Database:
@@ -210,15 +263,21 @@ class Database:
         emitted after the commit. An exception in the block rolls the transaction back. On SQLite
         all other writers wait for its end, unless it is read-only.
 
+        A block inside another one of the same task and database joins it: there is one transaction,
+        which the outer block commits. If the inner block raises, the outer one cannot commit.
+
         Args:
             isolation: "read committed", "repeatable read" or "serializable"; None is the
                 database's own. On SQLite all transactions are serializable.
             settings: PostgreSQL: settings for this transaction only, as ``set local``.
             read_only: Whether it may not change records.
-            seconds: How long it may take. Then it is rolled back.
+            seconds: How long it may take. Then it is rolled back. An inner block has the time of
+                the outer one.
 
         Raises:
-            ValueError: There is no such isolation level, or SQLite is to have settings.
+            ValueError: There is no such isolation level, or SQLite is to have settings, or an inner
+                block is to have options that the outer one does not have.
+            RuntimeError: A block inside raised, and the error was caught.
             Conflict: PostgreSQL ended it because of another one. Unlike the hook `transaction`,
                 this does not repeat the block.
 
@@ -229,6 +288,21 @@ class Database:
             ...         data = {"orderId": order["id"]}
             ...         await invoices.create(data, sql={"connection": transaction})
         """
+        options = {
+            "isolation": isolation_of(isolation),
+            "settings": settings,
+            "read_only": read_only,
+        }
+        outer = _blocks.get().get(self)
+        if outer is not None and outer.task is asyncio.current_task():
+            outer.check(options)
+            try:
+                with translated():
+                    yield outer.transaction
+            except BaseException as error:
+                outer.error = error
+                raise
+            return
         transaction = self.begin(
             isolation=isolation, settings=settings, read_only=read_only, seconds=seconds
         )
@@ -238,7 +312,13 @@ class Database:
 
         with HeldEvents(takes_part) as held, translated():
             async with transaction:
-                yield transaction
+                block = _Block(transaction, options, asyncio.current_task())
+                token = _blocks.set({**_blocks.get(), self: block})
+                try:
+                    yield transaction
+                finally:
+                    _blocks.reset(token)
+                block.refuse_caught_error()
         held.release()
 
     async def fetch(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
