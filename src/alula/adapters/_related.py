@@ -150,8 +150,8 @@ async def add_many(
 ) -> None:
     """Add to each record those that refer to it.
 
-    Where the other service's store cannot join, a batch finds those of many records. What a batch
-    leaves open is found for each record alone.
+    Where the other service's store does not answer concurrent finds together, a batch finds those
+    of many records. What a batch leaves open is found for each record alone.
 
     Args:
         inclusion: What to add.
@@ -192,8 +192,8 @@ async def _find_in_batches(
     """Return related records by the ids that they refer to, for those ids where that is certain."""
     service = inclusion.handle.service
     options = getattr(service, "options", None)
-    # A store that joins also answers concurrent finds together.
-    if getattr(service, "joins", None) is not False or not isinstance(options, Options):
+    # Only an adapter says that it does not, and then its finds mean what a batch relies on.
+    if getattr(service, "shares_finds", None) is not False or not isinstance(options, Options):
         return {}
     most = limit if options.pagination is None else options.pagination.limit(limit)
     size = min(_MAX_PARENTS, _MAX_BATCH // most)

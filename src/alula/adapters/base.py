@@ -108,6 +108,9 @@ class AdapterService(ABC, Generic[OptionsT]):
     joins: ClassVar[bool] = False
     """Whether the store itself tests and sorts by properties of related records."""
 
+    shares_finds: bool = False
+    """Whether the store answers concurrent finds together."""
+
     selects: ClassVar[bool] = False
     """Whether the store itself reduces records to the fields of ``query.select`` and the id."""
 

@@ -77,6 +77,14 @@ async def test_in_two_statements_where_calls_share_one(app, watched):
         assert len(texts) == 4
 
 
+async def test_what_refers_to_the_records_of_a_page_takes_two_statements(app, watched):
+    texts = watched(app.service("users").service.database)
+    users = await app.service("users").find(query={"$include": ["posts"], "$sort": {"id": 1}})
+    assert len(users) == 3
+    assert [post["text"] for post in users[0]["posts"]] == ["post 9", "post 6"]
+    assert len(texts) == 2
+
+
 @pytest.mark.parametrize(
     ("query", "ids"),
     [

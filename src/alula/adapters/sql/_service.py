@@ -162,6 +162,8 @@ class SQLService(AdapterService[SQLOptions]):
         self.options = self.options.changed(given, self.paginate_options)
         self.database = database
         self.database.register(self)
+        # In SQLite, which has no round trips, each statement would still go through all hooks.
+        self.shares_finds = database.dialect == "postgresql" and "find" in self.options.shared
         self._holds_database = False
         self._source = TableSource(model, database.dialect, id=id, extra=extra)
         self._extra = extra
@@ -297,7 +299,7 @@ class SQLService(AdapterService[SQLOptions]):
             services = (other, self) if relation.many else (self, other)
             # What is declared needs no database, which may be down at the start.
             table, target = [
-                each._source.table or await each._source.resolve(self.database)  # noqa: SLF001
+                each._source.table or await each._source.resolve(self.database)  # noqa: SLF001  # of the same class
                 for each in services
             ]
             id_column = column_name_of(target.id.name, target)
