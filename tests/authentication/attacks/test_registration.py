@@ -6,13 +6,20 @@ import asyncio
 import time
 
 import pytest
+from pydantic import BaseModel, SecretStr
 from tests.authentication.attacks.target import Target, login
 from tests.authentication.building import quick_passwords
 
 from alula.adapters.memory import MemoryService
-from alula.authentication import LocalStrategy, hide_taken
+from alula.authentication import LocalStrategy, hide_taken, password_hash
 from alula.authentication._passwords import MAX_WAITING
-from alula.schema import resolve, resolve_external, resolve_result, virtual
+from alula.schema import resolve, resolve_external, resolve_result, virtual, with_schema
+
+
+class Member(BaseModel):
+    email: str
+    password: SecretStr
+
 
 ADDRESS = ("203.0.113.66", 4000)
 HASH_SECONDS = 0.1
@@ -39,6 +46,19 @@ async def test_one_address_registers_fifty_at_once_and_no_more(target):
     assert answer.json["message"].startswith("Too many new passwords from this address; try again")
     assert 0 < int(answer.get("retry-after")) <= 18
     assert (await register(target, 99, ("203.0.113.67", 1))).status == 201
+
+
+async def test_a_resolver_that_hashes_answers_the_same():
+    target = Target(throttle={"new_passwords": 3})
+    hashed = resolve({"password": password_hash("local")})
+    target.app.use("members", with_schema(MemoryService(), Member, data=hashed))
+    await target.start()
+    answers = [
+        await target.ask("POST", "/members", {"email": f"{n}@b.de", "password": "right"})
+        for n in range(5)
+    ]
+    assert [answer.status for answer in answers] == [201] * 3 + [429] * 2
+    assert answers[-1].get("retry-after")
 
 
 async def test_the_number_is_an_option():

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.errors import BadRequest, Forbidden, NotFound
+from alula.errors import (
+    BadGateway,
+    BadRequest,
+    Forbidden,
+    NotFound,
+    Timeout,
+    TooManyRequests,
+    Unavailable,
+)
 from alula.schema import hidden, virtual
 from alula.schema._resolvers.resolver import Resolver, resolve
 from alula.types import UNSET
@@ -99,6 +107,19 @@ async def test_faults_are_shown_by_property_for_the_first_record_that_has_any():
     assert caught.value.data["user"] == NotFound("no user").to_dict()
     assert caught.value.data["name"]["data"] == {"a": 1}
     assert isinstance(caught.value.__cause__, Forbidden)
+
+
+@pytest.mark.parametrize("error", [Unavailable, TooManyRequests, Timeout, BadGateway])
+async def test_what_other_data_would_not_help_is_raised_as_it_is(error):
+    def fail():
+        raise error("later")
+
+    def refuse():
+        raise NotFound("no")
+
+    with pytest.raises(error) as caught:
+        await resolve({"user": refuse, "password": fail}).resolve({})
+    assert caught.value.message == "later"
 
 
 async def test_properties_called_message_and_errors_are_shown_too():

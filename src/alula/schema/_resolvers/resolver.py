@@ -14,7 +14,7 @@ from types import CoroutineType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from alula._user_code import name_of
-from alula.errors import BadRequest, FrameworkError
+from alula.errors import BadRequest, FrameworkError, Timeout, TooManyRequests
 from alula.hooks import factory_call
 from alula.schema._failures import missing, refusal
 from alula.schema._hidden_and_queryable import Virtual, field_names, hidden
@@ -29,6 +29,8 @@ _ATOMS: Final = SCALAR_TYPES | {dict, list}
 """The types of most values; they cannot be awaited. A set is faster than `hasattr`."""
 _OF_UNSET: Final = (AttributeError, LookupError, TypeError)
 """What a function raises that treats `UNSET` as a value."""
+_NOT_OF_THE_DATA: Final = frozenset({Timeout.code, TooManyRequests.code})
+"""Statuses of clients' errors that other data would not help."""
 _POSITIONAL: Final = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -155,7 +157,7 @@ class Resolver:
             context: The hook context, for the functions.
             names: The properties that are resolved, None for all.
             faults: The errors that are about a property. Other errors of functions are raised as
-                they are.
+                they are, and so are a 408, a 429 and those from 500 on: other data would not help.
             required: Properties that every record must have afterwards. A function that fails
                 because its property is missing has not made it.
 
@@ -372,7 +374,10 @@ def _error_of(
 ) -> BaseException:
     """Return what to raise: an unexpected error first, else all faults of the first record."""
     for _, name, error in failed:
-        if not isinstance(error, faults):
+        is_of_server = isinstance(error, FrameworkError) and (
+            error.code >= 500 or error.code in _NOT_OF_THE_DATA
+        )
+        if is_of_server or not isinstance(error, faults):
             error.add_note(f"raised by the resolver of the property {name!r}")
             return error
     first = min(record for record, _, _ in failed)
