@@ -44,7 +44,12 @@ async def app():
         "author": belongs_to("users", "authorId", filter=["name"]),
         "comments": has_many("comments", "postId", limit=3, sort={"id": -1}),
     }
-    app.use("posts", MemoryService(POSTS, relations=relations, paginate={"default": 10}))
+    app.use(
+        "posts",
+        MemoryService(
+            POSTS, relations=relations, paginate={"default": 10}, operators=["$not", "$eq"]
+        ),
+    )
     app.use("comments", MemoryService(COMMENTS, relations={"user": belongs_to("users", "userId")}))
     app.service("users").hooks(around={"all": [resolve_external(resolve({"password": hidden}))]})
     await app.setup()
@@ -254,6 +259,17 @@ def test_adapters_take_relations():
         ({"author.name": "Nobody"}, []),
         ({"author.name": None}, [4, 5]),
         ({"author.name": {"$ne": None}}, [1, 2, 3]),
+        # A record without a related one has null in place of its properties.
+        ({"author.name": {"$in": ["Ada", None]}}, [1, 3, 4, 5]),
+        ({"author.name": {"$nin": ["Ada", None]}}, [2]),
+        ({"author.name": {"$lte": None}}, [4, 5]),
+        ({"author.name": {"$gte": None, "$ne": "Ada"}}, [4, 5]),
+        ({"author.name": {"$lt": None}}, []),
+        ({"author.name": {"$not": {"$eq": "Ada"}}}, [2, 4, 5]),
+        ({"author.name": {"$not": {"$gt": "A", "$lt": "B"}}}, [2, 4, 5]),
+        ({"author.name": {"$not": {"$ne": None}}}, [4, 5]),
+        ({"author.name": {"$not": {"$nin": ["Ada", None]}}}, [1, 3, 4, 5]),
+        ({"author.name": {"$not": {"$not": {"$gt": "A", "$lt": "B"}}}}, [1, 3]),
     ],
 )
 async def test_a_query_tests_a_related_record(app, query, ids):

@@ -26,8 +26,6 @@ __all__ = ["Relation", "belongs_to", "has_many"]
 
 _MAX_DEPTH: Final = 3
 
-_OPPOSITES: Final = {"$ne": "$eq", "$nin": "$in"}
-
 
 @dataclass(frozen=True)
 class Relation:
@@ -254,20 +252,22 @@ class Relations:
         if part.field not in self.filters:
             return part
         name, field = self.filters[part.field]
-        relation = self[name]
-        tests = []
-        for operator, value in part.tests:
-            # The other way round where a record without a related one meets the test, too.
-            asked, among = operator, "$in"
-            if operator in _OPPOSITES and value is not None:
-                asked, among = _OPPOSITES[operator], "$nin"
-            elif operator == "$eq" and value is None:
-                asked, among = "$ne", "$nin"
-            # In a query, plain equality has no operator.
-            criteria = {field: value if asked == "$eq" else {asked: value}}
-            ids = await find_ids(self._handle(relation), relation.service, criteria)
-            tests.append((among, ids))
-        return Where(relation.key, tuple(tests))
+        tests = [await self._tested(self[name], field, test) for test in part.tests]
+        return And(tuple(tests))
+
+    async def _tested(
+        self, relation: Relation, field: str, test: tuple[str, Any], negated: bool = False
+    ) -> Criterion:
+        """Return one test of a property of related records as a test of the key to them."""
+        operator, value = test
+        if operator == "$not":
+            parts = [await self._tested(relation, field, inner, not negated) for inner in value]
+            return And(tuple(parts)) if negated else Or(tuple(parts))
+        asked, wanted, is_opposite = _without_null(operator, value)
+        # In a query, plain equality has no operator.
+        criteria = {field: wanted if asked == "$eq" else {asked: wanted}}
+        ids = await find_ids(self._handle(relation), relation.service, criteria)
+        return Where(relation.key, (("$in" if is_opposite is negated else "$nin", ids),))
 
     def service(self, relation: Relation) -> Any:
         """Return the object behind the service of a relation.
@@ -323,6 +323,21 @@ class Relations:
                 await add_many(inclusion, records, id, relation.limit, relation.sort)
             else:
                 await add_one(inclusion, records)
+
+
+def _without_null(operator: str, value: Any) -> tuple[str, Any, bool]:
+    """Return a test that null does not meet, and whether the given one is its opposite.
+
+    A record that refers to none has null in place of each property of the other.
+    """
+    if operator in ("$in", "$nin"):
+        asked = "$nin" if None in value else "$in"
+        return asked, value, asked != operator
+    if operator in ("$eq", "$lte", "$gte") and value is None:
+        return "$ne", None, True
+    if operator == "$ne" and value is not None:
+        return "$eq", value, True
+    return operator, value, False
 
 
 def how_to_name_key(name: str, relation: Relation, key: str | None = None) -> str:
