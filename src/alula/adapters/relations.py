@@ -209,6 +209,8 @@ class Relations:
     async def for_store(self, query: Query) -> tuple[Query, Query | None]:
         """Return what a store gets of a query, and the query if it includes related records.
 
+        The store gets no ``$include``, and selects the keys of the relations in it, too.
+
         Raises:
             BadRequest: The store cannot join, and too many records meet a test of related ones, or
                 the query sorts by them.
@@ -216,12 +218,8 @@ class Relations:
         """
         if self._rewrites and (query.criteria.parts or query.sort):
             query = await self._resolved_query(query)
-        if INCLUDE in query.filters:
-            return self._without_includes(query), query
-        return query, None
-
-    def _without_includes(self, query: Query) -> Query:
-        """Return a query without ``$include`` that selects the keys of these relations, too."""
+        if INCLUDE not in query.filters:
+            return query, None
         names = query.filters[INCLUDE]
         filters = {name: value for name, value in query.filters.items() if name != INCLUDE}
         select = query.select
@@ -229,7 +227,7 @@ class Relations:
             relations = [self[name.partition(".")[0]] for name in names]
             keys = (relation.key for relation in relations if not relation.many)
             select = (*select, *(key for key in keys if key not in select))
-        return query._replace(filters=MappingProxyType(filters), select=select)
+        return query._replace(filters=MappingProxyType(filters), select=select), query
 
     async def _resolved_query(self, query: Query) -> Query:
         """Return a query in which tests of related records are tests of the keys to them.
