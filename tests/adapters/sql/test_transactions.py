@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, Text
 
-from alula import App
+from alula import App, Params
 from alula.adapters.memory import MemoryService
 from alula.adapters.sql import Database, SQLService, transaction
 from alula.adapters.sql._statement import Statement
@@ -348,3 +348,99 @@ async def test_each_database_has_its_own(database):
         async with database.transaction() as inner, other.transaction() as its_inner:
             assert (inner, its_inner) == (outer, its)
     await other.close()
+
+
+# -- what the database undoes because of others ----------------------------------------------------
+
+
+FAILING = """
+create sequence attempts;
+create function fail() returns trigger language plpgsql as $$
+begin
+  if nextval('attempts') <= {number} then
+    raise exception 'could not serialize' using errcode = '40001';
+  end if;
+  return new;
+end $$;
+create trigger fail before insert or update on counters execute function fail();
+"""
+
+
+@pytest.fixture
+async def failing(postgresql_schema):
+    """A service on a table that fails a number of times, as if others were faster."""
+    database = Database(postgresql_schema)
+    service = SQLService(counters, database, multi=True)
+    await database.create()
+    connection = await asyncpg.connect(postgresql_schema)
+
+    async def make(number):
+        await connection.execute("insert into counters values (1, 0), (2, 0)")
+        await connection.execute(FAILING.replace("{number}", str(number)))
+        return service, database
+
+    make.attempts = lambda: connection.fetchval("select last_value from attempts")
+    yield make
+    await connection.close()
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        (lambda service: service.patch(1, {"n": 5}), {"id": 1, "n": 5}),
+        (
+            lambda service: service.patch(None, {"n": 5}, Params(query={"$sort": {"id": 1}})),
+            [{"id": 1, "n": 5}, {"id": 2, "n": 5}],
+        ),
+        (
+            lambda service: service.create([{"id": 3, "n": 5}, {"id": 4}]),
+            [{"id": 3, "n": 5}, {"id": 4, "n": None}],
+        ),
+        (
+            lambda service: service.patch(1, {"n": 5}, Params(sql={"settings": {"app.a": "b"}})),
+            {"id": 1, "n": 5},
+        ),
+    ],
+    ids=["one", "many", "lists", "settings"],
+)
+async def test_a_call_that_lost_against_others_runs_again(failing, call, result):
+    service, _ = await failing(2)
+    assert await call(service) == result
+    assert await failing.attempts() >= 3
+
+
+async def test_but_not_for_ever(failing):
+    service, _ = await failing(1000)
+    with pytest.raises(Conflict):
+        await service.patch(1, {"n": 5})
+    assert await failing.attempts() <= 4
+
+
+async def test_and_not_within_a_transaction_of_the_caller(failing):
+    service, database = await failing(1)
+    with pytest.raises(Conflict):
+        async with database.transaction() as inside:
+            await service.patch(1, {"n": 5}, Params(sql={"connection": inside}))
+    assert await failing.attempts() == 1
+
+
+async def test_the_loser_of_a_deadlock_runs_again(failing, postgresql_schema):
+    service, _ = await failing(0)
+    other = await asyncpg.connect(postgresql_schema)
+    waiting = "select count(*) from pg_locks where not granted and pid <> pg_backend_pid()"
+    try:
+        async with other.transaction():
+            await other.execute("set local deadlock_timeout = '30s'")  # so the service loses
+            await other.execute("update counters set n = 1 where id = 2")
+            patching = asyncio.create_task(service.patch(None, {"n": 5}))
+            while not await other.fetchval(waiting):  # noqa: ASYNC110  # a database has no event
+                await asyncio.sleep(0.01)
+            await other.execute("update counters set n = 1 where id = 1")
+        changed = await patching
+    finally:
+        await other.close()
+    assert sorted(changed, key=lambda counter: counter["id"]) == [
+        {"id": 1, "n": 5},
+        {"id": 2, "n": 5},
+    ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from alula.adapters.sql._database import Database
+from alula.adapters.sql._errors import is_serialization_failure
 from alula.adapters.sql._options import NO_CALL_OPTIONS, CallOptions
 from alula.adapters.sql._statement import Executor, Row, Statement
 from alula.adapters.sql._statements._statements import NewRow, Select, Statements, TwoSteps
@@ -18,6 +21,11 @@ from alula.types import Record
 __all__ = ["Operation"]
 
 Run: TypeAlias = Callable[[Statement], Awaitable[Sequence[Row]]]
+
+_Result = TypeVar("_Result")
+
+_ATTEMPTS: Final = 3
+_PAUSE_SECONDS: Final = 0.05
 
 _ESTIMATE: Final = (
     "select reltuples::bigint from pg_class where oid = to_regclass($1) and reltuples >= 0"
@@ -63,22 +71,49 @@ class Operation:
     async def run(self, statement: Statement, *, writes: bool = False) -> Sequence[Row]:
         """Run one statement and return its rows."""
         call = self.call
-        executor: Executor = self.database if call.connection is None else call.connection
         if call.settings is None:
-            return await executor.run(
-                statement, self.seconds, writes=writes, primary=call.primary or writes
-            )
-        async with self._transaction() as transaction:
-            return await transaction.run(statement, self.seconds, writes=writes)
+            executor: Executor = self.database if call.connection is None else call.connection
+            try:
+                return await executor.run(
+                    statement, self.seconds, writes=writes, primary=call.primary or writes
+                )
+            except Exception as error:
+                if call.connection is not None or not is_serialization_failure(error):
+                    raise
+        return (await self._in_a_transaction([statement], writes=writes))[0]
 
     async def run_all(self, statements: Sequence[Statement]) -> list[Sequence[Row]]:
         """Run statements that write, all or none, and return the rows of each."""
         if len(statements) == 1:
             return [await self.run(statements[0], writes=True)]
-        async with self._transaction() as executor:
-            return [
-                await executor.run(statement, self.seconds, writes=True) for statement in statements
-            ]
+        return await self._in_a_transaction(statements, writes=True)
+
+    async def _in_a_transaction(
+        self, statements: Sequence[Statement], *, writes: bool
+    ) -> list[Sequence[Row]]:
+        async def run() -> list[Sequence[Row]]:
+            async with self._transaction() as executor:
+                return [
+                    await executor.run(statement, self.seconds, writes=writes)
+                    for statement in statements
+                ]
+
+        return await self._repeated(run)
+
+    async def _repeated(self, run: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Run statements, and again while the database undoes them because of those of others.
+
+        In a transaction of the caller, only the caller can begin again.
+        """
+        for attempt in range(1, _ATTEMPTS):
+            try:
+                return await run()
+            except Exception as error:
+                if self.call.connection is not None or not is_serialization_failure(error):
+                    raise
+            # At random: the others may begin again at the same time.
+            await asyncio.sleep(random.uniform(0, attempt * _PAUSE_SECONDS))  # noqa: S311  # spreads load
+        return await run()
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Executor]:
@@ -164,9 +199,13 @@ class Operation:
         reader = self.statements.reader(query.select)
         if isinstance(change, Statement):
             return reader(await self.run(change, writes=True))
-        async with self._transaction() as executor:
-            selected = await executor.run(change.first, self.seconds)
-            if not selected:
-                return []
-            changed = await executor.run(change.second(selected), self.seconds, writes=True)
-        return reader(change.ordered(selected, changed))
+
+        async def run() -> list[Record]:
+            async with self._transaction() as executor:
+                selected = await executor.run(change.first, self.seconds)
+                if not selected:
+                    return []
+                changed = await executor.run(change.second(selected), self.seconds, writes=True)
+            return reader(change.ordered(selected, changed))
+
+        return await self._repeated(run)
