@@ -147,10 +147,10 @@ async def test_pages_of_the_other_service_bound_what_is_added():
     assert (found, PAGE) == await one_by_one(app)
 
 
-async def test_stores_that_join_and_other_objects_get_one_find_for_each():
+async def test_stores_that_share_finds_and_other_objects_get_one_for_each():
     class Comments:
         finds = 0
-        joins = False
+        shares_finds = False
 
         async def find(self, params):
             self.finds += 1
@@ -161,7 +161,7 @@ async def test_stores_that_join_and_other_objects_get_one_find_for_each():
     app.use("comments", Comments())
     assert (await included(app))[1] == PAGE
     app = await blog()
-    app.service("comments").service.joins = True
+    app.service("comments").service.shares_finds = True
     assert (await included(app))[1] == PAGE
 
 
