@@ -303,9 +303,11 @@ class TestRemovedUsers:
         assert is_signed_out(connection)
         assert not await is_closed(connection)
 
-    async def test_somebody_else_who_signs_in_keeps_the_connection(self, app, ada):
+    async def test_somebody_else_who_signs_in_keeps_the_connection(self, app, ada, monkeypatch):
+        monkeypatch.setattr(connections_module, "_CLOSE_DELAY_SECONDS", 0.5)  # a sign-in takes time
         await app.service("users").remove(1)
         await sign_in(ada, app, "bob@example.com")
+        await asyncio.sleep(0.5)
         assert not await is_closed(ada)
         assert ada.user["id"] == 2
 
