@@ -4,6 +4,8 @@
 # With the environment's own folder in front, so that everything finds the Node chosen by the setup.
 python := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
 export PYTHON
+# Whole programs: none of these tests counts for coverage.
+outside := $(addprefix tests/,outside examples faults generator interop packaging)
 # Without compiled files each process rewrites the assertions of all tests, for 20 seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -18,12 +20,12 @@ demo: ## start the example chat (keeps its data in .data/chat)
 	@scripts/setup demo
 	@$(python) -m examples.chat
 
-test: setup ## the checkers, and all tests with coverage
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/test
+test: setup ## the checkers, and the tests of all packages with coverage
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/test $(outside)
 
-outside: ## what the pages tell to install and to type, each in an environment of its own
+outside: ## the pages, the chat, the wheel and the official clients, as their users have them
 	@scripts/setup test docs
-	@$(python) -m pytest -q -rfEs -n auto --dist worksteal tests/outside
+	@$(python) -m pytest -q -rfEs -n auto --dist worksteal $(outside)
 
 lowest: ## the fast tests with the lowest versions that pyproject.toml allows
 	@scripts/setup test docs
