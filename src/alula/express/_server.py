@@ -6,9 +6,11 @@ The server below is uvicorn's, see `alula.express._uvicorn`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,7 +20,7 @@ from alula._events import loop_is_running
 from alula._sockets import ListenError, listen_on_port, url_of
 from alula.express._uvicorn import UvicornServer, fastest_loop, uvicorn_server
 
-__all__ = ["Server", "prepare_server", "run_until_signal", "start_server"]
+__all__ = ["Server", "frozen_heap", "prepare_server", "run_until_signal", "start_server"]
 
 
 class Server:
@@ -157,6 +159,24 @@ def prepare_server(
     return Server(uvicorn_server(app, options, late_request_seconds), sock)
 
 
+@contextmanager
+def frozen_heap() -> Iterator[None]:
+    """Leave what a process has loaded so far out of its garbage collections.
+
+    For processes that do nothing but serve. A full collection of an application with SQLAlchemy
+    takes 45 ms, in which no request is served, and under load there are two in a second: gets on
+    SQLite have a p99 of 38 ms with these, and of 15 without.
+    """
+    is_frozen = gc.get_freeze_count() > 0  # by the application
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        if not is_frozen:
+            gc.unfreeze()
+
+
 def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
     """Start a server, and return once SIGINT (Ctrl+C) or SIGTERM has stopped it gracefully.
 
@@ -185,8 +205,9 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
 
         handlers = {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
-            print(f"listening on {server.url}", flush=True)  # noqa: T201  # a script has no log
-            await server.wait_closed()
+            with frozen_heap():
+                print(f"listening on {server.url}", flush=True)  # noqa: T201  # a script has no log
+                await server.wait_closed()
         finally:
             restore_handlers()
 

@@ -66,6 +66,16 @@ def test_several_workers_warn_once_of_records_in_memory(folder):
         ]
 
 
+def test_collections_of_garbage_leave_out_what_is_loaded(folder):
+    with (folder / "app.py").open("a") as file:
+        file.write("import gc\n")
+        file.write("app.get('/frozen', lambda req, res: res.json(gc.get_freeze_count()))\n")
+    with serving(folder) as command:
+        port, until = command.port(), time.monotonic() + SECONDS
+        while int(ask(port, "/frozen")[1]) < 10_000:  # once it has looked for migrations
+            assert time.monotonic() < until
+
+
 def assert_answers(port):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     with contextlib.closing(connection):

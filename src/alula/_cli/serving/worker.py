@@ -37,6 +37,7 @@ from alula.express import (
     express,
     request_id,
 )
+from alula.express._server import frozen_heap
 from alula.express._uvicorn import fastest_loop
 from alula.logs import configure_logging
 from alula.types import EVENT_OF_METHOD
@@ -227,7 +228,7 @@ class _Worker:
                 announce(self._app, server)
             # The watchdog starts here: what the setup imports blocks the loop, but no request.
             limit = self._settings.watch_loop
-            with LoopWatchdog(limit) if limit else contextlib.nullcontext():
+            with frozen_heap(), LoopWatchdog(limit) if limit else contextlib.nullcontext():
                 await _unless(stopped, server.wait_closed())
             if self._drain_seconds:
                 self._app.announce_shutdown()
