@@ -398,6 +398,10 @@ def try_all(folder: Path, rows: tuple[Answers, ...]) -> Mapping[Answers, Clock]:
     first = Clock()
     environment = create_environment(folder, wheels, first)
     try_answers(environment, rows[0], first, install=wheels)
+    if rows[1:]:  # the first row needs the extras of one database
+        (wheel,) = wheels.glob("*.whl")
+        extras = "cli,embedded,embedded-postgresql,mongodb,postgresql,sql"
+        pip(environment, f"alula[{extras}] @ {wheel.as_uri()}", cwd=folder)
     clocks = {row: Clock() for row in rows[1:]}
     with ThreadPoolExecutor(CONCURRENT) as pool:
         going = [
