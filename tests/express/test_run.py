@@ -150,19 +150,13 @@ class Counts:
         return gc.get_freeze_count()
 
 app.use("counts", Counts())
-if len(sys.argv) > 2:
-    gc.freeze()
 app.run(0)
-print(gc.get_freeze_count() > 0, flush=True)
 """
 
 
-@pytest.mark.parametrize(("arguments", "after"), [((), "False"), (("frozen",), "True")])
-def test_collections_of_garbage_leave_out_what_is_loaded(script, arguments, after):
-    script = script(FROZEN, "0", *arguments)
+def test_collections_of_garbage_leave_out_what_is_loaded(script):
+    script = script(FROZEN, "0")
     assert int(fetch(f"{script.url()}/counts/1")) > 10_000
-    script.send(signal.SIGTERM)
-    assert script.end() == (0, ["teardown", after], "")
 
 
 def test_a_second_ctrl_c_does_not_wait_for_requests_but_for_the_teardown(script):

@@ -37,7 +37,7 @@ from alula.express import (
     express,
     request_id,
 )
-from alula.express._server import frozen_heap
+from alula.express._server import freeze_heap
 from alula.express._uvicorn import fastest_loop
 from alula.logs import configure_logging
 from alula.types import EVENT_OF_METHOD
@@ -226,9 +226,10 @@ class _Worker:
                 heartbeat = loop.create_task(send_heartbeats())
             if self._settings.announce:
                 announce(self._app, server)
+            freeze_heap()
             # The watchdog starts here: what the setup imports blocks the loop, but no request.
             limit = self._settings.watch_loop
-            with frozen_heap(), LoopWatchdog(limit) if limit else contextlib.nullcontext():
+            with LoopWatchdog(limit) if limit else contextlib.nullcontext():
                 await _unless(stopped, server.wait_closed())
             if self._drain_seconds:
                 self._app.announce_shutdown()
