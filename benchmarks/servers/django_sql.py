@@ -35,10 +35,10 @@ settings.configure(
 django.setup()
 
 from django.core.wsgi import get_wsgi_application  # noqa: E402  # after the settings
-from django.db import models  # noqa: E402
-from rest_framework import serializers, viewsets  # noqa: E402
-from rest_framework.response import Response  # noqa: E402
-from rest_framework.routers import SimpleRouter  # noqa: E402
+from django.db import models  # noqa: E402  # Django wants its settings first
+from rest_framework import serializers, viewsets  # noqa: E402  # Django wants its settings first
+from rest_framework.response import Response  # noqa: E402  # Django wants its settings first
+from rest_framework.routers import SimpleRouter  # noqa: E402  # Django wants its settings first
 
 
 class Record(models.Model):

@@ -70,7 +70,7 @@ async def storage(given: argparse.Namespace, stack: AsyncExitStack) -> tuple[Any
     if given.memory:
         return None, f"{IN_MEMORY}."
     try:  # the chat in memory works without the extra `mongodb`, so import it late
-        from alula.local_mongodb import LocalServer, MongodMissing  # noqa: PLC0415
+        from alula.local_mongodb import LocalServer, MongodMissing  # noqa: PLC0415  # only without a server of one's own
     except ImportError as error:
         return None, f"{IN_MEMORY}: {error}."
     from pymongo import AsyncMongoClient  # noqa: PLC0415  # loaded where it is needed

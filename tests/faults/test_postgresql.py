@@ -48,7 +48,7 @@ async def database(server):
     database = Database(server.url)
     yield database
     async with asyncio.timeout(5):
-        while database._driver._primary.pool().in_use:  # noqa: ASYNC110
+        while database._driver._primary.pool().in_use:  # noqa: ASYNC110  # a pool has no event
             await asyncio.sleep(0.01)
     await database.close()
 

@@ -193,4 +193,5 @@ async def test_cancelled_calls_leave_nothing_behind(path, thorough):
         """The writer is free."""
     await database.close()
     assert acknowledged <= tokens_in(path)
-    assert os.listdir(path.parent) == [path.name]  # neither log nor index  # noqa: PTH208
+    # neither log nor index
+    assert os.listdir(path.parent) == [path.name]  # noqa: PTH208  # nothing else runs any more

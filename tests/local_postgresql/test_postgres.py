@@ -87,6 +87,10 @@ def fails(tmp_path, bin_folder, monkeypatch):
     return make
 
 
+def owner_of(pid: int) -> int:
+    return Path(f"/proc/{pid}").stat().st_uid
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -318,6 +322,6 @@ async def test_a_real_one_runs_as_nobody(monkeypatch):
         if "Permission denied" in str(error):
             pytest.skip("nobody may not enter the folder of the programs")
         raise
-    assert os.stat(f"/proc/{server._process._process.pid}").st_uid == 65534  # noqa: PTH116
+    assert owner_of(server._process._process.pid) == 65534
     assert await rows_after_one_more(server.url) == 1
     await server.stop()

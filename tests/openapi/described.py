@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -113,6 +114,18 @@ async def serve() -> None:
     server = await make_app().listen(0)
     print(server.url, flush=True)
     await server.wait_closed()
+
+
+def references(value: Any) -> Iterator[str]:
+    """Yield where the references in a description lead."""
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for inner in value.values():
+            yield from references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from references(inner)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft7Validator
 from pydantic import BaseModel
 from tests.express.asgi_client import call
-from tests.openapi.described import Jobs, Person, refuse
+from tests.openapi.described import Jobs, Person, references, refuse
 from tests.requirements import require_node_modules
 from typer.testing import CliRunner
 
@@ -99,17 +99,6 @@ def test_is_what_the_official_schema_takes(transports, errors_of):
 def test_the_official_schema_refuses_something(errors_of, document):
     broken = {**document, "channels": {"people": {"address": 5}}}
     assert "channels" in str(errors_of(broken))
-
-
-def references(value):
-    if isinstance(value, dict):
-        if isinstance(value.get("$ref"), str):
-            yield value["$ref"]
-        for inner in value.values():
-            yield from references(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from references(inner)
 
 
 def test_every_reference_leads_somewhere(document):

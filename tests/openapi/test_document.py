@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from pydantic import BaseModel
-from tests.openapi.described import Jobs, make_app, refuse
+from tests.openapi.described import Jobs, make_app, references, refuse
 
 from alula import App
 from alula.adapters.memory import MemoryService
@@ -77,17 +77,6 @@ def test_has_every_open_method_and_no_other(document):
             "authentication",
         ),
     ]
-
-
-def references(value):
-    if isinstance(value, dict):
-        if isinstance(value.get("$ref"), str):
-            yield value["$ref"]
-        for inner in value.values():
-            yield from references(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from references(inner)
 
 
 def test_every_reference_leads_somewhere(document):

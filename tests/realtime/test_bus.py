@@ -202,7 +202,7 @@ async def test_the_latest_numbers_of_a_limited_number_of_processes_are_kept(brok
     async with processes(*(BrokerBus(broker) for _ in range(4))) as (first, *others):
         for number, other in enumerate(others):
             other.publish(number)
-            await eventually(lambda: len(first.received) == number + 1)  # noqa: B023
+            await eventually(lambda: len(first.received) == number + 1)  # noqa: B023  # awaited in this turn
         assert list(first.relay._sequences) == [other.origin for other in others[1:]]
 
 

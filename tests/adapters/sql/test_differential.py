@@ -76,7 +76,7 @@ MODEL = Table(
     Column("data", OBJECTS),
     Column("more", OBJECTS),
 )
-COLUMNS = [name for name in MODEL.columns.keys() if name != "more"]  # noqa: SIM118
+COLUMNS = [name for name in MODEL.columns.keys() if name != "more"]  # noqa: SIM118  # columns of SQLAlchemy are iterated, not their names
 EXTRA = ["odd", "note", "loose"]
 """Properties without a column."""
 

@@ -162,7 +162,7 @@ async def answer(service, query):
     except FrameworkError as error:
         return type(error).__name__
     return [
-        [(name, kind(record.get(name)), record.get(name)) for name in MODEL.columns.keys()]  # noqa: SIM118
+        [(name, kind(record.get(name)), record.get(name)) for name in MODEL.columns.keys()]  # noqa: SIM118  # columns of SQLAlchemy are iterated, not their names
         for record in found
     ]
 

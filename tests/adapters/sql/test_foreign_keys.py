@@ -37,14 +37,14 @@ class User(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str | None]
-    bossId: Mapped[int | None] = mapped_column("boss_id", ForeignKey("users.id"))  # noqa: N815
+    bossId: Mapped[int | None] = mapped_column("boss_id", ForeignKey("users.id"))  # noqa: N815  # the name of a property in JSON
 
 
 class Post(Base):
     __tablename__ = "posts"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    authorId: Mapped[int | None] = mapped_column("author_id", ForeignKey(User.id))  # noqa: N815
+    authorId: Mapped[int | None] = mapped_column("author_id", ForeignKey(User.id))  # noqa: N815  # the name of a property in JSON
 
 
 undeclared = Table(
@@ -301,27 +301,17 @@ async def test_foreign_keys_are_read_with_what_they_refer_to(database):
     assert (await read_table(database, "users")).info[_foreign_keys.FOREIGN_KEYS] == []
 
 
-async def test_sqlite_compares_names_without_case():
+@pytest.mark.parametrize(
+    ("number", "target"),
+    [("id", "Users (ID)"), ("number", "users")],
+    ids=["in another case", "a primary key without a name"],
+)
+async def test_what_sqlite_takes_for_the_same(number, target):
     database = Database("sqlite://")
     await make(
         database,
-        "create table users (id integer primary key, name text)",
-        "create table posts (id integer primary key, author_id integer references Users (ID))",
-    )
-    app = App()
-    app.use("posts", SQLService("posts", database, relations={"author": belongs_to("users")}))
-    app.use("users", SQLService("users", database))
-    await app.setup()
-    assert app.service("posts").service.relations["author"].key == "author_id"
-    await app.teardown()
-
-
-async def test_sqlite_refers_to_a_primary_key_without_a_name():
-    database = Database("sqlite://")
-    await make(
-        database,
-        "create table users (number integer primary key, name text)",
-        "create table posts (id integer primary key, author_id integer references users)",
+        f"create table users ({number} integer primary key, name text)",
+        f"create table posts (id integer primary key, author_id integer references {target})",
     )
     app = App()
     app.use("posts", SQLService("posts", database, relations={"author": belongs_to("users")}))

@@ -116,7 +116,7 @@ async def test_a_block_of_several_calls(app, database, events):
     with pytest.raises(ZeroDivisionError):
         async with database.transaction() as connection:
             await app.service("people").create({"name": "Cleo"}, sql={"connection": connection})
-            1 / 0  # noqa: B018
+            1 / 0  # noqa: B018  # an error of the user's code
     assert await names(app) == ["Ada", "Bob"]
     assert events == ["Ada", "Bob"]
 
@@ -126,7 +126,7 @@ async def test_a_call_joins_the_block_around_it(app, database, events):
         async with database.transaction() as connection:
             sql = {"connection": connection}
             await app.service("bank").create({"a": "Ada", "b": "Bob"}, sql=sql)
-            1 / 0  # noqa: B018
+            1 / 0  # noqa: B018  # an error of the user's code
     assert await names(app) == []
     assert events == []
 
@@ -139,7 +139,7 @@ async def test_lists_inside_are_part_of_it(app, database):
             await service.create([{"name": "a"}, {"name": "b"}], sql=sql)
             await service.patch(None, {"name": None}, sql=sql)
             assert len(await service.remove(None, query={"id": 1}, sql=sql)) == 1
-            1 / 0  # noqa: B018
+            1 / 0  # noqa: B018  # an error of the user's code
     assert await names(app) == []
 
 

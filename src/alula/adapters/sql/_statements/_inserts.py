@@ -23,16 +23,7 @@ _MAX_ROWS: Final = 10_000
 
 
 class Inserts(Reads):
-    """The statements that read one table and store new records in it.
-
-    Args:
-        table: The table.
-        options: The options of the service, or of a call that overrides some of them.
-        joined: Columns of related rows, by the names that queries have for them.
-
-    Raises:
-        ValueError: An option names a column that is not there.
-    """
+    """The statements that read one table and store new records in it; arguments as of `Reads`."""
 
     def __init__(
         self, table: Table, options: SQLOptions, joined: Mapping[str, Operand] | None = None

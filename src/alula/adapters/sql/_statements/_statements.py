@@ -35,16 +35,7 @@ class TwoSteps(NamedTuple):
 
 
 class Statements(Inserts):
-    """The statements of one table under the options of a service.
-
-    Args:
-        table: The table.
-        options: The options of the service, or of a call that overrides some of them.
-        joined: Columns of related rows, by the names that queries have for them.
-
-    Raises:
-        ValueError: An option names a column that is not there.
-    """
+    """The statements of one table under the options of a service; arguments as of `Reads`."""
 
     # -- one record ----------------------------------------------------------------------------
 
