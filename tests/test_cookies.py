@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from http.cookies import SimpleCookie
 
 import pytest
@@ -128,7 +128,7 @@ def test_writes_cookies_of_protected_names(name, options):
         ("a", {"domain": "example; HttpOnly"}, "not a domain"),
         ("a", {"domain": "example\n"}, "not a domain"),
         ("a", {"max_age": -1}, "0 or more"),
-        ("a", {"expires": datetime(2027, 1, 1)}, "time zone"),  # noqa: DTZ001  # the mistake
+        ("a", {"expires": datetime(2027, 1, 1)}, "time zone"),  # the mistake
         ("a", {"same_site": "Lax; Domain=example"}, "same_site is"),
         ("a", {"same_site": None}, "same_site is"),
         ("a", {"same_site": "none", "secure": False}, "needs secure=True"),

@@ -24,6 +24,8 @@ SameSite: TypeAlias = Literal["strict", "lax", "none"]
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PATH: Final = re.compile(r"/[\x20-\x3a\x3c-\x7e]{0,1023}")
 _DOMAIN: Final = re.compile(r"\.?[0-9A-Za-z]([0-9A-Za-z.-]{0,252}[0-9A-Za-z])?")
+_SECURE_PREFIXES: Final = ("__secure-", "__http-")
+_HTTP_PREFIXES: Final = ("__http-", "__host-http-")
 # What encodeURIComponent of JavaScript leaves as it is, beside letters, digits, "-", "." and "_".
 _VALUE_SAFE: Final = "!~*'()"
 _BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -108,31 +110,27 @@ def format_cookie(
     if not isinstance(max_age, int | None) or isinstance(max_age, bool):
         raise TypeError(f"{what}: max_age is whole seconds or a timedelta, not {max_age!r}")
     pair = f"{name}={quote(value, safe=_VALUE_SAFE)}"
-    # The names of the prefixes have no case: browsers take `__host-` for the same.
-    prefix = name.lower()
+    prefix = name.lower()  # names of prefixes have no case: browsers take `__host-` for the same
     is_of_host = secure and path == "/" and domain is None
-    for is_wrong, problem in (
-        (not _NAME.fullmatch(name), "this is not a name; take letters, digits, '-' and '_'"),
-        (len(pair) > _MAX_COOKIE_BYTES, f"browsers drop those of over {_MAX_COOKIE_BYTES} bytes"),
-        (not _PATH.fullmatch(path), f"{path!r} is not a path, such as '/api'"),
-        (domain and not _DOMAIN.fullmatch(domain), f"{domain!r} is not a domain"),
-        (max_age is not None and max_age < 0, "max_age is 0 or more seconds"),
-        (expires and not expires.tzinfo, "expires needs a time zone: datetime(..., tzinfo=UTC)"),
-        (same_site not in get_args(SameSite), 'same_site is "strict", "lax" or "none"'),
-        (same_site == "none" and not secure, 'same_site="none" needs secure=True'),
-        (partitioned and not secure, "partitioned=True needs secure=True"),
-        (prefix.startswith(("__secure-", "__http-")) and not secure, "its name needs secure=True"),
-        (
-            prefix.startswith("__host-") and not is_of_host,
-            'its name needs secure=True, path="/" and no domain',
+    problems = {
+        "this is not a name; take letters, digits, '-' and '_'": not _NAME.fullmatch(name),
+        f"browsers drop those of over {_MAX_COOKIE_BYTES} bytes": len(pair) > _MAX_COOKIE_BYTES,
+        f"{path!r} is not a path, such as '/api'": not _PATH.fullmatch(path),
+        f"{domain!r} is not a domain": domain and not _DOMAIN.fullmatch(domain),
+        "max_age is 0 or more seconds": (max_age or 0) < 0,
+        "expires needs a time zone: datetime(..., tzinfo=UTC)": expires and not expires.tzinfo,
+        'same_site is "strict", "lax" or "none"': same_site not in get_args(SameSite),
+        'same_site="none" needs secure=True': same_site == "none" and not secure,
+        "partitioned=True needs secure=True": partitioned and not secure,
+        "its name needs secure=True": prefix.startswith(_SECURE_PREFIXES) and not secure,
+        "its name needs http_only=True": prefix.startswith(_HTTP_PREFIXES) and not http_only,
+        'its name needs secure=True, path="/" and no domain': (
+            prefix.startswith("__host-") and not is_of_host
         ),
-        (
-            prefix.startswith(("__http-", "__host-http-")) and not http_only,
-            "its name needs http_only=True",
-        ),
-    ):
-        if is_wrong:
-            raise ValueError(f"{what}: {problem}")
+    }
+    problem = next((text for text, is_given in problems.items() if is_given), None)
+    if problem is not None:
+        raise ValueError(f"{what}: {problem}")
     date = format_datetime(expires.astimezone(UTC), usegmt=True) if expires else ""
     parts = {
         pair: True,
