@@ -94,6 +94,7 @@ const checks = {
     ])
     assert.match((await response.request().allHeaders()).cookie, /__Host-token=/)
     assert.equal(response.status(), 403)
+    await evil.waitForURL(`${own}/notes`)
     await evil.goto(other)
   },
   'a fetch of another origin is refused': async () => {

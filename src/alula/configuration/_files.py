@@ -94,6 +94,9 @@ def read_env_file(path: Path) -> dict[str, str]:
 
     A comment may follow a value, with a space in front of its ``#``. In quotes, a ``#`` is part of
     the value.
+
+    Raises:
+        ConfigurationError: It is not UTF-8 text, or has another line.
     """
     variables: dict[str, str] = {}
     try:

@@ -128,7 +128,7 @@ class Response:
             ValueError: As `set`.
         """
         old = self._headers.get(name.lower(), [])
-        new = value if isinstance(value, list | tuple) else [value]
+        new = value if isinstance(value, list | tuple) else [_checked(name, value)]
         return self.set(name, [*([old] if isinstance(old, str) else old), *new])
 
     def cookie(
