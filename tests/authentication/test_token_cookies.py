@@ -633,6 +633,20 @@ async def test_cookies_need_access_tokens():
         await app.setup()
 
 
+async def test_a_refresh_token_of_the_whole_host_needs_its_path():
+    app = App()
+    app.use("users", MemoryService()).use("sessions", MemoryService(), methods=[])
+    options = {"refresh_name": "__Host-refresh"}
+    add_authentication(app, sessions="sessions", cookie=TokenCookie(**options))
+    with pytest.raises(ValueError, match=r'needs secure=True, path="/"'):
+        await app.setup()
+    browser = await make_browser(
+        sessions="sessions", cookie=TokenCookie(**options, refresh_path="/")
+    )
+    await browser.sign_in()
+    assert "__Host-refresh" in browser.cookies
+
+
 async def test_an_application_without_cookies_reads_none():
     browser = await make_browser(cookie=None)
     answer = await browser.sign_in()
