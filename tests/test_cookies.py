@@ -56,6 +56,17 @@ def test_reads_no_more_cookies_than_a_browser_keeps():
     assert list(cookies) == [f"c{n}" for n in range(500)]
 
 
+def test_a_value_longer_than_browsers_keep_is_not_decoded():
+    assert parse_cookies("a=" + "%61" * 1365) == {"a": "a" * 1365}
+    assert parse_cookies("a=" + "%61" * 1366) == {"a": "%61" * 1366}
+
+
+def test_reads_only_the_cookie_that_is_wanted():
+    header = "a=1; b=%32; b=3; c=4"
+    assert parse_cookies(header, only="b") == {"b": "2"}
+    assert parse_cookies(header, only="d") == {}
+
+
 @given(st.text(st.characters(max_codepoint=255)))
 def test_any_header_is_read(header):
     assert all(name and ";" not in name for name in parse_cookies(header))

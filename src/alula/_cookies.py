@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any, Final, Literal, TypeAlias, get_args
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote_to_bytes
 
 __all__ = ["CookieSigner", "SameSite", "format_cookie", "parse_cookies"]
 
@@ -36,14 +36,16 @@ _MAX_COOKIE_BYTES: Final = 4096  # of name and value; browsers drop longer ones
 _MIN_SECRET_BYTES: Final = 32
 
 
-def parse_cookies(header: str | None) -> dict[str, str]:
+def parse_cookies(header: str | None, only: str | None = None) -> dict[str, str]:
     """Return the cookies of a request by name.
 
     The first of several with one name counts: browsers send the one with the longest path first.
-    Quotes around a value are dropped. A valid percent-encoding is decoded.
+    Quotes around a value are dropped. A valid percent-encoding is decoded, in values of up to 4096
+    bytes: browsers keep no longer ones.
 
     Args:
         header: The header ``Cookie``, None without one. Parts behind the 500th are ignored.
+        only: The name of the one cookie that is wanted, None for all.
 
     Examples:
         >>> parse_cookies('theme=dark; name=Zo%C3%AB; theme=light')
@@ -55,13 +57,14 @@ def parse_cookies(header: str | None) -> dict[str, str]:
         # Only these two: with other spaces taken away, a name that a browser does not protect
         # would become `__Host-...` here.
         name, value = name.strip(" \t"), value.strip(" \t")
-        if not equals or not name or name in cookies:
+        if not equals or not name or name in cookies or (only is not None and name != only):
             continue
         if len(value) > 1 and value[0] == value[-1] == '"':
             value = value[1:-1]
-        if "%" in value and not _BARE_PERCENT.search(value):
+        is_short = len(value) <= _MAX_COOKIE_BYTES
+        if is_short and "%" in value and not _BARE_PERCENT.search(value):
             with suppress(UnicodeDecodeError):
-                value = unquote(value, errors="strict")
+                value = unquote_to_bytes(value).decode()
         cookies[name] = value
     return cookies
 

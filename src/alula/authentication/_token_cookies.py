@@ -208,7 +208,7 @@ class TokenCookies:
         """Return the value of a cookie, None if it is empty or other credentials come with it."""
         if "authorization" in headers or self._authentication.token_strategy.header in headers:
             return None
-        return parse_cookies(headers.get("cookie")).get(name) or None
+        return parse_cookies(headers.get("cookie"), only=name).get(name) or None
 
     # -- other sites ---------------------------------------------------------------------------
 
