@@ -326,6 +326,288 @@ class TestComplaints:
         assert "default.toml is not valid TOML: " in complaint(folder)
 
 
+# As FeathersJS 5 generates it, with and without what Alula has no setting for.
+FEATHERS = """{
+  "host": "localhost",
+  "port": 3030,
+  "public": "./public/",
+  "origins": ["http://localhost:3030"],
+  "paginate": {
+    "default": 10,
+    "max": 50
+  },
+  "postgresql": {
+    "client": "pg",
+    "connection": "postgres://postgres:@localhost:5432/chat"
+  },
+  "mongodb": "mongodb://127.0.0.1:27017/chat",
+  "authentication": {
+    "entity": "user",
+    "service": "users",
+    "secret": "thirty-two random bytes at least",
+    "authStrategies": ["jwt", "local"],
+    "jwtOptions": {
+      "header": {"typ": "access"},
+      "audience": "https://yourdomain.com",
+      "algorithm": "HS256",
+      "expiresIn": "1d"
+    },
+    "local": {"usernameField": "email", "passwordField": "password"}
+  }
+}
+"""
+FEATHERS_MAPPING = """{
+  "port": {"__name": "PORT", "__format": "number"},
+  "host": "HOSTNAME",
+  "authentication": {"secret": "FEATHERS_SECRET"}
+}
+"""
+
+
+class Postgresql(BaseModel):
+    client: str
+    connection: str
+
+
+class Authentication(BaseModel):
+    entity: str
+    secret: str = ""
+    strategies: list[str] = Field(alias="authStrategies")
+    local: dict[str, str]
+
+
+class OfFeathers(BaseModel):
+    host: str
+    port: int
+    public: str
+    origins: list[str]
+    paginate: Pages
+    mongodb: str
+    postgresql: Postgresql
+    authentication: Authentication
+
+
+def write_json(folder, mapping=None, **files):
+    for name, text in files.items():
+        (folder / "config" / f"{name.replace('_', '-')}.json").write_text(text)
+    if mapping is not None:
+        (folder / "config" / "custom-environment-variables.json").write_text(mapping)
+
+
+class TestJson:
+    def test_the_files_of_a_feathersjs_application_are_read_as_they_are(self, folder):
+        write_json(folder, FEATHERS_MAPPING, default=FEATHERS, test='{"port": 8998}')
+        found = load_settings(OfFeathers, folder, environ={})
+        assert (found.host, found.port, found.public) == ("localhost", 3030, "./public/")
+        assert (found.origins, found.paginate.max) == (["http://localhost:3030"], 50)
+        assert found.postgresql.client == "pg"
+        assert found.authentication.strategies == ["jwt", "local"]
+        assert found.authentication.local == {
+            "usernameField": "email",
+            "passwordField": "password",
+        }
+        given = {"NODE_ENV": "test", "HOSTNAME": "app", "FEATHERS_SECRET": "other"}
+        found = load_settings(OfFeathers, folder, environ=given)
+        assert (found.host, found.port, found.authentication.secret) == ("app", 8998, "other")
+        assert load_settings(OfFeathers, folder, environ={"PORT": "80"}).port == 80
+        in_production = load_settings(OfFeathers, folder, environ={"NODE_ENV": "production"})
+        assert in_production.port == 3030
+
+    def test_later_files_come_first(self, folder):
+        write_json(folder, default='{"port": 1}')
+        for port, name in enumerate(("test", "local", "local_test"), 2):
+            write_json(folder, **{name: f'{{"port": {port}}}'})
+            assert load(folder, NODE_ENV="test").port == port
+
+    def test_a_local_file_alone_is_enough(self, folder):
+        write_json(folder, local='{"port": 7}')
+        assert load(folder).port == 7
+
+    def test_objects_are_merged_and_lists_replaced(self, folder):
+        write_json(
+            folder,
+            default='{"origins": ["a", "b"], "paginate": {"default": 1, "max": 2}}',
+            development='{"origins": ["c"], "paginate": {"max": 3}}',
+        )
+        assert load(folder) == Settings(origins=["c"], paginate=Pages(default=1, max=3))
+
+    def test_null_and_objects_take_the_place_of_values(self, folder):
+        class Loose(BaseModel):
+            url: str | None = "default"
+            table: dict[str, int] = {}
+
+        write_json(folder, default='{"table": 1}', local='{"url": null, "table": {"a": 1}}')
+        assert load(folder, Loose) == Loose(url=None, table={"a": 1})
+
+    def test_a_byte_order_mark_is_skipped(self, folder):
+        (folder / "config" / "default.json").write_bytes(b'\xef\xbb\xbf{"port": 7}')
+        assert load(folder).port == 7
+
+    def test_the_variable_of_alula_comes_before_that_of_node(self, folder):
+        write_json(folder, default="{}", test='{"port": 1}', staging='{"port": 2}')
+        environ = {"NODE_ENV": "test", "ALULA_ENV": "staging"}
+        assert load(folder, **environ).port == 2
+        assert environment_name(environ, folder) == "staging"
+        assert environment_name({"NODE_ENV": "test"}, str(folder)) == "test"
+        assert environment_name({}, folder) == "development"
+        # Without JSON it is of other programs, such as those that build the front end.
+        assert environment_name({"NODE_ENV": "test"}) == "development"
+        assert environment_name({"NODE_ENV": "test"}, folder / "elsewhere") == "development"
+
+    def test_variables_without_a_mapping_count_as_ever(self, folder):
+        write_json(folder, default='{"port": 1}')
+        (folder / ".env").write_text("SHOP_DEBUG=true")
+        assert load(folder, SHOP_PORT="2") == Settings(port=2, debug=True)
+
+    def test_a_mapped_setting_has_that_variable_alone(self, folder):
+        write_json(folder, '{"port": "PORT"}', default='{"port": 1}')
+        assert load(folder, SHOP_PORT="2").port == 1
+        assert load(folder, PORT="").port == 1  # as in Node
+        (folder / ".env").write_text("PORT=3")
+        assert load(folder).port == 3
+
+    @pytest.mark.parametrize(
+        ("format_", "text", "value"),
+        [
+            ("json", '{"a": [1]}', {"a": [1]}),
+            ("json", "null", None),
+            ("number", "1.5", 1.5),
+            ("boolean", "false", False),
+        ],
+    )
+    def test_formats(self, folder, format_, text, value):
+        class Loose(BaseModel):
+            value: object = "default"
+
+        write_json(folder, f'{{"value": {{"__name": "VALUE", "__format": "{format_}"}}}}')
+        assert load(folder, Loose, VALUE=text).value == value
+
+    def test_a_table_is_merged_from_a_variable(self, folder):
+        mapping = '{"paginate": {"__name": "PAGES", "__format": "json"}, "origins": "ORIGINS"}'
+        write_json(folder, mapping, default='{"paginate": {"default": 3}}')
+        found = load(folder, PAGES='{"max": 4}', ORIGINS="a, b")
+        assert (found.paginate, found.origins) == (Pages(default=3, max=4), ["a", "b"])
+
+    @pytest.mark.parametrize(
+        ("format_", "text"),
+        [("json", "s3cret{"), ("number", "true"), ("number", '"s3cret"'), ("boolean", "1")],
+    )
+    def test_a_value_of_another_format_is_told_and_not_shown(self, folder, format_, text):
+        write_json(folder, f'{{"port": {{"__name": "PORT", "__format": "{format_}"}}}}')
+        told = complaint(folder, PORT=text)
+        assert told.endswith(
+            f"  - PORT of the environment: port: the value is not a valid {format_}"
+        )
+        assert "s3cret" not in told
+
+    def test_mistakes_are_told_with_their_place(self, folder):
+        write_json(
+            folder,
+            '{"prt": "PORT",\n "debug": {"__name": "DEBUG", "__format": "yaml"}}',
+            default='{\n  "port": "ten",\n  "paginate": {"max": 0, "maximum": 1},\n'
+            '  "colours": {"sky": "blue"},\n  "origins": [1]\n}',
+        )
+        place = "config/default.json, line"
+        assert complaint(folder).splitlines() == [
+            "the settings are not valid (NODE_ENV is 'development'):",
+            "  - config/custom-environment-variables.json, line 1, column 2: unknown setting"
+            ' "prt"; did you mean "port"?',
+            "  - config/custom-environment-variables.json, line 2, column 12: debug has the"
+            " __format 'yaml'; use boolean, number or json",
+            f"  - {place} 2, column 3: port: input should be a valid integer, unable to parse"
+            " string as an integer, not 'ten'",
+            f"  - {place} 5, column 3: origins.0: input should be a valid string, not 1",
+            f"  - {place} 3, column 16: paginate.max: input should be greater than or equal to 1,"
+            " not 0",
+            f'  - {place} 3, column 26: unknown setting "paginate.maximum"; did you mean'
+            ' "paginate.max"?',
+            f'  - {place} 4, column 3: unknown setting "colours"; take it out',
+        ]
+
+    @pytest.mark.parametrize(
+        "mapping",
+        [
+            '{"port": 1}',
+            '{"port": ""}',
+            '{"port": ["PORT"]}',
+            '{"port": {"__format": "json"}}',
+            '{"port": {"__name": null}}',
+            '{"__name": "PORT"}',
+        ],
+    )
+    def test_a_mapping_without_a_variable(self, folder, mapping):
+        write_json(folder, mapping)
+        told = complaint(folder)
+        assert "custom-environment-variables.json, line 1, column" in told
+        assert "needs the name of a variable" in told
+
+    @pytest.mark.parametrize("format_", ["[1]", '"JSON"', "true"])
+    def test_a_format_that_there_is_not(self, folder, format_):
+        write_json(folder, f'{{"port": {{"__name": "PORT", "__format": {format_}}}}}')
+        assert "use boolean, number or json" in complaint(folder)
+
+    def test_a_model_that_ignores_others_ignores_their_mapping(self, folder):
+        write_json(folder, '{"other": "OTHER", "name": "NAME"}', default='{"more": 1}')
+        assert load(folder, Named, OTHER="1", NAME="chat").name == "chat"
+
+    def test_secrets_are_refused_under_whatever_name(self, folder):
+        class Aliased(BaseModel):
+            model_config = ConfigDict(populate_by_name=True)
+
+            token: SecretStr = Field(alias="accessToken")
+
+        for name in ("token", "accessToken"):
+            write_json(folder, '{"accessToken": "TOKEN"}', local=f'{{"{name}": "s3cret"}}')
+            told = complaint(folder, Aliased)
+            assert f"config/local.json, line 1, column 2: {name} is a secret" in told
+            assert "s3cret" not in told
+        assert "take it out and set TOKEN" in told
+
+    def test_a_missing_setting_names_file_and_variable(self, folder):
+        write_json(folder, '{"url": "URL"}', default='{"token": null}')
+        told = complaint(folder, Needy)
+        assert (
+            "url is missing; set it in config/development.json, or URL in the environment" in told
+        )
+
+    def test_an_environment_without_a_file(self, folder):
+        write_json(folder, "{}", default="{}", local="{}", test="{}")
+        told = complaint(folder, NODE_ENV="tset")
+        assert told.startswith("NODE_ENV is 'tset', but there is no ")
+        assert told.endswith("tset.json; make the file, or set it to one of: development, test")
+        assert complaint(folder, ALULA_ENV="tset").startswith("ALULA_ENV is 'tset'")
+
+    @pytest.mark.parametrize("toml", ["default", "test"])
+    @pytest.mark.parametrize("name", ["default", "local", "test", "custom_environment_variables"])
+    def test_toml_and_json_together_are_refused(self, folder, toml, name):
+        write(folder, **{toml: ""})
+        write_json(folder, **{name: "{}"})
+        told = complaint(folder, ALULA_ENV="test")
+        assert f"config has {toml}.toml and JSON files; keep one kind" in told
+
+    def test_json_of_other_programs_is_left_alone(self, folder):
+        write(folder, default="port = 7")
+        write_json(folder, firebase="no JSON at all")
+        assert load(folder).port == 7
+
+    @pytest.mark.parametrize(
+        ("content", "problem"),
+        [
+            (b'{\n  "port" 1\n}', "default.json, line 2, column 10 is not valid JSON: "),
+            (
+                b'{"port": 1} // one',
+                "default.json, line 1, column 13 is not valid JSON: Extra data",
+            ),
+            (b"", "default.json, line 1, column 1 is not valid JSON: "),
+            (b"[1]", "default.json is not an object of settings: {...}"),
+            (b"\xff", "default.json is not UTF-8 text; save it as UTF-8"),
+        ],
+    )
+    def test_a_file_that_is_no_json(self, folder, content, problem):
+        (folder / "config" / "default.json").write_bytes(content)
+        assert problem in complaint(folder)
+
+
 def test_it_names_the_command_that_brings_what_it_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic", None)
     with pytest.raises(ImportError, match=r"install it with: pip install 'alula\[schema\]'"):

@@ -16,9 +16,10 @@ from alula._channels import Channels, call_params
 from alula._connection import Connection
 from alula._context import HookContext, Params
 from alula._service import ServiceHandle, owning_handle
-from alula.errors import NotAuthenticated
+from alula.errors import FrameworkError, NotAuthenticated
 
 __all__ = [
+    "AmbientCredentials",
     "Application",
     "Handshake",
     "add_tickets",
@@ -166,6 +167,27 @@ async def identify(
     values["authenticated"], values["authenticated_by"] = True, service
 
 
+class AmbientCredentials(dict[str, Any]):
+    """Credentials that a browser adds to each request by itself, such as those of a cookie.
+
+    Args:
+        credentials: The credentials as strategies get them.
+        is_of_own_page: Whether the request certainly comes from a page that may use them.
+        refusal: Why they do not count for this request, None if they do.
+    """
+
+    def __init__(
+        self,
+        credentials: Mapping[str, Any],
+        *,
+        is_of_own_page: bool,
+        refusal: FrameworkError | None,
+    ) -> None:
+        super().__init__(credentials)
+        self.is_of_own_page = is_of_own_page
+        self.refusal = refusal
+
+
 class Handshake:
     """The request that opened a real-time connection, as strategies parse it.
 
@@ -198,7 +220,8 @@ async def identify_connection(
 ) -> None:
     """Sign a new connection in by the headers of its handshake, as REST does by those of a request.
 
-    Nothing happens without credentials, or where no authentication service is registered.
+    Nothing happens without credentials, with a cookie that the page may not use, or where no
+    authentication service is registered.
 
     Args:
         app: The application.
@@ -223,6 +246,9 @@ async def identify_connection(
             credentials = await credentials
     else:
         credentials = await service.credentials_of_ticket(ticket)
+    if isinstance(credentials, AmbientCredentials) and not credentials.is_of_own_page:
+        connection.authentication = None  # calls of the connection would take them from there
+        return
     if credentials is None:
         return
     handle = app.service(_default_path(app))

@@ -11,6 +11,7 @@ from tests.realtime.test_socketio import POLL, joined, make
 
 from alula._shares import Shares
 from alula.realtime import socketio
+from alula.realtime._handshake import headers_of
 from alula.realtime._polling import Polling, UnsupportedBody, read_body
 
 
@@ -405,3 +406,8 @@ async def test_preflights_are_answered(asked):
     assert response.headers.get("access-control-allow-headers") == asked
     response = await request(make(), POLL, "OPTIONS", headers=headers)
     assert response.status == 400
+
+
+def test_headers_that_were_sent_twice_are_joined():
+    raw = [(b"cookie", b"a=1"), (b"x-a", b"1"), (b"Cookie", b"b=2"), (b"x-a", b"2")]
+    assert headers_of({"headers": raw}) == {"cookie": "a=1; b=2", "x-a": "1, 2"}

@@ -27,6 +27,7 @@ from alula.authentication._service import AuthenticationService
 from alula.authentication._sessions import Sessions
 from alula.authentication._strategies import AuthenticationStrategy, JWTStrategy, LocalStrategy
 from alula.authentication._throttle import Throttle
+from alula.authentication._token_cookies import TokenCookie
 
 __all__ = [
     "Attempt",
@@ -39,6 +40,7 @@ __all__ = [
     "Passwords",
     "Sessions",
     "Throttle",
+    "TokenCookie",
     "authenticate",
     "fold_username",
     "hash_password",

@@ -70,7 +70,7 @@ class RefreshTokens(Extension):
             NotAuthenticated: It is not a refresh token, its session has ended, or it was used
                 before. The last ends the session.
         """
-        session_id, rotation = self._read(refresh_token)
+        session_id, rotation = self.read(refresh_token)
         sessions = self.sessions
         while True:
             record = await sessions.get(session_id)
@@ -89,6 +89,20 @@ class RefreshTokens(Extension):
                 continue  # the other one was faster, or the session has ended
             return Session(session_id, record["userId"], rotation + 1)
 
+    def read(self, token: object) -> tuple[str, int]:
+        """Return the session and the rotation of a token whose tag is right.
+
+        Raises:
+            NotAuthenticated: It is not a refresh token.
+        """
+        if isinstance(token, str) and len(token) <= _MAX_TOKEN_LENGTH and token.isascii():
+            signed, _, tag = token.rpartition(".")
+            # `==` would tell by its time how much of a guessed tag is right.
+            if hmac.compare_digest(tag, self._tag(signed)):
+                session_id, _, rotation = signed.rpartition(".")
+                return session_id, int(rotation)
+        raise NotAuthenticated("Invalid refresh token")
+
     async def _detect_reuse(self, record: Mapping[str, Any], rotation: int) -> Session:
         """End the session of a token that was used before, unless that was within the grace."""
         sessions = self.sessions
@@ -103,16 +117,6 @@ class RefreshTokens(Extension):
             ascii(session.user_id),
         )
         raise session_ended()
-
-    def _read(self, token: object) -> tuple[str, int]:
-        """Return the session and the rotation of a token whose tag is right."""
-        if isinstance(token, str) and len(token) <= _MAX_TOKEN_LENGTH and token.isascii():
-            signed, _, tag = token.rpartition(".")
-            # `==` would tell by its time how much of a guessed tag is right.
-            if hmac.compare_digest(tag, self._tag(signed)):
-                session_id, _, rotation = signed.rpartition(".")
-                return session_id, int(rotation)
-        raise NotAuthenticated("Invalid refresh token")
 
     def _tag(self, signed: str) -> str:
         tag = hmac.digest(self._key, signed.encode(), hashlib.sha256)

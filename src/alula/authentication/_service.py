@@ -24,6 +24,7 @@ from alula.authentication._strategies import JWTStrategy, LocalStrategy
 from alula.authentication._strategy_table import StrategyTable
 from alula.authentication._throttle import throttle_from
 from alula.authentication._tickets import Tickets
+from alula.authentication._token_cookies import TokenCookie, TokenCookies
 from alula.errors import NotAuthenticated
 from alula.types import Id
 
@@ -68,6 +69,8 @@ class AuthenticationService(StrategyTable):
             changes at once what their real-time connections are signed in as.
         tickets: Whether ``POST <path>/tickets`` gives tickets, with which `EventSource` signs in.
             `alula.realtime.sse` turns it on.
+        cookie: Whether a sign-in over REST sets cookies with the tokens, and under which names.
+            None for no cookies.
 
     Raises:
         TypeError: An argument has the wrong type, such as one string for the list of strategies.
@@ -79,6 +82,8 @@ class AuthenticationService(StrategyTable):
         entities: The users; None where there are none.
         connections: The real-time connections that are signed in.
         tickets: Creates and redeems tickets.
+        refresh_tokens: Creates and rotates refresh tokens; None without sessions.
+        token_cookies: Sets and reads the cookies of tokens; None where there are none.
         secret_fields: Fields of a user's record that no response and no params have.
         secret_ids: True: its ids are tokens, so logs leave them out.
         secret_events: True: its events have tokens, so they are never published.
@@ -116,6 +121,7 @@ class AuthenticationService(StrategyTable):
         extensions: Iterable[Extension] = (),
         follow_user: bool = True,
         tickets: bool = False,
+        cookie: TokenCookie | None = None,
     ) -> None:
         super().__init__(entity, strategies, parse_strategies)
         if isinstance(app, type):
@@ -131,6 +137,7 @@ class AuthenticationService(StrategyTable):
         self._users = FollowedUsers(self) if follow_user and self.entities is not None else None
         self.tickets = Tickets(self)
         self._has_tickets = tickets
+        self.token_cookies = None if cookie is None else TokenCookies(self, cookie)
         self._secret = secret
         default_lifetime = "1d" if sessions is None else "15m"
         self._token_options: dict[str, Any] = {
@@ -149,17 +156,18 @@ class AuthenticationService(StrategyTable):
         if self.throttle is not None:
             self.extensions.append(self.throttle)
         self.sessions: Sessions | None = None
+        self.refresh_tokens: RefreshTokens | None = None
         if sessions is not None:
             self._add_sessions({"service": sessions} if isinstance(sessions, str) else sessions)
         self.extensions += extensions
 
     def _add_sessions(self, options: Mapping[str, Any]) -> None:
         self.sessions = Sessions(**options)
-        refresh_tokens = RefreshTokens(self.sessions)
-        self.extensions += [self.sessions, refresh_tokens]
+        self.refresh_tokens = RefreshTokens(self.sessions)
+        self.extensions += [self.sessions, self.refresh_tokens]
         self.strategies += ("refresh",)
         self.parse_strategies += ("refresh",)
-        self.register("refresh", RefreshStrategy(refresh_tokens))
+        self.register("refresh", RefreshStrategy(self.refresh_tokens))
 
     # -- the service ---------------------------------------------------------------------------
 
@@ -234,6 +242,8 @@ class AuthenticationService(StrategyTable):
             handle.off(event, self._emit)  # a second setup must not emit twice
             handle.on(event, self._emit)
         self.connections.setup(app, path)
+        if self.token_cookies is not None:
+            self.token_cookies.setup(app, path)
         if self._users is not None:
             self._users.setup()
         if self._has_tickets or app.settings.get("authentication_tickets"):

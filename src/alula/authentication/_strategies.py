@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, get_args
 
 from alula._context import Params
+from alula._identity import AmbientCredentials
 from alula.authentication._attempt import current_attempt
 from alula.authentication._entities import check_property, fold_username
 from alula.authentication._passwords import (
@@ -159,6 +160,10 @@ class JWTStrategy(AuthenticationStrategy):
             it, so that clients come back and notice that they are signed out. ``"sign_out"`` keeps
             it open, without a user. The same happens where its session or its user is removed.
 
+    Attributes:
+        header: As given, in lower case.
+        on_expiry: As given.
+
     Raises:
         ValueError: ``on_expiry`` is neither of these.
 
@@ -179,7 +184,8 @@ class JWTStrategy(AuthenticationStrategy):
         if on_expiry not in get_args(OnExpiry):
             raise ValueError(f'on_expiry is {on_expiry!r}; write "close" or "sign_out"')
         self.on_expiry = on_expiry
-        self._header = header.lower().encode("ascii")
+        self.header = header.lower()
+        self._raw_header = self.header.encode("ascii")
         names = [scheme.lower() for scheme in schemes]
         self._schemes = frozenset((*names, *(f"{name}:" for name in names)))
 
@@ -190,9 +196,12 @@ class JWTStrategy(AuthenticationStrategy):
 
         Raises:
             NotAuthenticated: The token is not valid, or its user does not exist.
+            Forbidden: It is that of a cookie, and another site may have made the request.
         """
         token = authentication.get("accessToken")
         if token in (None, "", 0):
+            if isinstance(authentication, AmbientCredentials) and authentication.refusal:
+                raise authentication.refusal
             raise NotAuthenticated("No access token")
         service = self.authentication
         try:
@@ -213,7 +222,7 @@ class JWTStrategy(AuthenticationStrategy):
     def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:
         """Return the token of a request, None if the header has none."""
         # From the raw headers: most requests read no others, so no dict of them is made here.
-        name = self._header
+        name = self._raw_header
         values = [value for key, value in req.scope["headers"] if key == name]
         if not values:
             return None

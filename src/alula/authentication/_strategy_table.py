@@ -16,6 +16,7 @@ from alula.authentication._strategies import (
     Parser,
     Request,
 )
+from alula.authentication._token_cookies import TokenCookies
 from alula.errors import NotAuthenticated
 
 __all__ = ["StrategyTable"]
@@ -34,6 +35,7 @@ class StrategyTable:
         strategies: As given.
         parse_strategies: As given, or ``strategies``.
         secret_fields: Fields of a user's record that no response and no params have.
+        token_cookies: Reads and sets the cookies of tokens; None where there are none.
 
     Raises:
         TypeError: One string is given for a list.
@@ -52,6 +54,7 @@ class StrategyTable:
         parsing = self.strategies if parse_strategies is None else parse_strategies
         self.parse_strategies = tuple(parsing)
         self.secret_fields: frozenset[str] = frozenset()
+        self.token_cookies: TokenCookies | None = None
         self._strategies: dict[str, AuthenticationStrategy] = {}
 
     def register(self, name: str, strategy: AuthenticationStrategy) -> None:
@@ -124,7 +127,7 @@ class StrategyTable:
             res: The response.
             strategies: Names of the strategies that look for them; none for ``parse_strategies``.
         """
-        parsers = self._parsers if not strategies else parsers_of(map(self.strategy, strategies))
+        parsers = self._parsers if not strategies else self._parsers_of(strategies)
         for position, parse in enumerate(parsers, 1):
             credentials = parse(req, res)
             if credentials is not None:
@@ -135,7 +138,15 @@ class StrategyTable:
 
     @cached_property
     def _parsers(self) -> list[Parser]:
-        return parsers_of(map(self.strategy, self.parse_strategies))
+        return self._parsers_of(self.parse_strategies)
+
+    def _parsers_of(self, names: Iterable[str]) -> list[Parser]:
+        """Return what looks for the credentials of strategies, cookies last."""
+        strategies = [*map(self.strategy, names)]
+        parsers = parsers_of(strategies)
+        if self.token_cookies is not None and self.token_strategy in strategies:
+            parsers.append(self.token_cookies.parse)
+        return parsers
 
     @property
     def token_strategy(self) -> JWTStrategy | None:

@@ -10,7 +10,9 @@ from urllib.parse import quote
 from starlette.types import Message, Receive, Scope
 
 from alula._context import Params
+from alula._cookies import parse_cookies
 from alula.errors import BadRequest
+from alula.express._settings import cookie_signer
 from alula.types import UNSET
 
 __all__ = ["Headers", "Request", "best_match", "media_type", "quality_of", "without_id"]
@@ -49,6 +51,7 @@ class Request:
     cancels_calls: bool = False  # whether its service calls end with the connection
     ended_by: Any = None  # the middleware that neither responded nor went on, for the message
     _headers: Headers | None = None
+    _cookies: dict[str, str] | None = None
     _framework: Params | None = None
     _query: dict[str, Any] | None = None
     _has_body: bool | None = None
@@ -134,6 +137,25 @@ class Request:
         if headers is None:
             headers = self._headers = Headers(self.scope["headers"])
         return headers
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        """The cookies by name, as the client sent them: anybody can make up a value."""
+        cookies = self._cookies
+        if cookies is None:
+            cookies = self._cookies = parse_cookies(self.headers.get("cookie"))
+        return cookies
+
+    @property
+    def signed_cookies(self) -> dict[str, str]:
+        """The cookies with a valid signature of ``res.cookie(..., signed=True)``, without it.
+
+        Raises:
+            LookupError: The setting ``cookie secret`` is not set.
+        """
+        signer = cookie_signer(self.app.settings)
+        values = {name: signer.verify(name, signed) for name, signed in self.cookies.items()}
+        return {name: value for name, value in values.items() if value is not None}
 
     @property
     def framework(self) -> Params:

@@ -12,6 +12,7 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote
@@ -21,9 +22,11 @@ from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alula._context import HookContext
+from alula._cookies import SameSite, format_cookie
 from alula._json_encoding import dumps
 from alula.errors import NotAcceptable
 from alula.express._request import Request, media_type
+from alula.express._settings import cookie_signer
 
 __all__ = ["Response"]
 
@@ -117,6 +120,100 @@ class Response:
         else:
             self._headers[name.lower()] = _checked(name, value)
         return self
+
+    def append(self, name: str, value: str | int | list[str]) -> Self:
+        """Add a header to those of its name that were set.
+
+        Raises:
+            ValueError: As `set`.
+        """
+        old = self._headers.get(name.lower(), [])
+        new = value if isinstance(value, list | tuple) else [_checked(name, value)]
+        return self.set(name, [*([old] if isinstance(old, str) else old), *new])
+
+    def cookie(
+        self,
+        name: str,
+        value: str,
+        *,
+        max_age: int | timedelta | None = None,
+        expires: datetime | None = None,
+        path: str = "/",
+        domain: str | None = None,
+        secure: bool = True,
+        http_only: bool = True,
+        same_site: SameSite = "lax",
+        signed: bool = False,
+        partitioned: bool = False,
+    ) -> Self:
+        """Set a cookie; by default for this host, over HTTPS, and out of reach for scripts.
+
+        Args:
+            name: The name; browsers check the rules of the prefixes ``__Host-`` and ``__Secure-``.
+            value: Any text; ``json.dumps`` makes one of other values.
+            max_age: Seconds, or a `timedelta`, for which browsers keep it; None until they close.
+            expires: Until when they keep it, with a time zone; ``max_age`` takes precedence.
+            path: The path below which browsers send it.
+            domain: A domain whose subdomains get it too; None for this host alone.
+            secure: Whether browsers send it over HTTPS only. Chromium and Firefox also send it to
+                ``http://localhost``.
+            http_only: Whether scripts of a page cannot read it.
+            same_site: With which requests of other sites browsers send it.
+            signed: Whether the setting ``cookie secret`` signs it, for ``req.signed_cookies``.
+            partitioned: Whether each site that embeds this one has a cookie of its own.
+
+        Raises:
+            TypeError: An argument has another type.
+            ValueError: Browsers would drop the cookie; the message says why.
+            LookupError: ``signed``, but the setting ``cookie secret`` is not set.
+        """
+        if signed:
+            value = cookie_signer(self.req.app.settings).sign(name, value)
+        line = format_cookie(
+            *(name, value),
+            max_age=max_age,
+            expires=expires,
+            path=path,
+            domain=domain,
+            secure=secure,
+            http_only=http_only,
+            same_site=same_site,
+            partitioned=partitioned,
+        )
+        return self.append("set-cookie", line)
+
+    def clear_cookie(
+        self,
+        name: str,
+        *,
+        path: str = "/",
+        domain: str | None = None,
+        secure: bool = True,
+        same_site: SameSite = "lax",
+        partitioned: bool = False,
+    ) -> Self:
+        """Have the browser remove a cookie.
+
+        Args:
+            name: The name.
+            path: As it was set; so is the rest.
+            domain: As set.
+            secure: As set.
+            same_site: As set.
+            partitioned: As set.
+
+        Raises:
+            ValueError: As `cookie`.
+        """
+        return self.cookie(
+            *(name, ""),
+            max_age=0,
+            path=path,
+            domain=domain,
+            secure=secure,
+            same_site=same_site,
+            partitioned=partitioned,
+        )
 
     def get(self, name: str) -> str | list[str] | None:
         """Return a header that was set, None where it was not."""

@@ -213,7 +213,8 @@ async def call_service(
     res.status_code, headers, res.data = response_for(context)
     if headers:
         for name, value in headers.items():
-            res.set(name, value)
+            # Cookies of middleware stay; any other header of a hook replaces that of middleware.
+            (res.append if name.lower() == "set-cookie" else res.set)(name, value)
     if sends:
         res.send_result(res.data)
     else:

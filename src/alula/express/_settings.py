@@ -1,4 +1,4 @@
-"""The settings that the web layer reads: ``query parser`` and ``body limit``.
+"""The settings that the web layer reads: ``query parser``, ``body limit``, ``cookie secret``.
 
 They share one dict with the settings of the `App`, so other names may hold anything.
 """
@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from alula._cookies import CookieSigner
 from alula.query import parse
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Size",
     "body_limit",
     "check_setting",
+    "cookie_signer",
     "parse_size",
     "query_parser",
 ]
@@ -37,9 +39,12 @@ def check_setting(name: str, value: object) -> None:
     """Check a setting when it is set, so that no request fails because of it.
 
     Raises:
-        TypeError: ``query parser`` is not a function of the query string.
-        ValueError: ``body limit`` is not a size.
+        TypeError: ``query parser`` is not a function of the query string, or ``cookie secret``
+            not a text.
+        ValueError: ``body limit`` is not a size, or ``cookie secret`` too short.
     """
+    if name == "cookie secret":
+        CookieSigner(value)  # type: ignore[arg-type]  # it checks the type
     if name == "body limit":
         parse_size(value)
     if name == "query parser" and not callable(value):
@@ -63,6 +68,22 @@ def body_limit(settings: Mapping[str, Any]) -> int:
     """
     size = settings.get("body limit")
     return DEFAULT_BODY_LIMIT_BYTES if size is None else parse_size(size)
+
+
+def cookie_signer(settings: Mapping[str, Any]) -> CookieSigner:
+    """Return what signs cookies with the setting ``cookie secret``.
+
+    Raises:
+        LookupError: There is no such setting.
+        TypeError: It is not a text.
+        ValueError: It is too short.
+    """
+    secret = settings.get("cookie secret")
+    if secret is None:
+        raise LookupError(
+            "signed cookies need a secret: app.set('cookie secret', ...), with 32 bytes or more"
+        )
+    return CookieSigner(secret)
 
 
 def parse_size(size: object) -> int:

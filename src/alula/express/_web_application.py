@@ -54,8 +54,9 @@ class WebApplication(ServedApplication, Router):
         """Set a setting.
 
         Raises:
-            TypeError: ``query parser`` is not a function of the query string.
-            ValueError: ``body limit`` is not a size.
+            TypeError: ``query parser`` is not a function of the query string, or
+                ``cookie secret`` not a text.
+            ValueError: ``body limit`` is not a size, or ``cookie secret`` too short.
         """
         check_setting(name, value)
         self.settings[name] = value

@@ -44,7 +44,8 @@ def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        separator = "; " if name == "cookie" else ", "
+        headers[name] = f"{headers[name]}{separator}{value}" if name in headers else value
     return headers
 
 
