@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula.express._request import best_match, media_type, quality_of
+from alula.express._headers import best_match, media_type, quality_of
 
 BEST = {
     "no header takes the first": (None, ["json", "html"], "json"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from alula.express._request import Headers
+from alula.express._headers import Headers
 
 RAW = [
     (b"host", b"alula.example"),

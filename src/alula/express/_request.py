@@ -1,10 +1,10 @@
-"""The request, its headers, and content negotiation. Nothing is parsed before it is read."""
+"""The request. Nothing of it is parsed before it is read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import quote
 
 from starlette.types import Message, Receive, Scope
@@ -12,10 +12,11 @@ from starlette.types import Message, Receive, Scope
 from alula._context import Params
 from alula._cookies import parse_cookies
 from alula.errors import BadRequest
+from alula.express._headers import Headers, best_match
 from alula.express._settings import cookie_signer
 from alula.types import UNSET
 
-__all__ = ["Headers", "Request", "best_match", "media_type", "quality_of", "without_id"]
+__all__ = ["Request", "without_id"]
 
 _NO_PARAMS: dict[str, str] = {}
 _TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
@@ -260,199 +261,3 @@ class Request:
 def without_id(path: str) -> str:
     """Return the path of a record with dots in the place of its id."""
     return f"{path.rstrip('/').rpartition('/')[0]}/..."
-
-
-# Of these the first one counts, as in Node's HTTP parser; all others are joined.
-_FIRST_ONLY = frozenset(
-    {
-        "age",
-        "authorization",
-        "content-length",
-        "content-type",
-        "etag",
-        "expires",
-        "from",
-        "host",
-        "if-modified-since",
-        "if-unmodified-since",
-        "last-modified",
-        "location",
-        "max-forwards",
-        "proxy-authorization",
-        "referer",
-        "retry-after",
-        "server",
-        "user-agent",
-        "x-service-method",
-    }
-)
-
-
-class Headers(MutableMapping[str, str]):
-    """Names in lower case to values; look-ups take any case.
-
-    The values of a header that is sent several times are joined by ``", "``. Of headers that may
-    occur only once, the first one counts.
-
-    Middleware may set and delete them: what runs behind it (body parsers, services) reads that. A
-    mounted ASGI application gets them as they were sent.
-
-    Args:
-        raw: The headers of an ASGI scope, whose names are in lower case.
-    """
-
-    __slots__ = ("_by_name", "_raw", "_values")
-
-    def __init__(self, raw: Collection[tuple[bytes, bytes]]) -> None:
-        self._raw = raw
-        self._values: dict[str, str] | None = None
-        self._by_name: dict[bytes, bytes] | None = None
-
-    def _all(self) -> dict[str, str]:
-        values = self._values
-        if values is None:
-            values = self._values = {}
-            for raw_name, raw_value in self._raw:
-                name = raw_name.decode("latin-1")
-                # Space around a value is not part of it; httptools leaves it at the end.
-                value = raw_value.strip(b" \t").decode("latin-1")
-                if name not in values:
-                    values[name] = value
-                elif name not in _FIRST_ONLY:
-                    values[name] += ("; " if name == "cookie" else ", ") + value
-        return values
-
-    def __getitem__(self, name: str) -> str:
-        return self._all()[name.lower()]
-
-    def __setitem__(self, name: str, value: str) -> None:
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError(f"a header is text: req.headers[{str(name)!r}] = ..., not {value!r}")
-        self._all()[name.lower()] = value
-
-    def __delitem__(self, name: str) -> None:
-        del self._all()[name.lower()]
-
-    # Names in any case, and values are text alone.
-    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]  # for text alone
-        """Return a header's value, or ``default``."""
-        values = self._values
-        if values is None:
-            # Most headers are never looked at, so only what is asked for is decoded (bench rest,
-            # instructions of a POST: -5 %).
-            by_name = self._by_name
-            if by_name is None:
-                by_name = self._by_name = dict(self._raw)
-                if len(by_name) < len(self._raw):  # some are there twice
-                    return self._all().get(name.lower(), default)
-            raw = by_name.get(name.lower().encode("latin-1", "replace"))
-            return default if raw is None else raw.strip(b" \t").decode("latin-1")
-        return values.get(name.lower(), default)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower() in self._all()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    def __repr__(self) -> str:
-        # Header values may be secrets; a repr ends up in logs.
-        return f"<Headers {', '.join(self._all())}>"
-
-
-_SHORT: Final = {
-    "json": "application/json",
-    "html": "text/html",
-    "text": "text/plain",
-    "xml": "application/xml",
-    "csv": "text/csv",
-}
-
-
-# Browsers send about ten; a header with thousands would only keep the server busy.
-_MAX_RANGES: Final = 100
-
-
-class _Range(NamedTuple):
-    """One part of an Accept header."""
-
-    name: str
-    quality: float
-
-
-def media_type(name: str) -> str:
-    """Return a media type in full: ``json`` is ``application/json``.
-
-    Raises:
-        ValueError: It is an unknown short name.
-    """
-    if "/" in name:
-        return name
-    if name not in _SHORT:
-        raise ValueError(
-            f"{name!r} is not a media type; write it in full, such as 'image/png', or one of"
-            f" {', '.join(_SHORT)}"
-        )
-    return _SHORT[name]
-
-
-def best_match(accept: str | None, types: Iterable[str]) -> str | None:
-    """Return the type that an Accept header prefers, None if it accepts none of them.
-
-    Quality comes first, then how precisely the header names the type, then its place in the
-    header, then the order of ``types``. No header, or an empty one, takes the first.
-
-    Raises:
-        ValueError: One of ``types`` is an unknown short name.
-    """
-    offered = {name: media_type(name).partition(";")[0].strip().lower() for name in types}
-    if not accept or not accept.strip():
-        return next(iter(offered), None)
-    ranges = _ranges(accept)
-    best, best_rank = None, (0.0, 0, 0)
-    for name, full in offered.items():
-        family = full.partition("/")[0] + "/*"
-        # Quality, precision and place, by the most precise range that covers the type.
-        rank, precision = (0.0, 0, 0), 0
-        for at, (covered, quality) in enumerate(ranges):
-            match = (
-                3 if covered == full else 2 if covered == family else 1 if covered == "*/*" else 0
-            )
-            if match > precision:
-                rank, precision = (quality, match, -at), match
-        if rank[0] > 0 and rank > best_rank:
-            best, best_rank = name, rank
-    return best
-
-
-def quality_of(accept: str, names: Iterable[str]) -> float:
-    """Return the quality (RFC 9110) that a header such as Accept-Encoding gives to something.
-
-    Args:
-        accept: The header.
-        names: The names of the thing, such as ``gzip`` and ``x-gzip``.
-
-    Returns:
-        0 to 1; 0 if it is not accepted.
-    """
-    wanted = frozenset(names)
-    return max((range_.quality for range_ in _ranges(accept) if range_.name in wanted), default=0.0)
-
-
-def _ranges(header: str) -> list[_Range]:
-    ranges = []
-    for text in header.split(",", _MAX_RANGES)[:_MAX_RANGES]:
-        name, *parameters = (part.strip() for part in text.lower().split(";"))
-        quality = 1.0
-        for parameter in parameters:
-            key, _, value = parameter.partition("=")
-            if key.strip() == "q":
-                try:
-                    quality = min(max(float(value), 0.0), 1.0)
-                except ValueError:
-                    quality = 0.0
-        ranges.append(_Range(name, quality))
-    return ranges

@@ -25,7 +25,8 @@ from alula._context import HookContext
 from alula._cookies import SameSite, format_cookie
 from alula._json_encoding import dumps
 from alula.errors import NotAcceptable
-from alula.express._request import Request, media_type
+from alula.express._headers import media_type
+from alula.express._request import Request
 from alula.express._settings import cookie_signer
 
 __all__ = ["Response"]

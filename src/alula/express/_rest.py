@@ -21,8 +21,9 @@ from alula._user_code import name_of
 from alula.errors import BadRequest, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
 from alula.express._chain import NextFunction, Step, never, run_steps
+from alula.express._headers import best_match
 from alula.express._middleware.authenticate import credentials_step
-from alula.express._request import Request, best_match
+from alula.express._request import Request
 from alula.express._response import Response
 from alula.outgoing import public_part
 from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET

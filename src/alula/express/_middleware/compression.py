@@ -10,7 +10,8 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alula.express._chain import Middleware, NextFunction, ignores_body
-from alula.express._request import Request, quality_of
+from alula.express._headers import quality_of
+from alula.express._request import Request
 from alula.express._response import Response
 
 __all__ = ["compression"]
