@@ -80,13 +80,17 @@ async def test_parts(store, start, stop, content):
     assert await read(store, HELLO, start, stop) == content
 
 
+def open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 async def test_a_reader_that_stops_early_closes_the_file(store):
     await keep(store)
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = open_files()
     pieces = store.read(HELLO)
     await anext(pieces)
     await pieces.aclose()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert open_files() == before
 
 
 async def test_who_reads_a_file_gets_all_of_it_though_it_is_removed(store):

@@ -80,7 +80,7 @@ async def test_a_large_piece_is_parsed_in_steps():
     file = await anext(upload)
     sizes = [len(piece) async for piece in file]
     assert sum(sizes) == file.size == 500_000
-    assert max(sizes) <= 64 * 1024 + 512
+    assert max(sizes) <= 16 * 1024 + 512
 
 
 async def test_an_empty_piece_is_not_the_end():
@@ -144,6 +144,22 @@ async def test_what_is_not_valid_is_a_400(kind):
     answer = await call(echo(), "POST", "/uploads", body, FORM)
     assert (answer.status, answer.json["name"]) == (400, "BadRequest")
     assert message in answer.json["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\r\n" * 50_000 + form(field_part("a", "b")),
+        form(field_part("a", "b")) + b"x" * 100_000,
+        form(field_part("a", "b")).replace(b"--\r\n", b" " * 100_000),
+    ],
+    ids=["preamble", "epilogue", "behind a boundary"],
+)
+async def test_bytes_that_mean_nothing_keep_the_parser_busy_for_a_moment(body):
+    answer = await call(echo(), "POST", "/uploads", body, FORM)
+    # older versions of the parser take spaces behind a boundary for content
+    assert answer.status == 400
+    assert "too many bytes" in answer.json["message"] or "last boundary" in answer.json["message"]
 
 
 async def test_a_head_with_many_headers_or_a_long_one():
@@ -235,7 +251,32 @@ async def test_a_length_over_the_limit_is_refused_before_anything_is_read():
 
     req = request("POST", headers={**FORM, "content-length": "9" * 30}, sender=receive)
     with pytest.raises(FrameworkError, match="too large"):
-        Upload(req, LIMITS)
+        await read(Upload(req, LIMITS))
+
+
+@pytest.mark.parametrize(("outer", "inner"), [("1kb", "10kb"), ("10kb", "1kb")])
+async def test_the_limits_of_the_last_middleware_count(outer, inner):
+    async def respond(req, res):
+        res.json(len(await read(req.body["upload"])))
+
+    app = express().use(multipart(max_file_size=outer, max_request_size=outer))
+    app.post("/uploads", multipart(max_file_size=inner), respond).use(error_handler(logger=False))
+    answer = await post_form(app, file_part(b"x" * 5000))
+    assert answer.status == (200 if inner == "10kb" else 413)
+
+
+async def test_a_form_that_was_read_stays():
+    async def first(req, res, next):
+        part = await anext(req.body["upload"])
+        req.first = part.name
+        await next()
+
+    async def respond(req, res):
+        res.json([req.first, *[part.name async for part in req.body["upload"]]])
+
+    app = express().use(multipart(), first, multipart()).post("/uploads", respond)
+    answer = await post_form(app, field_part("a", "x"), field_part("b", "x"))
+    assert answer.json == ["a", "b"]
 
 
 @pytest.mark.parametrize(

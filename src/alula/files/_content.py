@@ -70,6 +70,7 @@ def file_content(
         LookupError: By the plugin: there is no service at the path.
         TypeError: By the plugin: it is not an `UploadService`, or the application is not made by
             ``express(App())``.
+        NotFound: By a request, for a service that was taken away, a record or bytes.
     """
     inline = frozenset(inline)
 

@@ -77,7 +77,11 @@ class LocalFileStore(FileStore):
         return f"LocalFileStore({str(self._folder)!r})"
 
     async def stage(self, pieces: AsyncIterable[bytes]) -> StagedFile:
-        """Write a new file, in pieces, and flush it to the disk (see `FileStore.stage`)."""
+        """Write a new file, in pieces, and flush it to the disk (see `FileStore.stage`).
+
+        Raises:
+            Unavailable: The disk or a quota is full.
+        """
         writer = _Writer(self._staged)
         block = bytearray()
         try:
@@ -95,7 +99,11 @@ class LocalFileStore(FileStore):
             raise
 
     async def commit(self, file: StagedFile) -> None:
-        """Link a staged file to its SHA-256 (see `FileStore.commit`)."""
+        """Link a staged file to its SHA-256 (see `FileStore.commit`).
+
+        Raises:
+            Unavailable: The staged file is gone, and there is no other one of its content.
+        """
 
         def link() -> None:
             path = self._path(file.sha256 or "")

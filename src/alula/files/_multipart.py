@@ -37,7 +37,8 @@ def multipart(
 
     ``req.body`` becomes ``{"upload": upload}`` with an `Upload`, whose parts are read later, one
     after the other. Only services with the attribute ``takes_uploads``, such as `UploadService`,
-    and routes get one; other services refuse such requests with a 415.
+    and routes get one; other services refuse such requests with a 415. Where several of this
+    middleware run, the limits of the last one count, so a service can have its own.
 
     Examples:
         >>> from alula.express import express
@@ -95,11 +96,9 @@ def multipart(
 
     @ignores_body
     def middleware(req: Request, _: Response, next: NextFunction) -> Awaitable[None]:
-        if (
-            req.body is UNSET
-            and content_type_of(req).name == "multipart/form-data"
-            and _takes_uploads(req)
-        ):
+        earlier = req.body.get("upload") if isinstance(req.body, dict) else None
+        is_free = req.body is UNSET or (isinstance(earlier, Upload) and not earlier.is_begun)
+        if is_free and content_type_of(req).name == "multipart/form-data" and _takes_uploads(req):
             req.body = {"upload": Upload(req, limits)}
         return next()
 
