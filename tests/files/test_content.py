@@ -251,13 +251,50 @@ async def test_a_signed_url_serves_head_and_ranges(app):
 async def test_without_a_signer_a_signature_means_nothing(tmp_path):
     app = application(tmp_path)
     await upload(app)
-    assert (await call(app, "GET", "/uploads/0/content?signature=x")).body == b"hello"
-    app.service("uploads").before("get")(refuse)
-    assert (await call(app, "GET", SIGNER.sign("/uploads/0/content"))).status == 403
+    answer = await call(app, "GET", SIGNER.sign("/uploads/0/content"))
+    assert (answer.status, answer.json["message"]) == (403, "There are no signed URLs here")
 
 
-async def refuse(context):
-    raise Forbidden("no")
+async def test_middleware_in_front_of_the_service_protects_the_bytes(tmp_path):
+    def guard(req, res, next):
+        seen.append(req.match.id)
+        if req.get("x-key") == "error":
+            raise Forbidden("no")
+        if req.get("x-key") != "yes":
+            res.status(401).json("who?")
+            return None
+        return next()
+
+    async def timing(req, res, next):
+        await next()
+        res.set("x-timed", "yes")
+
+    seen = []
+    app = express(App()).configure(rest())
+    service = UploadService(LocalFileStore(tmp_path), MemoryService())
+    app.use("uploads", timing, guard, service).configure(file_content("uploads", signer=SIGNER))
+    app.use(error_handler(logger=False))
+    await upload(app)
+    url = "/uploads/0/content"
+    for key, status in (("no", 401), ("error", 403), ("yes", 200)):
+        answer = await call(app, "GET", url, None, {"x-key": key})
+        assert (answer.status, answer.get("x-timed")) == (status, "yes")
+    answer = await call(app, "GET", "/uploads/9/content", None, {"x-key": "yes"})
+    assert (answer.status, answer.get("x-timed")) == (404, "yes")
+    assert seen == ["0", "0", "0", "9"]
+    assert (await call(app, "GET", SIGNER.sign(url))).body == b"hello"
+    assert len(seen) == 4
+    assert (await call(app, "GET", f"{url}?signature=x")).status == 403
+
+
+async def test_hooks_that_reduce_a_record_do_not_break_signed_urls(app):
+    await upload(app)
+
+    @app.service("uploads").after("get")
+    async def reduce(context):
+        context.result = {"id": 0}
+
+    assert (await call(app, "GET", SIGNER.sign("/uploads/0/content"))).body == b"hello"
 
 
 @pytest.mark.parametrize("path", ["/uploads/9/content", "/uploads/0/content/x", "/uploads/content"])

@@ -369,6 +369,19 @@ async def test_leftovers_are_swept_at_start(tmp_path, records):
     await app.teardown()
 
 
+async def test_each_service_has_a_store_of_its_own(tmp_path):
+    store = LocalFileStore(tmp_path)
+    first = UploadService(store, MemoryService())
+    app = App().use("a", first).use("b", first)  # one service may have two paths
+    await app.setup()
+    other = App().use("c", UploadService(store, MemoryService()))
+    with pytest.raises(ValueError, match="service at 'c' has the LocalFileStore"):
+        await other.setup()
+    await app.teardown()
+    await other.setup()
+    await other.teardown()
+
+
 async def test_the_service_of_the_records_is_set_up(tmp_path):
     class Table(MemoryService):
         states = ()

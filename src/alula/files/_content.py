@@ -12,9 +12,12 @@ from collections.abc import Callable, Collection
 from typing import Final
 from urllib.parse import quote
 
+from alula._context import HookContext, Params
+from alula._routes import Match
 from alula._service import ServiceHandle
-from alula.errors import FrameworkError, NotFound
+from alula.errors import Forbidden, FrameworkError, NotFound
 from alula.express import ExpressApplication, Request, Response
+from alula.express._chain import NextFunction, run_steps
 from alula.express._rest import call_service
 from alula.files._signed_urls import UrlSigner
 from alula.files._upload_service import UploadService
@@ -42,8 +45,9 @@ def file_content(
 ) -> Callable[[ExpressApplication], None]:
     """Return the plugin that sends the bytes of uploads: GET and HEAD of ``<path>/ID/content``.
 
-    A client may read the bytes if it may ``get`` the record: the same hooks run. With a signer, a
-    URL that it signed needs no credentials; ``get`` then runs as a call of the server.
+    A client may read the bytes if it may ``get`` the record: the same hooks run, and the middleware
+    in front of the service. With a signer, a URL that it signed needs no credentials: ``get`` then
+    runs as a call of the server, without that middleware.
 
     Requests may ask for one range of bytes (``Range``, ``If-Range``), and whether what they have
     is current (``If-None-Match``).
@@ -71,6 +75,7 @@ def file_content(
         TypeError: By the plugin: it is not an `UploadService`, or the application is not made by
             ``express(App())``.
         NotFound: By a request, for a service that was taken away, a record or bytes.
+        Forbidden: By a request, for a signature that is not valid.
     """
     inline = frozenset(inline)
 
@@ -83,25 +88,45 @@ def file_content(
             )
         _service_of(app.service(path))
 
-        async def respond(req: Request, res: Response) -> None:
+        async def respond(req: Request, res: Response, next: NextFunction) -> None:
             match = app.lookup(req.path.rstrip("/").rpartition("/")[0])
             if match is None or match.id is None:  # the service was taken away
                 raise NotFound("Page not found")
-            service = _service_of(match.value)
-            if signer is not None and "signature" in req.query:
-                signer.check(req.method, req.path, req.query)
-                record = await match.value.get(match.id, route=match.route)
-            else:
-                req.query = {}  # it would be that of `get`
-                await call_service(match, req, res)
-                context = res.hook
-                assert context is not None  # noqa: S101  # for type checkers; call_service sets it
-                # The result may lack properties that clients must not see.
-                params = context.params.copy(query={}, provider=None)
-                record = await service.get(context.id, params)
-            await _send(service, record, inline, req, res)
+            service, is_signed = _service_of(match.value), "signature" in req.query
+
+            async def serve(error: Exception | None = None) -> None:
+                try:
+                    if error is not None:
+                        raise error
+                    context = await (get_signed if is_signed else get)(match, req, res)
+                    # The result may lack properties that clients must not see.
+                    params = context.params.copy(query={}, provider=None)
+                    record = await service.get(context.id, params)
+                    await _send(service, record, inline, req, res)
+                except Exception as raised:  # noqa: BLE001  # next() of a middleware never raises
+                    await next(raised)
+
+            # Middleware in front of the service may be what protects it.
+            around = app.service_middleware.get(match.value)
+            req.match = match
+            await run_steps(around.before if around and not is_signed else (), req, res, serve)
 
         app.get(f"/{path.strip('/')}/:upload/content", respond)
+
+    async def get(match: Match[ServiceHandle], req: Request, res: Response) -> HookContext:
+        req.query = {}  # it would be that of `get`
+        await call_service(match, req, res)
+        assert res.hook is not None  # noqa: S101  # for type checkers; call_service sets it
+        return res.hook
+
+    async def get_signed(match: Match[ServiceHandle], req: Request, _: Response) -> HookContext:
+        if signer is None:
+            raise Forbidden("There are no signed URLs here")
+        signer.check(req.method, req.path, req.query)
+        params = Params(route=match.route)
+        context = HookContext(match.value.app, match.value, "get", params, match.id)
+        await match.value.run(context)
+        return context
 
     return configure
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 from alula._context import Params
 from alula._service import ServiceHandle
@@ -30,6 +31,9 @@ __all__ = ["UploadService"]
 
 _FACTS: Final = frozenset({"type", "size", "sha256", "createdAt"})
 _MIN_LEFTOVER_AGE: Final = 3600
+
+# By store: the service that is set up with it.
+_SERVICE_OF: Final[WeakKeyDictionary[FileStore, ref[UploadService]]] = WeakKeyDictionary()
 
 
 class _File(NamedTuple):
@@ -68,7 +72,7 @@ class UploadService:
         ('a.txt', 5, '185f8db3')
 
     Args:
-        store: Keeps the bytes.
+        store: Keeps the bytes, of this service alone: another one does not know its records.
         records: Keeps the records: a service such as `MemoryService`, or the handle of a registered
             one. No other service may write to it.
         fields: Names of fields that a form may have beside its files. Their texts go into each
@@ -122,7 +126,18 @@ class UploadService:
         self._leftover_age = leftover_age
 
     async def setup(self, app: Any, path: str) -> None:
-        """Set up the service of the records, and sweep."""
+        """Set up the service of the records, and sweep.
+
+        Raises:
+            ValueError: Another service uses the same store.
+        """
+        other = _SERVICE_OF.get(self.store, lambda: None)()
+        if other not in {None, self}:  # each would remove what only the other refers to
+            raise ValueError(
+                f"the service at {path!r} has the {self.store!r} of another UploadService; give"
+                " each a store of its own, such as a folder"
+            )
+        _SERVICE_OF[self.store] = ref(self)
         # A handle is set up by its application.
         if not isinstance(self._records, ServiceHandle) and hasattr(self._records, "setup"):
             await self._records.setup(app, path)
@@ -130,6 +145,7 @@ class UploadService:
 
     async def teardown(self, app: Any, path: str) -> None:
         """Tear down the service of the records."""
+        _SERVICE_OF.pop(self.store, None)
         if not isinstance(self._records, ServiceHandle) and hasattr(self._records, "teardown"):
             await self._records.teardown(app, path)
 
