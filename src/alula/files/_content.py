@@ -150,7 +150,8 @@ async def _send(
     # RFC 9110, 13.1.2: this comes before ranges, and weak tags count.
     tags = [tag.strip().removeprefix("W/") for tag in (req.get("if-none-match") or "").split(",")]
     is_current = etag in tags or tags == ["*"]
-    start, stop = (0, size) if is_current else byte_range(req, etag, size)
+    part = None if is_current else byte_range(req, etag, size)
+    start, stop = part or (0, size)
     disposition = "inline" if content_type in inline else "attachment"
     res.set("etag", etag).set("accept-ranges", "bytes").set("content-type", content_type)
     res.set("content-disposition", content_disposition(disposition, record["name"]))
@@ -163,7 +164,7 @@ async def _send(
         res.status(304).end()
         return
     res.status(200)
-    if stop - start < size:
+    if part is not None:  # also for the whole, by which players see that they can seek
         res.status(206).set("content-range", f"bytes {start}-{stop - 1}/{size}")
     res.set("content-length", stop - start)
     if req.method == "HEAD":
@@ -172,8 +173,8 @@ async def _send(
         res.send(service.store.read(sha256, start, stop))
 
 
-def byte_range(req: Request, etag: str, size: int) -> tuple[int, int]:
-    """Return the first byte to send, and the one behind the last (RFC 9110, 14).
+def byte_range(req: Request, etag: str, size: int) -> tuple[int, int] | None:
+    """Return the first byte to send, and the one behind the last (RFC 9110, 14); None for all.
 
     Args:
         req: Its headers ``Range`` and ``If-Range`` count.
@@ -184,18 +185,15 @@ def byte_range(req: Request, etag: str, size: int) -> tuple[int, int]:
         FrameworkError: 416, the range is behind the end.
     """
     match = _RANGE.fullmatch(req.get("range") or "")
-    if_range = req.get("if-range")
     # Several ranges may be ignored, those that are not valid have to be.
-    if not match or match[1] == match[2] == "" or if_range not in {None, etag}:
-        return 0, size
+    if not match or match[1] == match[2] == "" or req.get("if-range") not in {None, etag}:
+        return None
     if not match[1]:
         start, stop = max(0, size - int(match[2])), size
     else:
-        start, stop = int(match[1]), size
-        if match[2]:
-            if int(match[2]) < start:
-                return 0, size
-            stop = min(size, int(match[2]) + 1)
+        start, stop = int(match[1]), min(size, int(match[2] or size) + 1)
+        if match[2] and int(match[2]) < start:
+            return None
     if start < size:
         return start, stop
     error = FrameworkError(
