@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from alula.files._content_types import is_allowed, is_content_type, mismatch
@@ -51,6 +53,16 @@ def test_what_fits(content_type, head):
 @pytest.mark.parametrize(("content_type", "head"), LYING)
 def test_what_does_not(content_type, head):
     assert mismatch(content_type, head)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"<!---->" * 73, b"<?xml?>" * 73, b"<!-- --> <?xml ?>" * 30, b"<!--" * 128, b" " * 512],
+)
+def test_no_head_keeps_the_patterns_busy(head):
+    began = time.thread_time()
+    assert not mismatch("text/plain", head[:512])
+    assert time.thread_time() - began < 0.1
 
 
 @pytest.mark.parametrize("text", ["text/plain", "application/vnd.a+b", "x/1", "a/b.c_d-e"])

@@ -185,6 +185,15 @@ async def test_a_boundary_that_is_not_valid(boundary):
     assert (answer.status, "no valid boundary" in answer.text) == (400, True)
 
 
+async def test_headers_with_many_options_are_not_parsed():
+    answer = await call(
+        echo(), "POST", "/uploads", b"x", {"content-type": f"{FORM['content-type']}{';' * 2048}"}
+    )
+    assert (answer.status, "Content-Type of a form has over" in answer.text) == (400, True)
+    answer = await post_form(echo(), part(b"x", f"{DISPOSITION}{';' * 2048}"))
+    assert (answer.status, "Content-Disposition of a form has" in answer.text) == (400, True)
+
+
 async def test_a_client_that_goes_away():
     with pytest.raises(BadRequest, match="closed before"):
         await read(upload_of(form(file_part(b"x"))[:-20], leaves=True))

@@ -44,7 +44,8 @@ def _format(signature: bytes, *types: str, others: str = "", is_exclusive: bool 
 
 
 # Before the first element of a page: a byte order mark, space, comments, declarations.
-_PROLOGUE: Final = rb"(?:\xef\xbb\xbf)?(?:\s|<\?xml.{0,200}?\?>|<!--.{0,400}?-->)*"
+# Atomic: many comments in a row could otherwise be read as one in very many ways.
+_PROLOGUE: Final = rb"(?:\xef\xbb\xbf)?(?>\s|<\?xml.{0,200}?\?>|<!--.{0,400}?-->)*+"
 _FTYP: Final = rb".{4}ftyp"
 
 _FORMATS: Final = (

@@ -35,6 +35,9 @@ MAX_PART_HEAD_BYTES: Final = 8 * 1024
 MAX_PART_HEADERS: Final = 16
 """Headers that one part may have."""
 
+# What a header with options may have: the name of a file and that of its part fit well.
+_MAX_OPTIONS_BYTES: Final = 2048
+
 # Of a larger piece of the body, one part is parsed at a time. Limits of counts are checked behind
 # it: 16 kB of nothing but tiny parts take the parser some 5 milliseconds.
 _PIECE_BYTES: Final = 16 * 1024
@@ -101,7 +104,7 @@ class Upload:
             )
         length = req.get("content-length") or ""
         self._length = int(length[:19]) if length.isdecimal() else 0
-        _, options = parse_options_header(req.get("content-type"))
+        _, options = _parse_options("Content-Type", req.get("content-type") or "")
         boundary = options.get(b"boundary", b"")
         if not 0 < len(boundary) <= 70:  # RFC 2046, 5.1.1
             raise BadRequest("The content type multipart/form-data has no valid boundary")
@@ -253,7 +256,8 @@ class Part:
     """
 
     def __init__(self, upload: Upload, headers: dict[str, str]) -> None:
-        kind, options = parse_options_header(headers.get("content-disposition"))
+        disposition = headers.get("content-disposition", "")
+        kind, options = _parse_options("Content-Disposition", disposition)
         try:
             name, file_name = (
                 None if options.get(key) is None else options[key].decode()
@@ -343,6 +347,13 @@ class Part:
                     )
                 return data
         return b""
+
+
+def _parse_options(name: str, value: str) -> tuple[bytes, dict[bytes, bytes]]:
+    # The time that this takes grows with the square of the length: 60 kB take seconds.
+    if len(value) > _MAX_OPTIONS_BYTES:
+        raise BadRequest(f"The header {name} of a form has over {_MAX_OPTIONS_BYTES} bytes")
+    return parse_options_header(value)
 
 
 def check_file_name(name: object) -> None:

@@ -273,7 +273,7 @@ class UploadService:
                 await self.store.commit(staged)
         except BaseException:
             for record in records:
-                await self._records.remove(record[self.id], Params())
+                await self._records.remove(record[self.id], params.copy(query={}, provider=None))
             for file in files:
                 await self._settle(file.staged)
             raise
