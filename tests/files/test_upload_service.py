@@ -7,6 +7,7 @@ import os
 from hashlib import sha256
 
 import pytest
+from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, Text
 from tests.express.asgi_client import call, post_json
 from tests.files.forms import (
     FORM,
@@ -23,6 +24,7 @@ from tests.files.forms import (
 
 from alula import App, Params
 from alula.adapters.memory import MemoryService
+from alula.adapters.sql import Database, SQLService
 from alula.errors import BadRequest, NotAuthenticated, NotFound, Unavailable, UnsupportedMediaType
 from alula.files import LocalFileStore, UploadService
 from alula.schema import with_schema
@@ -383,7 +385,7 @@ async def test_each_service_has_a_store_of_its_own(tmp_path):
 
 
 async def test_the_service_of_the_records_is_set_up(tmp_path):
-    class Table(MemoryService):
+    class Stateful(MemoryService):
         states = ()
 
         async def setup(self, app, path):
@@ -392,7 +394,7 @@ async def test_the_service_of_the_records_is_set_up(tmp_path):
         async def teardown(self, app, path):
             self.states += (None,)
 
-    table = Table()
+    table = Stateful()
     app = App().use("uploads", UploadService(LocalFileStore(tmp_path), table))
     await app.setup()
     await app.teardown()
@@ -443,3 +445,27 @@ def test_arguments_that_are_not_valid(tmp_path, change, error, message):
     given = {"store": LocalFileStore(tmp_path), "records": MemoryService(), **change}
     with pytest.raises(error, match=message):
         UploadService(given.pop("store"), given.pop("records"), **given)
+
+
+async def test_records_in_a_table(tmp_path):
+    table = Table(
+        "uploads",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        *(Column(name, Text) for name in ("name", "type", "sha256")),
+        Column("size", BigInteger),
+        Column("createdAt", DateTime(timezone=True)),
+    )
+    database = Database("sqlite://")
+    await database.create(records := SQLService(table, database))
+    app = application(tmp_path, service=UploadService(LocalFileStore(tmp_path), records))
+    await app.setup()
+    first = (await post_form(app, file_part(b"hello"))).json
+    second = (await post_form(app, file_part(b"hello", "b.txt"))).json
+    assert (await call(app, "GET", f"/uploads/{second['id']}/content")).body == b"hello"
+    assert (await call(app, "DELETE", f"/uploads/{first['id']}")).json["name"] == "a.txt"
+    assert len(files_below(tmp_path)) == 1
+    assert (await call(app, "DELETE", f"/uploads/{second['id']}")).status == 200
+    assert files_below(tmp_path) == []
+    await app.teardown()
+    await database.close()
