@@ -151,7 +151,7 @@ async def test_what_is_not_valid_is_a_400(kind):
     [
         b"\r\n" * 50_000 + form(field_part("a", "b")),
         form(field_part("a", "b")) + b"x" * 100_000,
-        form(field_part("a", "b")).replace(b"--\r\n", b" " * 100_000),
+        form(file_part(b"a")).replace(b"--\r\n", b" " * 100_000),
     ],
     ids=["preamble", "epilogue", "behind a boundary"],
 )
