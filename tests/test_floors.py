@@ -28,7 +28,7 @@ FLOOR_OF = {
     **dict.fromkeys(["app", "identity"], 5),
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),
     **dict.fromkeys(["local_mongodb", "local_postgresql", "realtime"], 6),
-    **dict.fromkeys(["openapi", "testing"], 7),
+    **dict.fromkeys(["files", "openapi", "testing"], 7),
     **dict.fromkeys(["cli", "__init__"], 8),
 }
 
@@ -41,6 +41,7 @@ THIRD_PARTY = {
     "client": {"aiohttp", "httpx2", "js", "pyodide", "websockets", "yarl"},
     "configuration": {"pydantic"},
     "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop", "websockets"},
+    "files": {"orjson", "python_multipart"},  # orjson: to name the extra without it
     "json_encoding": {"orjson"},  # for those who send: the core imports it nowhere
     "local_mongodb": {"pymongo"},
     "realtime": {"bson", "orjson", "pymongo", "redis"},  # orjson: to name the extra without it

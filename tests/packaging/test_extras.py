@@ -204,8 +204,8 @@ for extra, code in {programs!r}.items():
 print(json.dumps(told))
 """
 
-# These are together, or part of others: a bus needs a server, migrations need commands.
-ELSEWHERE = {"all", "embedded", "embedded-postgresql", "migrations", "redis"}
+# These are together, or part of others: a bus and files need a server, migrations need commands.
+ELSEWHERE = {"all", "embedded", "embedded-postgresql", "files", "migrations", "redis"}
 
 
 def test_every_extra_is_tried():

@@ -1,0 +1,54 @@
+"""The first example of the page: its application runs, and its curl lines do what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.conformance.serving import environment
+from tests.files.forms import PNG
+from tests.interop.test_readme_curl import run_in_a_shell
+
+pytestmark = [pytest.mark.slow, pytest.mark.untraced]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
+APPLICATION = re.search(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1]
+LINES = re.search(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1].splitlines()
+RECORD = json.loads(re.search(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1])
+
+
+@pytest.fixture
+def port(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app.py").write_text(APPLICATION.replace("app.run(3030)", "app.run(0)"))
+    command = [sys.executable, "-u", "app.py"]
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
+    try:
+        yield re.search(r":(\d+)$", process.stdout.readline())[1]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_the_curl_lines(port, tmp_path):
+    (tmp_path / "photo.png").write_bytes(PNG)
+    created, got, copied = (run_in_a_shell(line, port) for line in LINES)
+    record = json.loads(created)
+    assert (json.loads(got), copied) == (record, "")
+    assert record.keys() == RECORD.keys()
+    assert {key: record[key] for key in ("id", "name", "type")} == {
+        key: RECORD[key] for key in ("id", "name", "type")
+    }
+    assert (tmp_path / "copy.png").read_bytes() == PNG
+
+
+def test_curl_shows_why_a_file_is_too_large(port, tmp_path):
+    (tmp_path / "photo.png").write_bytes(PNG + bytes(60_000_000))
+    error = json.loads(run_in_a_shell(LINES[0], port))
+    assert (error["code"], "'photo.png', is too large" in error["message"]) == (413, True)
+    assert list((tmp_path / "files" / "staged").iterdir()) == []

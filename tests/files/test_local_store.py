@@ -1,0 +1,273 @@
+"""Files in a folder: whole or not there at all, once for each content."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+import time
+from hashlib import sha256
+from io import FileIO
+from pathlib import Path
+
+import pytest
+from tests.files.forms import files_below, pieces_of
+
+from alula.errors import NotFound, Unavailable
+from alula.files import LocalFileStore, StagedFile
+
+HELLO = sha256(b"hello").hexdigest()
+
+
+@pytest.fixture
+def store(tmp_path):
+    return LocalFileStore(tmp_path / "files")
+
+
+async def read(store, *args):
+    return b"".join([piece async for piece in store.read(*args)])
+
+
+async def keep(store, content=b"hello"):
+    """Stage, commit and discard; return the staged file."""
+    file = await store.stage(pieces_of(content))
+    await store.commit(file)
+    await store.discard(file)
+    return file
+
+
+async def test_a_file_is_readable_when_it_is_committed(store, tmp_path):
+    file = await store.stage(pieces_of(b"hel", b"", b"lo"))
+    assert (file.sha256, file.size) == (HELLO, 5)
+    with pytest.raises(NotFound):
+        await store.size(HELLO)
+    await store.commit(file)
+    assert (await store.size(HELLO), await read(store, HELLO)) == (5, b"hello")
+    await store.discard(file)
+    await store.discard(file)
+    assert files_below(tmp_path) == [f"files/content/{HELLO[:2]}/{HELLO}"]
+    assert await read(store, HELLO) == b"hello"
+
+
+async def test_only_its_owner_reads_it_in_the_folder(store, tmp_path):
+    await keep(store)
+    (path,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_equal_files_are_kept_once(store, tmp_path):
+    first, second = await keep(store), await keep(store)
+    assert (first.sha256, first.key != second.key) == (second.sha256, True)
+    assert len(files_below(tmp_path)) == 1
+
+
+async def test_large_files_pass_in_blocks(store):
+    content = os.urandom(700_000)
+    file = await store.stage(pieces_of(*(content[at : at + 999] for at in range(0, 700_000, 999))))
+    await store.commit(file)
+    pieces = [piece async for piece in store.read(file.sha256)]
+    assert b"".join(pieces) == content
+    assert [len(piece) for piece in pieces] == [262_144, 262_144, 175_712]
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "content"),
+    [(1, 3, b"el"), (0, 0, b""), (4, None, b"o"), (2, 99, b"llo"), (9, None, b"")],
+)
+async def test_parts(store, start, stop, content):
+    await keep(store)
+    assert await read(store, HELLO, start, stop) == content
+
+
+def open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_reader_that_stops_early_closes_the_file(store):
+    await keep(store)
+    before = open_files()
+    pieces = store.read(HELLO)
+    await anext(pieces)
+    await pieces.aclose()
+    assert open_files() == before
+
+
+async def test_who_reads_a_file_gets_all_of_it_though_it_is_removed(store):
+    file = await keep(store, bytes(600_000))
+    pieces = store.read(file.sha256)
+    size = len(await anext(pieces))
+    await store.discard(await store.withdraw(file.sha256))
+    assert size + sum([len(piece) async for piece in pieces]) == 600_000
+
+
+async def test_an_upload_that_fails_leaves_nothing(store, tmp_path):
+    async def breaks_off():
+        yield b"x" * 300_000
+        raise RuntimeError("gone")
+
+    with pytest.raises(RuntimeError, match="gone"):
+        await store.stage(breaks_off())
+    assert files_below(tmp_path) == []
+
+
+async def test_an_upload_that_is_cancelled_leaves_nothing(store, tmp_path, monkeypatch):
+    entered, go_on = threading.Event(), threading.Event()
+    real = FileIO.write
+
+    class SlowFile(FileIO):
+        def write(self, data):
+            entered.set()
+            go_on.wait(10)
+            return real(self, data)
+
+    monkeypatch.setattr("alula.files._local_store.FileIO", SlowFile)
+    task = asyncio.create_task(store.stage(pieces_of(b"x" * 300_000)))
+    await asyncio.to_thread(entered.wait, 10)
+    task.cancel()
+    await asyncio.sleep(0.05)
+    task.cancel()  # as impatient servers do
+    await asyncio.sleep(0.05)
+    assert not task.done()  # the thread still writes
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert files_below(tmp_path) == []
+
+
+async def test_it_may_be_cancelled_before_its_thread_starts(store, tmp_path):
+    task = asyncio.create_task(store.stage(pieces_of(b"x")))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert files_below(tmp_path) == []
+
+
+async def test_an_error_after_the_cancellation_is_not_reported_twice(store, monkeypatch):
+    entered, go_on = threading.Event(), threading.Event()
+
+    def fail(descriptor):
+        entered.set()
+        go_on.wait(10)
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    task = asyncio.create_task(store.stage(pieces_of(b"x")))
+    await asyncio.to_thread(entered.wait, 10)
+    task.cancel()
+    await asyncio.sleep(0.01)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    del task
+    await asyncio.sleep(0)
+    assert reported == []
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(errno.ENOSPC, Unavailable), (errno.EDQUOT, Unavailable),
+                          (errno.EIO, OSError)],
+)  # fmt: skip
+async def test_a_full_disk(store, tmp_path, monkeypatch, number, error):
+    class FullFile(FileIO):
+        def write(self, data):
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("alula.files._local_store.FileIO", FullFile)
+    with pytest.raises(error):
+        await store.stage(pieces_of(b"x"))
+    assert files_below(tmp_path) == []
+
+
+async def test_a_disk_that_takes_less_at_a_time(store, monkeypatch):
+    class ShortFile(FileIO):
+        def write(self, data):
+            return super().write(data[:3])
+
+    monkeypatch.setattr("alula.files._local_store.FileIO", ShortFile)
+    await keep(store)
+    assert await read(store, HELLO) == b"hello"
+
+
+async def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "files").write_text("not a folder")
+    with pytest.raises(NotADirectoryError):
+        await LocalFileStore(tmp_path / "files").stage(pieces_of(b"x"))
+
+
+async def test_a_withdrawn_file_can_be_committed_again(store):
+    await keep(store)
+    withdrawn = await store.withdraw(HELLO)
+    assert (withdrawn.sha256, withdrawn.size) == (HELLO, 5)
+    with pytest.raises(NotFound):
+        await read(store, HELLO)
+    assert await store.withdraw(HELLO) is None
+    await store.commit(withdrawn)
+    assert await read(store, HELLO) == b"hello"
+
+
+async def test_what_was_swept_too_early(store):
+    file = await store.stage(pieces_of(b"hello"))
+    await store.discard(file)
+    with pytest.raises(Unavailable, match="took too long"):
+        await store.commit(file)
+    await keep(store)
+    await store.commit(file)  # there is another one of this content
+
+
+async def test_leftovers(store, tmp_path):
+    assert await store.leftovers(0) == []
+    whole = await store.stage(pieces_of(b"hello"))
+    broken = f"upload.{'0' * 32}"
+    for name in (broken, ".gitkeep", "notes.txt"):
+        (tmp_path / "files" / "staged" / name).write_bytes(b"he")
+    assert await store.leftovers(60) == []
+    old = time.time() - 100
+    for path in (tmp_path / "files" / "staged").iterdir():
+        os.utime(path, (old, old))
+    files = {file.sha256: file for file in await store.leftovers(60)}
+    assert files == {HELLO: whole, None: StagedFile(broken, None, 2)}
+
+
+async def test_a_withdrawn_file_is_not_a_leftover_at_once(store, tmp_path):
+    await keep(store)
+    os.utime(tmp_path / "files" / "content" / HELLO[:2] / HELLO, (0, 0))
+    await store.withdraw(HELLO)
+    assert await store.leftovers(60) == []
+
+
+async def test_a_leftover_may_vanish_meanwhile(store, tmp_path, monkeypatch):
+    await store.stage(pieces_of(b"hello"))
+    (tmp_path / "files" / "staged" / f"upload.{'1' * 32}").symlink_to(tmp_path / "nowhere")
+    assert len(await store.leftovers(0)) == 1
+
+
+@pytest.mark.parametrize("name", ["", "../../../etc/passwd", "a" * 63, "A" * 64, "a" * 64 + "\n"])
+async def test_what_is_not_a_hash_is_never_a_path(store, name):
+    with pytest.raises(NotFound):
+        await store.size(name)
+    with pytest.raises(NotFound):
+        await read(store, name)
+    with pytest.raises(NotFound):
+        await store.withdraw(name)
+    with pytest.raises(NotFound):
+        await store.commit(StagedFile("x", name or None, 0))
+
+
+async def test_where_folders_cannot_be_flushed(store, monkeypatch):
+    monkeypatch.delattr(os, "O_DIRECTORY")
+    await keep(store)
+    assert await read(store, HELLO) == b"hello"
+
+
+async def test_many_at_once(store, tmp_path):
+    contents = [b"%d" % (number % 7) for number in range(50)]
+    await asyncio.gather(*(keep(store, content) for content in contents))
+    assert len(files_below(tmp_path)) == 7
+
+
+def test_its_repr_names_the_folder(store, tmp_path):
+    assert repr(store) == f"LocalFileStore({str(tmp_path / 'files')!r})"

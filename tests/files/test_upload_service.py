@@ -1,0 +1,471 @@
+"""Records of uploads: together with their content, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from hashlib import sha256
+
+import pytest
+from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, Text
+from tests.express.asgi_client import call, post_json
+from tests.files.forms import (
+    FORM,
+    PNG,
+    application,
+    field_part,
+    file_part,
+    files_below,
+    form,
+    part,
+    pieces_of,
+    post_form,
+)
+
+from alula import App, Params
+from alula.adapters.memory import MemoryService
+from alula.adapters.sql import Database, SQLService
+from alula.errors import BadRequest, NotAuthenticated, NotFound, Unavailable, UnsupportedMediaType
+from alula.files import LocalFileStore, UploadService
+from alula.schema import with_schema
+
+HELLO = sha256(b"hello").hexdigest()
+CONTENT = {"name": "a.txt", "type": "text/plain", "content": b"hello"}
+
+
+class Records(MemoryService):
+    """Records that can fail, or let something else run first."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.first = {}
+
+    async def create(self, data, params):
+        await self._run_first("create")
+        return await super().create(data, params)
+
+    async def find(self, params):
+        await self._run_first("find")
+        return await super().find(params)
+
+    async def _run_first(self, method):
+        if (function := self.first.pop(method, None)) is not None:
+            await function()
+
+
+@pytest.fixture
+def records():
+    return Records(multi=True)
+
+
+@pytest.fixture
+def service(tmp_path, records):
+    return UploadService(LocalFileStore(tmp_path), records, fields=["title"])
+
+
+@pytest.fixture
+def app(tmp_path, service):
+    return application(tmp_path, service=service)
+
+
+def stored(folder):
+    return [path for path in files_below(folder) if path.startswith("content")]
+
+
+async def test_a_form_becomes_a_record(app, tmp_path):
+    answer = await post_form(app, file_part(PNG, "ä.png", "image/png"), field_part("title", "Me"))
+    assert answer.status == 201
+    record = answer.json
+    assert record.pop("createdAt").startswith("20")
+    assert record == {
+        "id": 0,
+        "name": "ä.png",
+        "type": "image/png",
+        "size": len(PNG),
+        "sha256": sha256(PNG).hexdigest(),
+        "title": "Me",
+    }
+    assert len(files_below(tmp_path)) == 1
+    assert (await call(app, "GET", "/uploads/0")).json["name"] == "ä.png"
+    assert len((await call(app, "GET", "/uploads?type=image/png")).json) == 1
+
+
+async def test_several_files_become_several_records(app, tmp_path):
+    events = []
+    app.service("uploads").on("created", lambda record, context: events.append(record["name"]))
+    answer = await post_form(app, *(file_part(b"%d" % n, f"{n}.txt") for n in range(3)))
+    assert [record["name"] for record in answer.json] == ["0.txt", "1.txt", "2.txt"]
+    assert events == ["0.txt", "1.txt", "2.txt"]
+    assert len(files_below(tmp_path)) == 3
+
+
+async def test_hooks_run_before_anything_is_read(app, tmp_path):
+    @app.service("uploads").before("create")
+    async def refuse(context):
+        raise NotAuthenticated("Sign in")
+
+    async def receive():
+        raise AssertionError
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    from tests.express.asgi_client import scope_of
+
+    await app(scope_of("POST", "/uploads", {**FORM, "content-length": "999"}), receive, send)
+    assert sent[0]["status"] == 401
+    assert files_below(tmp_path) == []
+
+
+async def test_what_hooks_add_goes_into_the_record_and_wins(app):
+    @app.service("uploads").before("create")
+    async def own(context):
+        context.data = {**context.data, "ownerId": 7, "title": "ours", "size": -1, "sha256": "x"}
+
+    record = (await post_form(app, file_part(b"hello"), field_part("title", "theirs"))).json
+    assert (record["ownerId"], record["title"]) == (7, "ours")
+    assert (record["size"], record["sha256"]) == (5, HELLO)
+
+
+async def test_what_a_client_selects_does_not_matter_here(app):
+    answer = await post_form(app, file_part(b"hello"), url="/uploads?$select[]=name")
+    assert answer.json["sha256"] == HELLO
+    answer = await call(app, "DELETE", "/uploads/0?$select[]=name")
+    assert (answer.status, answer.json["sha256"]) == (200, HELLO)
+
+
+REFUSED = {
+    "no file": ([field_part("title", "x")], 400, "has no file"),
+    "nothing": ([], 400, "has no file"),
+    "unknown field": ([file_part(b"x"), field_part("ownerId", "1")], 400, "'ownerId' is not known"),
+    "field twice": ([field_part("title", "x")] * 2, 400, "there twice"),
+    "lies": ([file_part(b"a", "a.txt"), file_part(PNG, "b", "text/plain")], 415, "another type"),
+    "path": ([file_part(b"a"), file_part(b"b", "../b")], 400, "not the name of a file"),
+    "too large": ([file_part(b"a"), file_part(b"b" * 11_000_000)], 413, "too large"),
+    "broken head": ([file_part(b"a"), part(b"x", "X: y")], 400, "no name"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+async def test_what_is_refused_leaves_nothing(app, tmp_path, records, kind):
+    parts, status, message = REFUSED[kind]
+    answer = await post_form(app, *parts)
+    assert (answer.status, message in answer.json["message"]) == (status, True), answer.text
+    assert files_below(tmp_path) == []
+    assert await records.find(Params()) == []
+
+
+@pytest.mark.parametrize("cut", [1, 60, 200, 400])
+async def test_a_client_that_goes_away_leaves_nothing(app, tmp_path, cut):
+    body = form(file_part(b"a" * 100), file_part(b"b" * 200))
+    answer = await call(app, "POST", "/uploads", [body[:cut]], FORM, leaves=True)
+    assert answer.status == 400
+    assert files_below(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        [],
+        [{"content": "x"}],
+        {"upload": {"a": 1}},
+        {"upload": "x"},
+        {**CONTENT, "content": "hello"},
+    ],
+)
+async def test_clients_send_forms(app, data, tmp_path):
+    answer = await post_json(app, data, "/uploads")
+    assert (answer.status, "multipart/form-data" in answer.json["message"]) == (415, True)
+    with pytest.raises(UnsupportedMediaType):  # such as over socket.io, which has bytes
+        await app.service("uploads").create({**CONTENT}, provider="socketio")
+    assert files_below(tmp_path) == []
+
+
+async def test_the_program_passes_content(app):
+    uploads = app.service("uploads")
+    record = await uploads.create({**CONTENT, "ownerId": 7})
+    assert (record["name"], record["size"], record["ownerId"]) == ("a.txt", 5, 7)
+    record = await uploads.create({"name": "b", "content": pieces_of(b"hel", b"lo")})
+    assert (record["type"], record["sha256"]) == ("application/octet-stream", HELLO)
+    assert (await uploads.create({"name": "c", "content": bytearray(b"x")}))["size"] == 1
+
+
+@pytest.mark.parametrize(
+    "change", [{"name": None}, {"name": "a/b"}, {"type": "text"}, {"type": 5}, {"content": "text"}]
+)
+async def test_content_that_is_not_valid(app, change, tmp_path):
+    with pytest.raises(BadRequest):
+        await app.service("uploads").create({**CONTENT, **change})
+    assert files_below(tmp_path) == []
+
+
+async def test_content_stays_until_its_last_record_is_removed(app, tmp_path):
+    uploads = app.service("uploads")
+    first, second = [await uploads.create({**CONTENT}) for _ in range(2)]
+    await uploads.remove(first["id"])
+    assert len(stored(tmp_path)) == 1
+    await uploads.remove(second["id"])
+    assert files_below(tmp_path) == []
+
+
+async def test_several_are_removed_at_once(app, tmp_path):
+    uploads = app.service("uploads")
+    for content in (b"a", b"b", b"a"):
+        await uploads.create({**CONTENT, "content": content})
+    removed = await uploads.remove(None)
+    assert (len(removed), files_below(tmp_path)) == (3, [])
+
+
+async def test_what_is_not_there_is_not_removed(app, tmp_path):
+    await app.service("uploads").create({**CONTENT})
+    with pytest.raises(NotFound):
+        await app.service("uploads").remove(99)
+    assert len(stored(tmp_path)) == 1
+
+
+async def test_a_name_can_be_patched(app):
+    await app.service("uploads").create({**CONTENT})
+    record = await app.service("uploads").patch(0, {"name": "b.txt", "title": "B"})
+    assert (record["name"], record["title"], record["sha256"]) == ("b.txt", "B", HELLO)
+    assert (await app.service("uploads").patch(0, {"title": "C"}))["name"] == "b.txt"
+    with pytest.raises(BadRequest):
+        await app.service("uploads").patch(0, [])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *({"sha256": "x"}, {"size": 1}, {"type": "text/html"}, {"createdAt": 1}, {"content": "x"}),
+        *({"sha256.a": "x"}, {"$set": {"sha256": "x"}}, {"name": "../x"}, {"name": 5}),
+    ],
+)
+async def test_what_describes_the_content_cannot(app, data):
+    await app.service("uploads").create({**CONTENT})
+    with pytest.raises(BadRequest):
+        await app.service("uploads").patch(0, data)
+
+
+async def test_records_that_cannot_be_kept_leave_no_content(app, tmp_path, records):
+    async def fail():
+        records.first["create"] = fail_second
+
+    async def fail_second():
+        raise Unavailable("no database")
+
+    records.first["create"] = fail
+    answer = await post_form(app, file_part(b"a"), file_part(b"b"), file_part(b"c"))
+    assert answer.status == 503
+    assert files_below(tmp_path) == []
+    assert await records.find(Params()) == []
+
+
+async def test_what_others_have_stays_when_records_cannot_be_kept(app, tmp_path, records):
+    await app.service("uploads").create({**CONTENT})
+
+    async def fail():
+        raise Unavailable("no database")
+
+    records.first["create"] = fail
+    with pytest.raises(Unavailable):
+        await app.service("uploads").create({**CONTENT})
+    assert len(files_below(tmp_path)) == 1
+
+
+async def test_a_cancelled_call_leaves_nothing(app, tmp_path, records):
+    waits = asyncio.Event()
+
+    async def wait():
+        waits.set()
+        await asyncio.sleep(100)
+
+    records.first["create"] = wait
+    task = asyncio.create_task(app.service("uploads").create({**CONTENT}))
+    await waits.wait()
+    assert len(stored(tmp_path)) == 1
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert files_below(tmp_path) == []
+
+
+async def test_a_removal_just_before_the_record_is_there(app, tmp_path, records):
+    """The new upload commits its content again."""
+    uploads = app.service("uploads")
+    old = await uploads.create({**CONTENT})
+
+    async def remove_old():
+        await uploads.remove(old["id"])
+        assert stored(tmp_path) == []
+
+    records.first["create"] = remove_old
+    await uploads.create({**CONTENT})
+    assert len(files_below(tmp_path)) == 1
+    assert len(stored(tmp_path)) == 1
+
+
+async def test_a_record_that_comes_while_content_is_withdrawn(app, tmp_path, records):
+    """The removal sees it, and commits the content again."""
+    uploads = app.service("uploads")
+    old = await uploads.create({**CONTENT})
+    withdraw = app.service("uploads").service.store.withdraw
+
+    async def withdraw_and_add(digest):
+        withdrawn = await withdraw(digest)
+        await records.create({"sha256": digest}, Params())
+        return withdrawn
+
+    app.service("uploads").service.store.withdraw = withdraw_and_add
+    await uploads.remove(old["id"])
+    assert len(files_below(tmp_path)) == len(stored(tmp_path)) == 1
+
+
+async def test_if_records_cannot_be_read_content_stays(app, tmp_path, records):
+    async def fail():
+        raise Unavailable("no database")
+
+    async def fail_the_second():
+        records.first["find"] = fail
+
+    await app.service("uploads").create({**CONTENT})
+    records.first["find"] = fail_the_second
+    with pytest.raises(Unavailable):
+        await app.service("uploads").remove(0)
+    assert len(files_below(tmp_path)) == len(stored(tmp_path)) == 1
+
+
+async def test_many_come_and_go_at_once(app, tmp_path, records):
+    uploads = app.service("uploads")
+
+    async def come_and_go(number):
+        record = await uploads.create({**CONTENT, "content": b"%d" % (number % 3)})
+        if number % 2:
+            await uploads.remove(record["id"])
+
+    await asyncio.gather(*(come_and_go(number) for number in range(120)))
+    kept = {record["sha256"] for record in await records.find(Params())}
+    assert {path.rpartition(os.sep)[2] for path in files_below(tmp_path)} == kept
+
+
+async def test_leftovers_are_swept_at_start(tmp_path, records):
+    store = LocalFileStore(tmp_path)
+    # killed while it was written, before the record, behind the record, and in a removal
+    for content in (b"no record", b"record", b"withdrawn", b"hello"):
+        await store.commit(await store.stage(pieces_of(content)))
+    for content in (b"record", b"withdrawn", b"hello"):
+        await records.create({"sha256": sha256(content).hexdigest()}, Params())
+    await store.withdraw(sha256(b"withdrawn").hexdigest())
+    (tmp_path / "staged" / f"upload.{'0' * 32}").write_bytes(b"broken")
+    old = 1_000_000_000
+    for path in (tmp_path / "staged").iterdir():
+        if not path.name.startswith(HELLO):
+            os.utime(path, (old, old))
+    app = App().use("uploads", UploadService(store, records))
+    await app.setup()
+    contents = {sha256(content).hexdigest() for content in (b"record", b"withdrawn", b"hello")}
+    names = [path.rpartition(os.sep)[2] for path in files_below(tmp_path)]
+    assert {name for name in names if "." not in name} == contents
+    assert [name.partition(".")[0] for name in names if "." in name] == [HELLO]  # a young one
+    await app.teardown()
+
+
+async def test_each_service_has_a_store_of_its_own(tmp_path):
+    store = LocalFileStore(tmp_path)
+    first = UploadService(store, MemoryService())
+    app = App().use("a", first).use("b", first)  # one service may have two paths
+    await app.setup()
+    other = App().use("c", UploadService(store, MemoryService()))
+    with pytest.raises(ValueError, match="service at 'c' has the LocalFileStore"):
+        await other.setup()
+    await app.teardown()
+    await other.setup()
+    await other.teardown()
+
+
+async def test_the_service_of_the_records_is_set_up(tmp_path):
+    class Stateful(MemoryService):
+        states = ()
+
+        async def setup(self, app, path):
+            self.states += (path,)
+
+        async def teardown(self, app, path):
+            self.states += (None,)
+
+    table = Stateful()
+    app = App().use("uploads", UploadService(LocalFileStore(tmp_path), table))
+    await app.setup()
+    await app.teardown()
+    assert table.states == ("uploads", None)
+
+
+async def test_records_without_setup(tmp_path):
+    class Bare:
+        async def find(self, params):
+            return []
+
+    app = App().use("uploads", UploadService(LocalFileStore(tmp_path), Bare()))
+    await app.setup()
+    await app.teardown()
+    assert await app.service("uploads").find() == []
+
+
+async def test_records_may_be_a_registered_service(tmp_path):
+    app = App().use("records", MemoryService(id="key"), methods=[])
+    inner = App().use("inner", app.service("records"))
+    service = UploadService(LocalFileStore(tmp_path), inner.service("inner"))
+    app.use("uploads", service)
+    await app.setup()
+    record = await app.service("uploads").create({**CONTENT})
+    assert (service.id, record["key"]) == ("key", 0)
+    await app.service("uploads").remove(0)
+    assert files_below(tmp_path) == []
+    await app.teardown()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"store": "files"}, TypeError, "give a FileStore"),
+        (
+            {"records": with_schema(MemoryService(), {"properties": {"a": {"type": "string"}}})},
+            TypeError,
+            "hooks would not run",
+        ),
+        ({"fields": "title"}, TypeError, "give a list"),
+        ({"fields": ["name"]}, ValueError, "fields has 'name'"),
+        ({"fields": ["id"]}, ValueError, "fields has 'id'"),
+        ({"fields": ["sha256"]}, ValueError, "fields has 'sha256'"),
+        ({"leftover_age": 60}, ValueError, "at least 3600 seconds"),
+    ],
+)
+def test_arguments_that_are_not_valid(tmp_path, change, error, message):
+    given = {"store": LocalFileStore(tmp_path), "records": MemoryService(), **change}
+    with pytest.raises(error, match=message):
+        UploadService(given.pop("store"), given.pop("records"), **given)
+
+
+async def test_records_in_a_table(tmp_path):
+    table = Table(
+        "uploads",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        *(Column(name, Text) for name in ("name", "type", "sha256")),
+        Column("size", BigInteger),
+        Column("createdAt", DateTime(timezone=True)),
+    )
+    database = Database("sqlite://")
+    await database.create(records := SQLService(table, database))
+    app = application(tmp_path, service=UploadService(LocalFileStore(tmp_path), records))
+    await app.setup()
+    first = (await post_form(app, file_part(b"hello"))).json
+    second = (await post_form(app, file_part(b"hello", "b.txt"))).json
+    assert (await call(app, "GET", f"/uploads/{second['id']}/content")).body == b"hello"
+    assert (await call(app, "DELETE", f"/uploads/{first['id']}")).json["name"] == "a.txt"
+    assert len(files_below(tmp_path)) == 1
+    assert (await call(app, "DELETE", f"/uploads/{second['id']}")).status == 200
+    assert files_below(tmp_path) == []
+    await app.teardown()
+    await database.close()
