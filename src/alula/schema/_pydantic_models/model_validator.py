@@ -32,8 +32,16 @@ from pydantic.errors import (
     PydanticUserError,
 )
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 from pydantic_core import SchemaError as CoreSchemaError
+from pydantic_core.core_schema import (
+    DataclassArgsSchema,
+    DataclassField,
+    ModelField,
+    ModelFieldsSchema,
+    TypedDictField,
+)
 
 from alula.errors import BadRequest
 from alula.schema._failures import SchemaError, failures_of_model, refusal
@@ -187,13 +195,13 @@ def stored_names(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def record_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON Schema of the records of a model, without computed fields.
+    """Return the JSON Schema of the records of a model. They have all fields but computed ones.
 
     Raises:
         SchemaError: The type of a field has none, so that it can be neither stored nor sent.
     """
     try:
-        schema = model.model_json_schema(mode="serialization")
+        schema = model.model_json_schema(mode="serialization", schema_generator=_RecordSchemas)
     except PydanticInvalidForJsonSchema as error:
         # Pydantic does not say which field it was: the first one that fails alone is named.
         for name, field in model.model_fields.items():
@@ -210,10 +218,23 @@ def record_schema(model: type[BaseModel]) -> dict[str, Any]:
     if "$ref" in schema:  # a model that contains itself is described among the definitions
         definition = schema["$defs"][schema.pop("$ref").rpartition("/")[2]]
         schema = {**schema, **definition, "properties": dict(definition["properties"])}
-    for name, computed in model.model_computed_fields.items():
-        schema["properties"].pop(computed.alias or name)
-    required = [name for name in schema.pop("required", ()) if name in schema["properties"]]
-    return {**schema, "required": required} if required else schema
+    return schema
+
+
+class _RecordSchemas(GenerateJsonSchema):
+    """Describes what `ModelValidator` makes of data: defaults are stored, computed fields not."""
+
+    def model_fields_schema(self, schema: ModelFieldsSchema) -> dict[str, Any]:
+        return super().model_fields_schema({**schema, "computed_fields": []})
+
+    def dataclass_args_schema(self, schema: DataclassArgsSchema) -> dict[str, Any]:
+        return super().dataclass_args_schema({**schema, "computed_fields": []})
+
+    def field_is_required(
+        self, field: ModelField | DataclassField | TypedDictField, total: bool
+    ) -> bool:
+        # A `NotRequired` field of a TypedDict has no default.
+        return field["type"] != "typed-dict-field" or super().field_is_required(field, total)
 
 
 def storable(value: Any) -> Any:
