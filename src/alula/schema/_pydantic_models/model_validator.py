@@ -7,13 +7,13 @@ except datetimes, bytes and the types of the database itself, which a store know
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 from uuid import UUID
 
 from pydantic import (
@@ -55,6 +55,7 @@ __all__ = [
     "record_schema",
     "storable",
     "stored_names",
+    "with_computed",
 ]
 
 MANY: Final = 1000
@@ -235,6 +236,43 @@ class _RecordSchemas(GenerateJsonSchema):
     ) -> bool:
         # A `NotRequired` field of a TypedDict has no default.
         return field["type"] != "typed-dict-field" or super().field_is_required(field, total)
+
+
+def with_computed(
+    schema: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
+) -> Mapping[str, Any]:
+    """Return the JSON Schema of a record with properties that functions compute.
+
+    What a function says it returns is required. If it does not say, the property may be anything.
+
+    Args:
+        schema: The schema of a record. What it says of a property itself stays.
+        functions: The functions by property, as `virtual` takes them.
+    """
+    properties, required = dict(schema["properties"]), [*schema.get("required", ())]
+    definitions = dict(schema.get("$defs", {}))
+    for name, function in functions.items():
+        if name in schema["properties"]:
+            continue
+        properties[name] = {}
+        try:
+            hint = get_type_hints(function, include_extras=True)["return"]
+            described = TypeAdapter(hint).json_schema(
+                mode="serialization", schema_generator=_RecordSchemas
+            )
+        except (LookupError, NameError, PydanticUserError, TypeError):
+            continue
+        inner = described.pop("$defs", {})
+        if "properties" in described:  # a model is a definition, too
+            title = described.get("title", name)
+            inner[title], described = described, {"$ref": f"#/$defs/{title}"}
+        # Another model of the same name may be among the definitions.
+        if all(definitions.get(key, of) == of for key, of in inner.items()):
+            definitions |= inner
+            properties[name] = described
+            required.append(name)
+    added = {"$defs": definitions} if definitions else {}
+    return {**schema, "properties": properties, "required": required, **added}
 
 
 def storable(value: Any) -> Any:
