@@ -20,7 +20,10 @@ from tests.interop.typed_chat import make_app
 from tests.openapi.described import make_app as make_everything
 from tests.requirements import require_node, require_node_modules
 
+from alula import App
+from alula.adapters.memory import MemoryService
 from alula.openapi import typescript
+from alula.schema import with_schema
 
 FRONT_ENDS = Path(__file__).with_name("typescript")
 ROOT = Path(__file__).parents[2]
@@ -34,9 +37,14 @@ PACKAGES = (
 OPTIONS = {"strict": True, "target": "es2022", "skipLibCheck": True, "types": ["node"]}
 # What the template of a React application on Vite sets, and Node's own modules.
 BROWSER = {
-    **{"module": "esnext", "moduleResolution": "bundler", "noEmit": True},
-    **{"isolatedModules": True, "verbatimModuleSyntax": True},
-    **{"noUnusedLocals": True, "noUnusedParameters": True, "exactOptionalPropertyTypes": True},
+    "module": "esnext",
+    "moduleResolution": "bundler",
+    "noEmit": True,
+    "isolatedModules": True,
+    "verbatimModuleSyntax": True,
+    "noUnusedLocals": True,
+    "noUnusedParameters": True,
+    "exactOptionalPropertyTypes": True,
 }
 NODE = {"module": "nodenext", "esModuleInterop": True, "outDir": "built"}
 CHECKS = ("sign in", "messages", "notes", "a route", "no schema")
@@ -109,6 +117,21 @@ def test_declarations_alone_compile(tmp_path):
     uses += "export const text = (message: Message): string => message.text\n"
     uses += "export const path: keyof ServiceTypes = 'messages'\n"
     assert compiled(tmp_path, uses) == ""
+
+
+def test_the_code_of_the_page_compiles(tmp_path):
+    page = (ROOT / "docs" / "client.md").read_text()
+    blocks = re.findall(r"^```ts\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    message = {"title": "Message", "properties": {"text": {}, "likes": {"type": "integer"}}}
+    app = App()
+    pages = MemoryService(paginate={"default": 5})
+    app.use("messages", with_schema(pages, message))
+    code = typescript(app)
+    for number, block in enumerate(blocks):
+        (tmp_path / f"block{number}.ts").write_text(block)
+        code += f"import './block{number}'\n"
+    assert compiled(tmp_path, code) == ""
 
 
 @pytest.mark.parametrize("name", APPLICATIONS)

@@ -38,7 +38,7 @@ class Message(BaseModel):
     tags: list[str] = Field(default_factory=list)
     place: Place | None = None
     at: datetime
-    userId: int
+    user_id: int = Field(alias="userId")
 
 
 NOTE = {
@@ -94,10 +94,12 @@ def make_app() -> Any:
     create = resolve({"password": password_hash("local")})
     app.use("users", with_schema(users, User, data={"create": create}))
     messages = Messages(start_id=1, paginate=pages)
-    own = resolve({
-        "userId": virtual(lambda _, context: context.params.user["id"]),
-        "at": virtual(lambda: datetime.now(UTC)),
-    })
+    own = resolve(
+        {
+            "userId": virtual(lambda _, context: context.params.user["id"]),
+            "at": virtual(lambda: datetime.now(UTC)),
+        }
+    )
     with_author = resolve({"user": virtual(author)})
     app.use(
         "messages",

@@ -147,7 +147,7 @@ class _Module:
             path = facts.handle.path
             title = (facts.record or {}).get("title")
             # A path is that of one service; a model may be that of several.
-            choices = [title, path] if isinstance(title, str) else [path]
+            choices = [title, path or "root"] if isinstance(title, str) else [path or "root"]
             names = map(type_name, choices)
             self._names[path] = self._types.reserve(*names, suffixes=_SUFFIXES)
         for facts in services:  # before the first is declared: they may refer to each other

@@ -264,9 +264,8 @@ def comment(text: object, indent: str = "") -> str:
         return ""
     # Half of a character pair, which JSON allows, cannot be written to a file.
     safe = text.encode("utf-8", "replace").decode().replace("*/", "*\\/")
-    lines = [line.rstrip() for line in safe.strip().splitlines()]
+    lines = safe.strip().splitlines()
     if len(lines) == 1:
         return f"{indent}/** {lines[0]} */\n"
-    return "".join(
-        [f"{indent}/**\n", *(f"{indent} * {line}\n" for line in lines), f"{indent} */\n"]
-    )
+    body = "".join(f"{indent} * {line}".rstrip() + "\n" for line in lines)
+    return f"{indent}/**\n{body}{indent} */\n"

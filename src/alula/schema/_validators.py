@@ -248,7 +248,9 @@ class ModelRecords:
             while name in model.model_fields:
                 name += "_"
             fields: dict[str, Any] = {name: (type_, Field(alias=id))}
-            self._with_id = create_model(model.__name__, __base__=model, **fields)
+            self._with_id = create_model(
+                model.__name__, __base__=model, __doc__=model.__doc__, **fields
+            )
         self.schema = record_schema(self._with_id)
 
     def query(self, extensions: Extensions, without: Collection[str] = ()) -> AnyValidator:
