@@ -44,8 +44,8 @@ CHECKS = {
     "js": check_js,
 }
 
-# What `test_code_blocks` runs, what `tests/interop/test_typescript.py` compiles, what a shell runs or
-# shows, and what no program here reads.
+# What `test_code_blocks` runs, what `tests/interop/test_typescript.py` compiles, what a shell runs
+# or shows, and what no program here reads.
 ELSEWHERE = {"python", "ts", "console", "text", "nginx", "html"}
 
 BLOCKS = [

@@ -335,6 +335,16 @@ class TestSignIn:
         app.use("authentication", sign_in(app))
         assert "user: { [name: string]: unknown }" in lines_of(typescript(app), "Authentication")
 
+    def test_users_of_a_mounted_application_are_in_it(self):
+        inner, app = App(), App()
+        inner.use("authentication", sign_in(inner))
+        inner.use("users", messages(), methods=["find"])
+        app.use("users", with_schema(MemoryService(), NOTE), methods=["find"])
+        app.use("api", inner)
+        code = typescript(app)
+        assert "user: Message" in lines_of(code, "ApiAuthentication")
+        assert '"users": NoteClientService' in code
+
     def test_there_may_be_no_user(self):
         app = App()
         service = AuthenticationService(app, secret="s" * 32, entity=None, strategies=["other"])
@@ -397,10 +407,11 @@ class TestComputedProperties:
     def test_are_unknown_if_it_does_not_say(self):
         def nameless(message) -> Missing: ...  # noqa: F821  # that is the point
         def strange(message) -> TestComputedProperties: ...
+        def away(message) -> re.Missing: ...
 
-        code = self.code(silent=lambda message: 1, nameless=nameless, strange=strange)
-        assert lines_of(code, "Message")[-3:] == [
-            *("silent?: unknown", "nameless?: unknown", "strange?: unknown"),
+        code = self.code(silent=lambda _: 1, nameless=nameless, strange=strange, away=away)
+        assert lines_of(code, "Message")[-4:] == [
+            *("silent?: unknown", "nameless?: unknown", "strange?: unknown", "away?: unknown"),
         ]
 
     def test_a_property_of_the_model_is_what_the_model_says(self):

@@ -189,6 +189,9 @@ class TestQueries:
         union = {"anyOf": [TEXT, {"type": "null"}]}
         assert type_of(self.operators(union)) == "QueryOperators<string | null>"
 
+    def test_a_read_only_property_may_be_queried(self):
+        assert type_of(self.operators({**TEXT, "readOnly": True})) == "QueryOperators<string>"
+
     def test_with_others_beside(self):
         more = type_of(self.operators(TEXT, **{"$regex": TEXT, "$size": NUMBER}))
         assert more == "QueryOperators<string> & { $regex?: string; $size?: number }"

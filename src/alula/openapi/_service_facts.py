@@ -127,7 +127,9 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
         if isinstance(service, AuthenticationService):
             signs_in = True
             if service.entities is not None:
-                entity = (service.entities.name, service.entities.path)
+                # In a mounted application, the users are beside the service.
+                prefix = handle.path.removesuffix(innermost.path)
+                entity = service.entities.name, prefix + service.entities.path.strip("/")
             credentials, record = _sign_in_schemas(service)
             # A hook of the application may check sign-ins by a schema of its own.
             data.setdefault("create", credentials)

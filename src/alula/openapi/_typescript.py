@@ -151,11 +151,11 @@ class _Module:
             names = map(type_name, choices)
             self._names[path] = self._types.reserve(*names, suffixes=_SUFFIXES)
         for facts in services:  # before the first is declared: they may refer to each other
-            self._add_record(facts)
+            self.add_record(facts)
 
     def types(self) -> str:
         """Return the declarations of all types, and the index of the services."""
-        services = "".join(map(self._service, self.services))
+        services = "".join(map(self.service, self.services))
         index = "".join(
             f"  {literal(path)}: {name}ClientService\n" for path, name in self._names.items()
         )
@@ -184,11 +184,11 @@ class _Module:
             services=uses,
         )
 
-    def _service(self, facts: ServiceFacts) -> str:
+    def service(self, facts: ServiceFacts) -> str:
         """Return the declarations of the types of a service."""
         name, handle = self._names[facts.handle.path], facts.handle
         before = len(self._types.code)
-        members = "".join(self._methods(facts, name))
+        members = "".join(self.methods(facts, name))
         # A client over REST emits the events of its own calls.
         own = [event for method, event in EVENT_OF_METHOD.items() if method in handle.methods]
         events = [] if facts.signs_in else dict.fromkeys([*own, *facts.published_events])
@@ -201,7 +201,7 @@ class _Module:
         service = f"export interface {name}ClientService{parent} {{\n{members}}}\n"
         return "".join(f"\n{code}" for code in [*self._types.code[before:], service])
 
-    def _methods(self, facts: ServiceFacts, name: str) -> Iterator[str]:
+    def methods(self, facts: ServiceFacts, name: str) -> Iterator[str]:
         """Yield the lines of each method of a service, and declare the types that they need."""
         if name in self._records:
             self._types.named(name)
@@ -212,10 +212,10 @@ class _Module:
         data = self._declare(f"{name}Data", facts.data.get("create") or facts.data.get("update"))
         if not facts.signs_in:
             self._declare(f"{name}Patch", facts.data.get("patch"))
-        params = self._params(facts, name)
+        params = self.params(facts, name)
         for method in facts.handle.methods:
             several = facts.adapter is not None and facts.takes_several(method)
-            id_type = self._id_type(facts, name)
+            id_type = self.id_type(facts, name)
             if method == "find":
                 calls = [("", f"Feathers.Paginated<{one}>" if facts.paginated else many)]
             elif method == "create":
@@ -241,7 +241,7 @@ class _Module:
                 for arguments, result in calls
             )
 
-    def _add_record(self, facts: ServiceFacts) -> None:
+    def add_record(self, facts: ServiceFacts) -> None:
         """Add the component for the records of a service, if anything is known of them."""
         name, adapter = self._names[facts.handle.path], facts.adapter
         record = dict(facts.record or _ANY_OBJECT)
@@ -265,7 +265,7 @@ class _Module:
         self._components.add(name, schema or _ANY_OBJECT)
         return self._types.named(name)
 
-    def _id_type(self, facts: ServiceFacts, name: str) -> str:
+    def id_type(self, facts: ServiceFacts, name: str) -> str:
         """Return the type of the ids of records."""
         if facts.adapter is None:
             return "Feathers.Id"
@@ -277,7 +277,7 @@ class _Module:
         is_nullable = "null" in id_type.split(" | ")
         return f"NonNullable<{name}[{literal(key)}]>" if is_nullable else id_type
 
-    def _params(self, facts: ServiceFacts, name: str) -> str:
+    def params(self, facts: ServiceFacts, name: str) -> str:
         """Return the last parameter of all methods, and declare the type of queries."""
         if facts.signs_in:
             return "params?: Feathers.Params"

@@ -115,7 +115,13 @@ class TypeDeclarations:
         if not isinstance(schema, Mapping):
             return "never" if schema is False else "unknown"
         if "$ref" in schema:
-            return self._referred(schema["$ref"], in_record)
+            component = str(schema["$ref"]).removeprefix(_REFERENCE)
+            target = self._schemas.get(component)
+            if target is None:
+                return "unknown"
+            # The operators of a property are no subject of their own.
+            is_named = not isinstance(target, Mapping) or "$gt" not in target.get("properties", {})
+            return self.named(component) if is_named else self.type_of(target, in_record=in_record)
         if "const" in schema or "enum" in schema:
             return union_of(map(literal, schema.get("enum", [schema.get("const")])))
         parts = []
@@ -161,7 +167,8 @@ class TypeDeclarations:
         members: dict[str, tuple[str, object]] = {}
         for name, field in schema.get("properties", {}).items():
             has: Schema = field if isinstance(field, Mapping) else {}
-            if has.get("writeOnly" if in_record else "readOnly") is True:
+            # An operator has the schema of its property, which may be read-only and queried.
+            if has.get("writeOnly" if in_record else "readOnly") is True and name[:1] != "$":
                 continue
             is_sure = name in required or (in_record and "default" in has)
             type_ = self.type_of(field, in_record=in_record)
@@ -175,7 +182,17 @@ class TypeDeclarations:
 
     def _of_json_type(self, name: str, schema: Schema, in_record: bool) -> str:
         if name == "array":
-            return self._of_array(schema, in_record)
+            others = self.type_of(schema.get("items"), in_record=in_record)
+            first = [
+                self.type_of(each, in_record=in_record) for each in schema.get("prefixItems", ())
+            ]
+            if not first:
+                return array_of(others)
+            least, most = schema.get("minItems", 0), schema.get("maxItems")
+            items = [text if at < least else f"({text})?" for at, text in enumerate(first)]
+            if others != "never" and (most is None or most > len(first)):
+                items.append(f"...{array_of(others)}")
+            return f"[{', '.join(items)}]"
         if name != "object":
             return _SIMPLE.get(name, "unknown")
         properties = schema.get("properties") or {}
@@ -197,28 +214,6 @@ class TypeDeclarations:
             more = f" & {{ {'; '.join(rest)} }}" if rest else ""
             return f"{_OPERATORS}<{compared}>{more}"
         return f"{{ {'; '.join(members.values())} }}"
-
-    def _of_array(self, schema: Schema, in_record: bool) -> str:
-        first = schema.get("prefixItems", ())
-        rest = self.type_of(schema.get("items"), in_record=in_record)
-        if not first:
-            return array_of(rest)
-        least, most = schema.get("minItems", 0), schema.get("maxItems")
-        types = [self.type_of(each, in_record=in_record) for each in first]
-        items = [text if at < least else f"({text})?" for at, text in enumerate(types)]
-        if rest != "never" and (most is None or most > len(first)):
-            items.append(f"...{array_of(rest)}")
-        return f"[{', '.join(items)}]"
-
-    def _referred(self, reference: object, in_record: bool) -> str:
-        component = str(reference).removeprefix(_REFERENCE)
-        if component not in self._schemas:
-            return "unknown"
-        schema = self._schemas[component]
-        # The operators of a property are no subject of their own.
-        if isinstance(schema, Mapping) and "$gt" in schema.get("properties", {}):
-            return self.type_of(schema, in_record=in_record)
-        return self.named(component)
 
 
 def type_name(text: str) -> str:

@@ -260,8 +260,8 @@ def with_computed(
             described = TypeAdapter(hint).json_schema(
                 mode="serialization", schema_generator=_RecordSchemas
             )
-        except (LookupError, NameError, PydanticUserError, TypeError):
-            continue
+        except (AttributeError, LookupError, NameError, PydanticUserError, SyntaxError, TypeError):
+            continue  # an annotation that only type checkers understand
         inner = described.pop("$defs", {})
         if "properties" in described:  # a model is a definition, too
             title = described.get("title", name)
@@ -271,6 +271,8 @@ def with_computed(
             definitions |= inner
             properties[name] = described
             required.append(name)
+    if len(properties) == len(schema["properties"]):
+        return schema
     added = {"$defs": definitions} if definitions else {}
     return {**schema, "properties": properties, "required": required, **added}
 
