@@ -541,6 +541,7 @@ class TestModelsOfPydantic:
             place: Place = Place()
             rest: Rest = {"given": 1}
             code: str = Field("", exclude=True)
+            note: str = Field("", exclude_if=lambda note: not note)
 
             @computed_field
             @property
@@ -549,7 +550,7 @@ class TestModelsOfPydantic:
 
         schema = messages(Outer).record_schema
         assert schema["required"] == ["inner", "place", "rest", "id"]
-        assert list(schema["properties"]) == schema["required"]
+        assert list(schema["properties"]) == ["inner", "place", "rest", "note", "id"]
         inner = {
             name: (list(of["properties"]), of["required"]) for name, of in schema["$defs"].items()
         }

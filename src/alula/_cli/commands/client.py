@@ -84,7 +84,8 @@ _SCHEMA_REFERENCE: Final = "#/components/schemas/"
 InTypeScript = Annotated[
     bool,
     typer.Option(
-        "--typescript", help="For front ends of FeathersJS: a module of TypeScript. No URL."
+        "--typescript",
+        help="Write TypeScript for front ends of FeathersJS, in place of Python. Takes no URL.",
     ),
 ]
 

@@ -235,7 +235,8 @@ class _RecordSchemas(GenerateJsonSchema):
         self, field: ModelField | DataclassField | TypedDictField, total: bool
     ) -> bool:
         # A `NotRequired` field of a TypedDict has no default.
-        return field["type"] != "typed-dict-field" or super().field_is_required(field, total)
+        is_stored = field["type"] != "typed-dict-field" and "serialization_exclude_if" not in field
+        return is_stored or super().field_is_required(field, total)
 
 
 def with_computed(
