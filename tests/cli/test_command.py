@@ -41,6 +41,8 @@ def make_nothing():
 
 
 web = express()
+described = App()
+described.set("openapi", {"title": "Shop"})
 foreign = Starlette()
 """
 
@@ -181,6 +183,22 @@ class TestClient:
             b"/openapi.json",
             b"/more/about.json",
         ]
+
+    def test_in_typescript(self, run):
+        done = run("client", "--typescript", "shop:app")
+        assert done.exit_code == 0, done.output
+        assert " * The services of the API, with the types of their records." in done.stdout
+        assert '  "notes": NotesClientService\n' in done.stdout
+        assert "export const createClient" in done.stdout
+
+    def test_in_typescript_with_the_title_of_the_description(self, run):
+        done = run("client", "--typescript", "shop:described")
+        assert " * The services of Shop, with the types of their records." in done.stdout
+
+    def test_in_typescript_of_a_server(self, run):
+        done = run("client", "--typescript", "https://host/api/?a=1")
+        assert done.exit_code == 2
+        assert "sends the same at https://host/api/docs/client.ts" in done.stderr
 
     def test_of_nothing(self, run):
         done = run("client", "shop:nothing")

@@ -44,8 +44,9 @@ CHECKS = {
     "js": check_js,
 }
 
-# What `test_code_blocks` runs, what a shell runs or shows, and what no program here reads.
-ELSEWHERE = {"python", "console", "text", "nginx", "html"}
+# What `test_code_blocks` runs, what `tests/interop/test_typescript.py` compiles, what a shell runs
+# or shows, and what no program here reads.
+ELSEWHERE = {"python", "ts", "console", "text", "nginx", "html"}
 
 BLOCKS = [
     pytest.param(language, text, id=f"{page.name} {language} {number}")

@@ -155,7 +155,7 @@ def test_pages_lists_and_records(document):
     assert tasks == {"type": "array", "items": {"$ref": "#/components/schemas/teams_team_tasks"}}
     assert content(of(document, "/plain/{id}", "get")["responses"]["200"]) == {"type": "object"}
     shown = document["components"]["schemas"]["people"]
-    assert set(shown["properties"]) == {"id", "name", "age", "born", "place"}
+    assert set(shown["properties"]) == {"id", "name", "age", "born", "place", "size"}
     assert "required" not in shown
 
 

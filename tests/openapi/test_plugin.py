@@ -14,7 +14,7 @@ from tests.openapi.described import make_app
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.express import express, rest
-from alula.openapi import describe, openapi
+from alula.openapi import describe, openapi, typescript
 
 
 async def test_answers_the_description_of_now():
@@ -134,3 +134,35 @@ def test_descriptions_need_no_web_server():
         "assert describe(App())['paths'] == {}\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=environment())
+
+
+class TestTypeScript:
+    @pytest.mark.parametrize("name", ["client.ts", "client.d.ts"])
+    async def test_developers_get_the_client(self, name):
+        app = make_app()
+        answer = await call(app, "GET", f"/docs/{name}")
+        assert answer.status == 200
+        assert answer.get("content-type") == "text/plain; charset=utf-8"
+        assert answer.get("x-content-type-options") == "nosniff"
+        declarations = name == "client.d.ts"
+        assert answer.text == typescript(app, title="Everything", declarations=declarations)
+        app.use("late", MemoryService())
+        tag = {"if-none-match": answer.get("etag")}
+        again = await call(app, "GET", f"/docs/{name}", headers=tag)
+        assert "LateClientService" in again.text
+        tag = {"if-none-match": again.get("etag")}
+        assert (await call(app, "GET", f"/docs/{name}", headers=tag)).status == 304
+
+    @pytest.mark.parametrize("name", ["client.ts", "client.d.ts"])
+    async def test_others_do_not(self, name):
+        app = make_app()
+        app.debug = False
+        assert (await call(app, "GET", f"/docs/{name}")).status == 404
+
+    async def test_it_is_beside_the_page(self):
+        app = express(App(debug=True))
+        app.configure(openapi(docs="/api/about/"))
+        assert (await call(app, "GET", "/api/about/client.ts")).status == 200
+        app = express(App(debug=True))
+        app.configure(openapi(docs=None))
+        assert (await call(app, "GET", "/docs/client.ts")).status == 404

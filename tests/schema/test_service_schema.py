@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from ipaddress import IPv4Address
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NotRequired
 from uuid import UUID
 
 import pytest
@@ -24,9 +25,11 @@ from pydantic import (
     computed_field,
     create_model,
     field_validator,
+    model_serializer,
     model_validator,
 )
 from pymongo import AsyncMongoClient
+from typing_extensions import TypedDict
 
 from alula import App, Params
 from alula._json_encoding import dumps
@@ -504,13 +507,58 @@ class TestModelsOfPydantic:
             model_config = ConfigDict(arbitrary_types_allowed=True)
             text: str
 
-            @computed_field
-            @property
+            @model_serializer
             def odd(self) -> Unknown:
                 return Unknown()
 
         with pytest.raises(SchemaError, match=r"^Strange has no JSON Schema: "):
             with_schema(MemoryService(), Strange)
+
+    def test_records_have_all_fields_but_computed_and_excluded_ones(self):
+        class Inner(BaseModel):
+            tags: list[str] = Field(default_factory=list)
+
+            @computed_field
+            @property
+            def count(self) -> int:
+                return len(self.tags)
+
+        @dataclass
+        class Place:
+            city: str = ""
+
+            @computed_field
+            @property
+            def shown(self) -> str:
+                return self.city
+
+        class Rest(TypedDict):
+            given: int
+            absent: NotRequired[int]
+
+        class Outer(BaseModel):
+            inner: Inner = Inner()
+            place: Place = Place()
+            rest: Rest = {"given": 1}
+            code: str = Field("", exclude=True)
+            note: str = Field("", exclude_if=lambda note: not note)
+
+            @computed_field
+            @property
+            def length(self) -> int:
+                return len(self.code)
+
+        schema = messages(Outer).record_schema
+        assert schema["required"] == ["inner", "place", "rest", "id"]
+        assert list(schema["properties"]) == ["inner", "place", "rest", "note", "id"]
+        inner = {
+            name: (list(of["properties"]), of["required"]) for name, of in schema["$defs"].items()
+        }
+        assert inner == {
+            "Inner": (["tags"], ["tags"]),
+            "Place": (["city"], ["city"]),
+            "Rest": (["given", "absent"], ["given"]),
+        }
 
     async def test_a_whole_model_without_rules_is_used_as_it_is(self):
         service = messages(Account)

@@ -44,6 +44,7 @@ class People(TypedDict):
     born: str | None
     place: PeoplePlace | None
     id: int | str
+    size: Any
 
 
 class TeamsTeamTasks(TypedDict):

@@ -259,7 +259,7 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
     def redact_anything(result: object) -> Any:
         return without_properties(public_part(result), hidden)
 
-    return annotate_hook(hide, kinds=("after", "around"), around=check)
+    return annotate_hook(hide, protects=fields, kinds=("after", "around"), around=check)
 
 
 def _check_fields(function: str, fields: tuple[str, ...], example: str) -> None:

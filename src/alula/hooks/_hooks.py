@@ -39,6 +39,8 @@ class HookMetadata(TypedDict, total=False):
     """Returns, for a method, the validator of its data, or None."""
     strategies: tuple[str, ...]
     """The names of the authentication strategies that it accepts."""
+    protects: Collection[str]
+    """The names of properties that it hides from clients."""
     kinds: Collection[str]
     """The types of hook that it works as; registering it as another one is an error."""
     around: Hook

@@ -6,5 +6,6 @@ Services are described in OpenAPI, events of real time in AsyncAPI.
 from alula.openapi._asyncapi import describe_events
 from alula.openapi._document import describe
 from alula.openapi._plugin import openapi
+from alula.openapi._typescript import typescript
 
-__all__ = ["describe", "describe_events", "openapi"]
+__all__ = ["describe", "describe_events", "openapi", "typescript"]

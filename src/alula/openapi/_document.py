@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -232,11 +231,7 @@ class _ServiceOperations:
             bodies.append({"anyOf": [data, _list_of(data)]} if several else data)
             results[201] = {"anyOf": [created, _list_of(created)]} if several else created
         for name in self._custom:
-            method = getattr(facts.handle.service, name, None)
-            documentation = inspect.getdoc(method) or "a method of this service."
-            # What follows, such as arguments, is written for developers of the service.
-            first_paragraph = documentation.partition("\n\n")[0].replace("\n", " ")
-            lines.append(f"`{name}`: {first_paragraph}")
+            lines.append(f"`{name}`: {facts.documentation(name) or 'a method of this service.'}")
             bodies.append(self._data(name))
             results[200] = {}
         if self._custom:

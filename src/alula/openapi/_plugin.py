@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from alula._service import ServiceHandle
 from alula.openapi._asyncapi import describe_events
 from alula.openapi._document import describe
+from alula.openapi._typescript import typescript
 
 if TYPE_CHECKING:
     from alula.express import ExpressApplication, Request, Response
@@ -59,7 +60,8 @@ def openapi(
         version: The version of the API.
         description: What it is about, in Markdown.
         path: The path of the description.
-        docs: The path of the page that shows it, None for no page.
+        docs: The path of the page that shows it, None for no page. In debug mode, `client.ts` and
+            `client.d.ts` below it are the `typescript` client and its types.
         events: The path of the description of events, None for no such description.
 
     Raises:
@@ -93,9 +95,27 @@ def openapi(
 
             app.get(events, send_events)
         if docs is not None:
-            _serve_page(app, "/" + docs.strip("/"), path, title)
+            docs_path = "/" + docs.strip("/")
+            _serve_page(app, docs_path, path, title)
+            app.get(f"{docs_path}/client.ts", _typescript_handler(app, title, declarations=False))
+            app.get(f"{docs_path}/client.d.ts", _typescript_handler(app, title, declarations=True))
 
     return configure
+
+
+def _typescript_handler(
+    app: ExpressApplication, title: str, *, declarations: bool
+) -> Callable[[Request, Response, Callable[[], Any]], Any]:
+    """Return the handler that sends the client for TypeScript to developers."""
+    described = _Description(app, lambda: typescript(app, title=title, declarations=declarations))
+
+    def send(req: Request, res: Response, next: Callable[[], Any]) -> Any:
+        if not app.debug:
+            return next()
+        # Its own type, `application/typescript`, would make browsers download it.
+        return described.send(req, res.set("X-Content-Type-Options", "nosniff"), "text/plain")
+
+    return send
 
 
 class _Description:
@@ -103,22 +123,25 @@ class _Description:
 
     Args:
         app: The application.
-        describe: Makes it.
+        describe: Makes it: an object for JSON, or text.
     """
 
-    def __init__(self, app: ExpressApplication, describe: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self, app: ExpressApplication, describe: Callable[[], dict[str, Any] | str]
+    ) -> None:
         self._app, self._describe = app, describe
         self._state: object = None
         self._body, self._tag = b"", ""
 
-    def send(self, req: Request, res: Response) -> None:
+    def send(self, req: Request, res: Response, content_type: str = "application/json") -> None:
         """Respond with it, or with a 304 to a client that has it."""
         handles = self._app.services.values()
         state = [*self._app.channel_registry.servers, *map(_state_of, handles)]
         if state != self._state:
             from alula._json_encoding import dumps  # noqa: PLC0415  # as in openapi()
 
-            self._body = dumps(self._describe())
+            made = self._describe()
+            self._body = made.encode() if isinstance(made, str) else dumps(made)
             self._tag = f'"{sha256(self._body).hexdigest()[:32]}"'
             self._state = state
         # Browsers keep it, but ask each time whether a deployment has changed it.
@@ -127,7 +150,7 @@ class _Description:
         if self._tag in (req.get("if-none-match") or "").replace("W/", "").split(", "):
             res.status(304).end()
         else:
-            res.type("application/json").send(self._body)
+            res.type(content_type).send(self._body)
 
 
 def _state_of(handle: ServiceHandle) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,8 @@ class ServiceFacts(NamedTuple):
         secured: The methods that need credentials.
         record: The JSON Schema of its records, None if it is not known.
         signs_in: Whether it issues tokens.
+        entity: Of a service that issues tokens: the property of its records that holds the user,
+            and the path of the service that has the users. None for tokens without a user.
     """
 
     handle: ServiceHandle
@@ -42,6 +45,7 @@ class ServiceFacts(NamedTuple):
     secured: frozenset[str]
     record: Mapping[str, Any] | None
     signs_in: bool
+    entity: tuple[str, str] | None = None
 
     @property
     def tag(self) -> str:
@@ -75,6 +79,14 @@ class ServiceFacts(NamedTuple):
         """Whether `find` returns pages."""
         return self.adapter is not None and self.adapter.options.pagination is not None
 
+    def documentation(self, method: str) -> str:
+        """Return the first paragraph of a method's docstring, empty without one.
+
+        What follows, such as arguments, is written for developers of the service.
+        """
+        text = inspect.getdoc(getattr(self.handle.service, method, None)) or ""
+        return text.partition("\n\n")[0].replace("\n", " ")
+
     def takes_several(self, method: str) -> bool:
         """Return whether a method may take several records; other services than adapters may."""
         return self.adapter is None or method in self.adapter.options.multi
@@ -85,10 +97,12 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     query: dict[str, Any] = {}
     data: dict[str, Any] = {}
     secured = set()
+    protected: set[str] = set()
     for method in handle.methods:
         for metadata in _metadata(handle, method):
             if "strategies" in metadata:
                 secured.add(method)
+            protected.update(metadata.get("protects", ()))
             if "query" in metadata:
                 query[method] = _schema_of(metadata["query"])
             validator = metadata["data"](method) if "data" in metadata else None
@@ -100,25 +114,34 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     service = innermost.service
     adapter = service if isinstance(service, AdapterService) else None
     record = handle.record_schema
-    signs_in = False
+    if record is not None and protected:
+        properties = record.get("properties", {}).items()
+        kept = {name: field for name, field in properties if name not in protected}
+        required = [name for name in record.get("required", ()) if name not in protected]
+        record = {**record, "properties": kept, "required": required}
+    signs_in, entity = False, None
     # Where the class is not imported, no service is one, and its packages may not be installed.
     if "alula.authentication" in sys.modules:
         from alula.authentication import AuthenticationService  # noqa: PLC0415  # of another extra
 
         if isinstance(service, AuthenticationService):
             signs_in = True
+            if service.entities is not None:
+                # In a mounted application, the users are beside the service.
+                prefix = handle.path.removesuffix(innermost.path)
+                entity = service.entities.name, prefix + service.entities.path.strip("/")
             credentials, record = _sign_in_schemas(service)
             # A hook of the application may check sign-ins by a schema of its own.
             data.setdefault("create", credentials)
             # No hook says so: the service itself refuses a sign-out without credentials.
             secured.add("remove")
-    return ServiceFacts(handle, adapter, query, data, frozenset(secured), record, signs_in)
+    return ServiceFacts(handle, adapter, query, data, frozenset(secured), record, signs_in, entity)
 
 
 def _metadata(handle: ServiceHandle, method: str) -> Iterator[HookMetadata]:
     """Yield what the hooks around a method say, also those of an application behind it."""
     for table in (handle.app.hook_table, handle.hook_table):
-        for hook_type in ("around", "before"):
+        for hook_type in ("around", "before", "after"):
             yield from filter(None, map(hook_metadata, table.of(hook_type, method)))
     if isinstance(handle.service, ServiceHandle):
         yield from _metadata(handle.service, method)
@@ -157,14 +180,21 @@ def _sign_in_schemas(service: AuthenticationService) -> tuple[dict[str, Any], di
         elif isinstance(strategy, RefreshStrategy):
             fields = ("refreshToken",)
         properties = {"strategy": {"type": "string", "const": name}, **dict.fromkeys(fields, _TEXT)}
-        schema = {"type": "object", "properties": properties, "required": list(properties)}
+        schema: dict[str, Any] = {"type": "object", "properties": properties}
+        schema["required"] = list(properties)
+        if not fields:  # only the strategy itself knows what it takes
+            schema["additionalProperties"] = True
         (with_password if isinstance(strategy, LocalStrategy) else others).append(schema)
     # Examples are made of the first schema, and who tries one has no token yet.
     schemas = [*with_password, *others]
     credentials = schemas[0] if len(schemas) == 1 else {"type": "object", "anyOf": schemas}
     tokens = ["accessToken"] if service.sessions is None else ["accessToken", "refreshToken"]
-    details = {"type": "object", "properties": {"strategy": _TEXT, "payload": {"type": "object"}}}
+    details = {
+        "type": "object",
+        "properties": {"strategy": _TEXT, "payload": {"type": "object"}},
+        "required": ["strategy"],
+    }
     result: dict[str, Any] = {**dict.fromkeys(tokens, _TEXT), "authentication": details}
     if service.entity is not None:
         result[service.entity] = {"type": "object"}
-    return credentials, {"type": "object", "properties": result}
+    return credentials, {"type": "object", "properties": result, "required": list(result)}

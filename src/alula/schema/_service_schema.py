@@ -23,6 +23,7 @@ from alula.schema._hidden_and_queryable import (
 )
 from alula.schema._hidden_and_queryable import hidden as hide
 from alula.schema._json_schema.query_schema import Extensions
+from alula.schema._pydantic_models.model_validator import with_computed
 from alula.schema._resolvers.incoming_hooks import (
     METHODS_WITH_DATA,
     Hook,
@@ -81,7 +82,8 @@ def with_schema(
         data: Resolves the data of create, update and patch, after its check. What the model
             requires and a resolver makes has to be there after it; a `virtual` property and one
             whose function has no parameters need never be sent.
-        result: Resolves results.
+        result: Resolves results. What the function of a `virtual` property says it returns is in
+            descriptions of the API: ``async def author(message, context) -> User``.
         external: Resolves what clients get.
         hidden: Names of properties that clients neither get nor query. Properties whose resolver
             in ``external`` is `hidden`, and those that the model marks as never sent
@@ -128,10 +130,14 @@ def with_schema(
     incoming = _IncomingHooks(records, extensions or {}, query, data, visibility.not_queryable)
     methods = {name for name in STANDARD_METHODS if callable(getattr(service, name, None))}
     methods.update(*(given for given in (query, data) if isinstance(given, Mapping)))
+    described = with_computed(
+        records.schema,
+        {name: of for resolver in outgoing for name, of in resolver.virtual_functions.items()},
+    )
     return ServiceBundle(
         service,
         {"around": around},
-        without_fields(records.schema, visibility.secret) if visibility.secret else records.schema,
+        without_fields(described, visibility.secret) if visibility.secret else described,
         first={name: incoming.first(name) for name in methods},
         last={name: incoming.last(name) for name in methods},
     )

@@ -11,7 +11,15 @@ from copy import copy
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Protocol, TypeAlias, overload, runtime_checkable
 
-from pydantic import BaseModel, BeforeValidator, Field, RootModel, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    RootModel,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 
 from alula.schema._failures import SchemaError
 from alula.schema._hidden_and_queryable import without_fields
@@ -232,13 +240,17 @@ class ModelRecords:
             # Left to right: Pydantic's smart union would leave the id of a URL a text.
             type_: Any = Annotated[int | str, Field(union_mode="left_to_right")]
             if keywords:
-                type_ = Annotated[Any, BeforeValidator(convert)]
+                # As in `JsonRecords`: descriptions know what clients send for a keyword.
+                kinds = [*({keyword.name: True} for keyword in keywords), {"type": "string"}]
+                type_ = Annotated[Any, BeforeValidator(convert), WithJsonSchema({"anyOf": kinds})]
             # Not the id itself: Pydantic refuses fields such as MongoDB's "_id".
             name = "record_id"
             while name in model.model_fields:
                 name += "_"
             fields: dict[str, Any] = {name: (type_, Field(alias=id))}
-            self._with_id = create_model(model.__name__, __base__=model, **fields)
+            self._with_id = create_model(
+                model.__name__, __base__=model, __doc__=model.__doc__, **fields
+            )
         self.schema = record_schema(self._with_id)
 
     def query(self, extensions: Extensions, without: Collection[str] = ()) -> AnyValidator:

@@ -1,6 +1,6 @@
-"""`alula client`: writes a Python module with typed functions for the services of an API.
+"""`alula client`: writes a typed client for the services of an API, in Python or TypeScript.
 
-The records of the API become `TypedDict` classes, and each service becomes a function.
+In Python, the records of the API become `TypedDict` classes, and each service becomes a function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from alula._cli.service_listing import identifier_of
 from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
 from alula.errors import FrameworkError
 
-__all__ = ["client", "client_code", "download_description", "record_schema"]
+__all__ = ["client", "client_code", "download_description", "record_schema", "typescript_code"]
 
 JsonObject: TypeAlias = Mapping[str, Any]
 
@@ -77,18 +77,52 @@ _NAMES_OF_THE_HEAD: Final = frozenset(
     | {"TypedService", "TypedSyncService", "bool", "dict", "float", "int", "list", "overload"}
     | {"annotations", "str"}
 )
+_SCHEMES: Final = ("http://", "https://")
 _SCHEMA_REFERENCE: Final = "#/components/schemas/"
 
 
-def client(source: ApplicationOrUrl = "app:app") -> None:
-    """Print a typed Python client for the services of an application or server."""
+InTypeScript = Annotated[
+    bool,
+    typer.Option(
+        "--typescript",
+        help="Write TypeScript for front ends of FeathersJS, in place of Python. Takes no URL.",
+    ),
+]
+
+
+def client(source: ApplicationOrUrl = "app:app", in_typescript: InTypeScript = False) -> None:
+    """Print a typed client for the services of an application or server."""
     with reporting_errors(), stdout_to_stderr():
-        if source.startswith(("http://", "https://")):
-            description = download_description(source)
+        if in_typescript:
+            code = typescript_code(source)
+        elif source.startswith(_SCHEMES):
+            code = client_code(download_description(source))
         else:
-            description = json.loads(describe_as_json(load_application(source)))
-        code = client_code(description)
+            code = client_code(json.loads(describe_as_json(load_application(source))))
     print_result(code, newline=False)
+
+
+def typescript_code(source: str) -> str:
+    """Return the client of an application as a module of TypeScript.
+
+    Args:
+        source: ``MODULE:NAME``.
+
+    Raises:
+        UsageError: It is a URL: the description of a server lacks what types need, such as which
+            properties every record has.
+    """
+    if source.startswith(_SCHEMES):
+        base = source.partition("?")[0].rstrip("/")
+        raise UsageError(
+            f"--typescript takes an application, not the URL {source}; a server in debug mode that"
+            f" configures openapi() sends the same at {base}/docs/client.ts"
+        )
+    from alula.openapi import typescript  # noqa: PLC0415  # for this command alone
+
+    app = load_application(source)
+    title = (app.settings.get("openapi") or {}).get("title", "the API")
+    return typescript(app, title=title)
 
 
 def download_description(url: str) -> JsonObject:

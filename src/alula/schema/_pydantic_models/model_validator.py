@@ -7,13 +7,13 @@ except datetimes, bytes and the types of the database itself, which a store know
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 from uuid import UUID
 
 from pydantic import (
@@ -32,8 +32,16 @@ from pydantic.errors import (
     PydanticUserError,
 )
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 from pydantic_core import SchemaError as CoreSchemaError
+from pydantic_core.core_schema import (
+    DataclassArgsSchema,
+    DataclassField,
+    ModelField,
+    ModelFieldsSchema,
+    TypedDictField,
+)
 
 from alula.errors import BadRequest
 from alula.schema._failures import SchemaError, failures_of_model, refusal
@@ -47,6 +55,7 @@ __all__ = [
     "record_schema",
     "storable",
     "stored_names",
+    "with_computed",
 ]
 
 MANY: Final = 1000
@@ -187,13 +196,13 @@ def stored_names(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def record_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON Schema of the records of a model, without computed fields.
+    """Return the JSON Schema of the records of a model. They have all fields but computed ones.
 
     Raises:
         SchemaError: The type of a field has none, so that it can be neither stored nor sent.
     """
     try:
-        schema = model.model_json_schema(mode="serialization")
+        schema = model.model_json_schema(mode="serialization", schema_generator=_RecordSchemas)
     except PydanticInvalidForJsonSchema as error:
         # Pydantic does not say which field it was: the first one that fails alone is named.
         for name, field in model.model_fields.items():
@@ -210,10 +219,63 @@ def record_schema(model: type[BaseModel]) -> dict[str, Any]:
     if "$ref" in schema:  # a model that contains itself is described among the definitions
         definition = schema["$defs"][schema.pop("$ref").rpartition("/")[2]]
         schema = {**schema, **definition, "properties": dict(definition["properties"])}
-    for name, computed in model.model_computed_fields.items():
-        schema["properties"].pop(computed.alias or name)
-    required = [name for name in schema.pop("required", ()) if name in schema["properties"]]
-    return {**schema, "required": required} if required else schema
+    return schema
+
+
+class _RecordSchemas(GenerateJsonSchema):
+    """Describes what `ModelValidator` makes of data: defaults are stored, computed fields not."""
+
+    def model_fields_schema(self, schema: ModelFieldsSchema) -> dict[str, Any]:
+        return super().model_fields_schema({**schema, "computed_fields": []})
+
+    def dataclass_args_schema(self, schema: DataclassArgsSchema) -> dict[str, Any]:
+        return super().dataclass_args_schema({**schema, "computed_fields": []})
+
+    def field_is_required(
+        self, field: ModelField | DataclassField | TypedDictField, total: bool
+    ) -> bool:
+        # A `NotRequired` field of a TypedDict has no default.
+        is_stored = field["type"] != "typed-dict-field" and "serialization_exclude_if" not in field
+        return is_stored or super().field_is_required(field, total)
+
+
+def with_computed(
+    schema: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
+) -> Mapping[str, Any]:
+    """Return the JSON Schema of a record with properties that functions compute.
+
+    What a function says it returns is required. If it does not say, the property may be anything.
+
+    Args:
+        schema: The schema of a record. What it says of a property itself stays.
+        functions: The functions by property, as `virtual` takes them.
+    """
+    properties, required = dict(schema["properties"]), [*schema.get("required", ())]
+    definitions = dict(schema.get("$defs", {}))
+    for name, function in functions.items():
+        if name in schema["properties"]:
+            continue
+        properties[name] = {}
+        try:
+            hint = get_type_hints(function, include_extras=True)["return"]
+            described = TypeAdapter(hint).json_schema(
+                mode="serialization", schema_generator=_RecordSchemas
+            )
+        except (AttributeError, LookupError, NameError, PydanticUserError, SyntaxError, TypeError):
+            continue  # an annotation that only type checkers understand
+        inner = described.pop("$defs", {})
+        if "properties" in described:  # a model is a definition, too
+            title = described.get("title", name)
+            inner[title], described = described, {"$ref": f"#/$defs/{title}"}
+        # Another model of the same name may be among the definitions.
+        if all(definitions.get(key, of) == of for key, of in inner.items()):
+            definitions |= inner
+            properties[name] = described
+            required.append(name)
+    if len(properties) == len(schema["properties"]):
+        return schema
+    added = {"$defs": definitions} if definitions else {}
+    return {**schema, "properties": properties, "required": required, **added}
 
 
 def storable(value: Any) -> Any:

@@ -78,7 +78,8 @@ class Resolver:
 
     Attributes:
         names: The properties that are resolved.
-        virtual_names: Those of them that are `virtual`.
+        virtual_functions: The functions of those of them that are `virtual`, by name.
+        virtual_names: The names of these.
         made_names: Those whose functions take no value: `virtual` ones and those without
             parameters.
         hidden_names: Those whose resolver is `hidden`.
@@ -104,9 +105,12 @@ class Resolver:
                 )
             self._functions[name] = property_function(name, resolver)
         self.names = tuple(self._functions)
-        self.virtual_names = frozenset(
-            name for name, resolver in properties.items() if isinstance(resolver, Virtual)
-        )
+        self.virtual_functions = {
+            name: resolver.function
+            for name, resolver in properties.items()
+            if isinstance(resolver, Virtual)
+        }
+        self.virtual_names = frozenset(self.virtual_functions)
         self.made_names = frozenset(
             name for name, resolver in properties.items() if not takes_value(resolver)
         )

@@ -1,0 +1,309 @@
+"""`typescript`: the client of an application for front ends in TypeScript, as FeathersJS has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from alula.openapi._components import Components, Schema
+from alula.openapi._service_facts import ServiceFacts, facts_of
+from alula.openapi._typescript_types import (
+    TypeDeclarations,
+    array_of,
+    comment,
+    key_of,
+    literal,
+    member,
+    type_name,
+    union_of,
+)
+from alula.types import EVENT_OF_METHOD, ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS
+
+if TYPE_CHECKING:
+    from alula._app import App
+    from alula.express import ExpressApplication
+
+__all__ = ["typescript"]
+
+_HEAD: Final = """\
+/**
+ * The services of {title}, with the types of their records.
+ *
+ * Written by `alula client --typescript`; run it again after the services have changed.
+ */
+/* eslint-disable */
+{imports}"""
+_TYPES_IMPORT: Final = "import type * as Feathers from '@feathersjs/feathers'\n"
+_CODE_IMPORT: Final = "import { feathers } from '@feathersjs/feathers'\n"
+_SIGN_IN_IMPORT: Final = """\
+import authenticationClient from '@feathersjs/authentication-client'
+import type { AuthenticationClientOptions } from '@feathersjs/authentication-client'
+"""
+_COMMON: Final = """
+/** The operators of the query syntax, for a property with values of type `Value`. */
+export interface QueryOperators<Value> {
+  $gt?: Value
+  $gte?: Value
+  $lt?: Value
+  $lte?: Value
+  $ne?: Value
+  $in?: Value[]
+  $nin?: Value[]
+}
+
+/** The query of a service without a schema. */
+export interface OpenQuery {
+  $limit?: number
+  $skip?: number
+  $sort?: { [name: string]: 1 | -1 }
+  $select?: string[]
+  $or?: OpenQuery[]
+  $and?: OpenQuery[]
+  [name: string]: unknown
+}
+
+/** Listeners for the events of a service, with the type of what they get. */
+export interface ServiceEvents<Events> {
+  on<Name extends keyof Events>(name: Name, listener: (data: Events[Name]) => void): this
+  once<Name extends keyof Events>(name: Name, listener: (data: Events[Name]) => void): this
+}
+"""
+_CLIENT_TYPES: Final = """
+export interface Configuration {
+  connection: Feathers.TransportConnection<ServiceTypes>
+}
+
+export type ClientApplication = Feathers.Application<ServiceTypes, Configuration>
+"""
+_CREATE_CLIENT: Final = """
+/** Returns a client with all services. `connection` is that of a REST or socket.io client. */
+export const createClient = (
+  connection: Feathers.TransportConnection<ServiceTypes>{parameter}
+): ClientApplication => {{
+  const client: ClientApplication = feathers()
+  client.configure(connection)
+{sign_in}  client.set('connection', connection)
+{services}  return client
+}}
+"""
+_PARAMETER: Final = ",\n  authenticationOptions: Partial<AuthenticationClientOptions> = {}"
+_SUFFIXES: Final = ("", "Data", "Patch", "Query", "Params", "ClientService")
+_ANY_OBJECT: Final[Schema] = {"type": "object"}
+
+
+def typescript(
+    app: App | ExpressApplication, *, title: str = "the API", declarations: bool = False
+) -> str:
+    """Return the client of an application for TypeScript: the types of its services, and its code.
+
+    The module has what front ends of FeathersJS 5 import: `ServiceTypes`, `createClient`, and for
+    a service with the model `Message` the types `Message`, `MessageData`, `MessagePatch`,
+    `MessageQuery` and `MessageClientService`. Services without methods for clients are left out.
+
+    Examples:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.schema import with_schema
+        >>> app = App()
+        >>> message = {"title": "Message", "properties": {"text": {"type": "string"}}}
+        >>> _ = app.use("messages", with_schema(MemoryService(), message))
+        >>> "export interface Message {" in typescript(app)
+        True
+
+    Args:
+        app: The application, an `App` or what ``express`` returns.
+        title: The name of the API, for the comment at the top.
+        declarations: Whether to return a declaration file (``.d.ts``), which has the types alone.
+    """
+    module = _Module([facts_of(handle) for handle in app.services.values() if handle.methods])
+    types = module.types()
+    imports, code = _TYPES_IMPORT, ""
+    if not declarations:
+        sign_in = next((facts.handle.path for facts in module.services if facts.signs_in), None)
+        imports = _CODE_IMPORT + imports + ("" if sign_in is None else _SIGN_IN_IMPORT)
+        code = module.create_client(sign_in)
+    shown = re.sub(r"[^\w .,:-]", " ", title)
+    return _HEAD.format(title=shown, imports=imports) + _COMMON + types + _CLIENT_TYPES + code
+
+
+class _Module:
+    """The types of the services of one application.
+
+    Args:
+        services: What is known of each.
+
+    Attributes:
+        services: The same.
+    """
+
+    def __init__(self, services: list[ServiceFacts]) -> None:
+        self.services = services
+        self._components = Components()
+        self._records: set[str] = set()
+        self._types = TypeDeclarations(self._components.schemas, self._records)
+        self._names: dict[str, str] = {}
+        for facts in services:
+            path = facts.handle.path
+            title = (facts.record or {}).get("title")
+            # A path is that of one service; a model may be that of several.
+            choices = [title, path or "root"] if isinstance(title, str) else [path or "root"]
+            names = map(type_name, choices)
+            self._names[path] = self._types.reserve(*names, suffixes=_SUFFIXES)
+        for facts in services:  # before the first is declared: they may refer to each other
+            self.add_record(facts)
+
+    def types(self) -> str:
+        """Return the declarations of all types, and the index of the services."""
+        services = "".join(map(self.service, self.services))
+        index = "".join(
+            f"  {literal(path)}: {name}ClientService\n" for path, name in self._names.items()
+        )
+        about = comment("The services by path.")
+        return f"{services}\n{about}export interface ServiceTypes {{\n{index}}}\n"
+
+    def create_client(self, sign_in: str | None) -> str:
+        """Return the code of `createClient`.
+
+        Args:
+            sign_in: The path of the service that issues tokens, None without one.
+        """
+        options = f"{{ path: {literal(sign_in)}, ...authenticationOptions }}"
+        signs_in = f"  client.configure(authenticationClient({options}))\n"
+        uses = "".join(
+            f"  client.use({path}, connection.service({path}), {{ methods: [{methods}] }})\n"
+            for path, methods in (
+                (literal(facts.handle.path), ", ".join(map(literal, facts.handle.methods)))
+                for facts in self.services
+                if not facts.signs_in
+            )
+        )
+        return _CREATE_CLIENT.format(
+            parameter="" if sign_in is None else _PARAMETER,
+            sign_in="" if sign_in is None else signs_in,
+            services=uses,
+        )
+
+    def service(self, facts: ServiceFacts) -> str:
+        """Return the declarations of the types of a service."""
+        name, handle = self._names[facts.handle.path], facts.handle
+        before = len(self._types.code)
+        members = "".join(self.methods(facts, name))
+        # A client over REST emits the events of its own calls.
+        own = [event for method, event in EVENT_OF_METHOD.items() if method in handle.methods]
+        events = [] if facts.signs_in else dict.fromkeys([*own, *facts.published_events])
+        record = name if name in self._records else "unknown"
+        types = "; ".join(
+            member(event, record if event in EVENT_OF_METHOD.values() else "unknown", is_sure=True)
+            for event in events
+        )
+        parent = f" extends ServiceEvents<{{ {types} }}>" if events else ""
+        service = f"export interface {name}ClientService{parent} {{\n{members}}}\n"
+        return "".join(f"\n{code}" for code in [*self._types.code[before:], service])
+
+    def methods(self, facts: ServiceFacts, name: str) -> Iterator[str]:
+        """Yield the lines of each method of a service, and declare the types that they need."""
+        if name in self._records:
+            self._types.named(name)
+        # It is not known what the methods of a service of the application's own return.
+        one = name if facts.adapter is not None or facts.signs_in else "unknown"
+        many = array_of(one) if facts.adapter is not None else one
+        both = union_of([one, many])
+        data = self._declare(f"{name}Data", facts.data.get("create") or facts.data.get("update"))
+        if not facts.signs_in:
+            self._declare(f"{name}Patch", facts.data.get("patch"))
+        params = self.params(facts, name)
+        for method in facts.handle.methods:
+            several = facts.adapter is not None and facts.takes_several(method)
+            id_type = self.id_type(facts, name)
+            if method == "find":
+                calls = [("", f"Feathers.Paginated<{one}>" if facts.paginated else many)]
+            elif method == "create":
+                calls = [(f"data: {data}, ", one)]
+                if several:
+                    calls.append((f"data: {data}[], ", many))
+                    calls.append((f"data: {data} | {data}[], ", both))
+            elif method in ID_METHODS:
+                body = self._body(facts, name, method)
+                # A service of the application's own says itself whether it needs an id.
+                null = " | null" if facts.adapter is None and method != "get" else ""
+                id_ = "null" if facts.signs_in else f"{id_type}{null}"
+                calls = [(f"id: {id_}, {body}", one)]
+                if several:
+                    calls.append((f"id: null, {body}", many))
+                    calls.append((f"id: {id_type} | null, {body}", both))
+            else:
+                calls = [(self._body(facts, name, method), "unknown")]
+            # What a standard method does is no news.
+            about = "" if method in STANDARD_METHODS else facts.documentation(method)
+            yield comment(about, "  ") + "".join(
+                f"  {key_of(method)}({arguments}{params}): Promise<{result}>\n"
+                for arguments, result in calls
+            )
+
+    def add_record(self, facts: ServiceFacts) -> None:
+        """Add the component for the records of a service, if anything is known of them."""
+        name, adapter = self._names[facts.handle.path], facts.adapter
+        record = dict(facts.record or _ANY_OBJECT)
+        if facts.entity is not None and (users := self._names.get(facts.entity[1])) is not None:
+            user = {facts.entity[0]: {"$ref": f"#/components/schemas/{users}"}}
+            record["properties"] = {**record["properties"], **user}
+        if adapter is not None:
+            if facts.record is None:
+                keywords = getattr(adapter, "schema_keywords", ())
+                types: list[Schema] = [{keyword.name: True} for keyword in keywords]
+                types = [*(types or [{"type": "number"}]), {"type": "string"}]
+                record |= {"properties": {adapter.id: {"anyOf": types}}}
+                record["additionalProperties"] = True
+            record["required"] = [*record.get("required", ()), adapter.id]
+        if facts.record is not None or adapter is not None:
+            self._records.add(name)
+            self._components.add(name, record)
+
+    def _declare(self, name: str, schema: Schema | None) -> str:
+        """Declare a type with a reserved name, and return the name."""
+        self._components.add(name, schema or _ANY_OBJECT)
+        return self._types.named(name)
+
+    def id_type(self, facts: ServiceFacts, name: str) -> str:
+        """Return the type of the ids of records."""
+        if facts.adapter is None:
+            return "Feathers.Id"
+        key = facts.adapter.id
+        id_schema = self._components.schemas[name]["properties"].get(key)
+        id_type = self._types.type_of(id_schema, in_record=True)
+        if id_type == "unknown":
+            return "Feathers.Id"
+        is_nullable = "null" in id_type.split(" | ")
+        return f"NonNullable<{name}[{literal(key)}]>" if is_nullable else id_type
+
+    def params(self, facts: ServiceFacts, name: str) -> str:
+        """Return the last parameter of all methods, and declare the type of queries."""
+        if facts.signs_in:
+            return "params?: Feathers.Params"
+        query = f"{name}Query"
+        known = facts.query.get("find") or next(iter(facts.query.values()), None)
+        if known or facts.adapter is None:
+            self._declare(query, known)
+        else:
+            self._types.code.append(f"export type {query} = OpenQuery\n")
+        route, mark = "", "?"
+        if facts.placeholders:
+            values = [member(key, "Feathers.Id", is_sure=True) for key in facts.placeholders]
+            route, mark = f" & {{ route: {{ {'; '.join(values)} }} }}", ""
+        self._types.code.append(f"export type {name}Params = Feathers.Params<{query}>{route}\n")
+        return f"params{mark}: {name}Params"
+
+    def _body(self, facts: ServiceFacts, name: str, method: str) -> str:
+        """Return the parameter for the data of a method that is not `create`."""
+        if method in METHODS_WITHOUT_DATA:
+            return ""
+        schema = facts.data.get(method)
+        if method == "patch":
+            return f"data: {name}Patch, "
+        if method == "update" and schema in (None, facts.data.get("create", schema)):
+            return f"data: {name}Data, "
+        if not schema:
+            return "data: unknown, "
+        wanted = self._types.reserve(f"{name}{type_name(method)}Data")
+        return f"data: {self._declare(wanted, schema)}, "

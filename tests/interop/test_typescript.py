@@ -1,0 +1,168 @@
+"""Front ends compile against the client for TypeScript, and call a server by it.
+
+The front ends are in ``typescript``. Each has lines that are mistakes, which the compiler finds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+from examples.chat.app import make_app as make_chat
+from tests.docs.test_code_blocks import blocks_of
+from tests.interop.node_script import assert_passed, run_checks
+from tests.interop.typed_chat import make_app
+from tests.openapi.described import make_app as make_everything
+from tests.requirements import require_node, require_node_modules
+
+from alula import App
+from alula.adapters.memory import MemoryService
+from alula.openapi import typescript
+from alula.schema import with_schema
+
+FRONT_ENDS = Path(__file__).with_name("typescript")
+ROOT = Path(__file__).parents[2]
+PACKAGES = (
+    "@feathersjs/authentication-client",
+    "@feathersjs/feathers",
+    "@feathersjs/rest-client",
+    "@types/node",
+    "typescript",
+)
+OPTIONS = {"strict": True, "target": "es2022", "skipLibCheck": True, "types": ["node"]}
+# What the template of a React application on Vite sets, and Node's own modules.
+BROWSER = {
+    "module": "esnext",
+    "moduleResolution": "bundler",
+    "noEmit": True,
+    "isolatedModules": True,
+    "verbatimModuleSyntax": True,
+    "noUnusedLocals": True,
+    "noUnusedParameters": True,
+    "exactOptionalPropertyTypes": True,
+}
+NODE = {"module": "nodenext", "esModuleInterop": True, "outDir": "built"}
+CHECKS = ("sign in", "messages", "notes", "a route", "no schema")
+
+
+def moved_chat():
+    """Return the application of the page for those who come from FeathersJS."""
+    namespace = {"__name__": "documentation"}
+    for _, code in blocks_of((ROOT / "docs" / "from-feathersjs.md").read_text()):
+        # Not with the annotations of this module, which are texts.
+        exec(compile(code, "from-feathersjs.md", "exec", dont_inherit=True), namespace)
+        if "make_chat" in namespace:
+            return namespace["make_chat"]("of thirty-two characters or more")
+    raise AssertionError("the page has no make_chat")
+
+
+def generated_code(folder):
+    """Return the client of a new application with users."""
+    command = [sys.executable, "-c", "from alula._cli import main; main()"]
+    answers = ["--database=memory", "--authentication", "--service=messages"]
+    subprocess.run([*command, "new", "shop", *answers], cwd=folder, check=True, capture_output=True)
+    written = subprocess.run(
+        [*command, "client", "--typescript"],
+        cwd=folder / "shop",
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return written.stdout
+
+
+def compiled(folder, code, *names, options=BROWSER):
+    """Compile a client and front ends in a folder; return what the compiler says."""
+    node, modules = require_node(), require_node_modules(*PACKAGES)
+    (folder / "node_modules").symlink_to(modules)
+    (folder / "client.ts").write_text(code, encoding="utf-8")
+    for name in names:
+        (folder / name).write_text((FRONT_ENDS / name).read_text())
+    settings = {"compilerOptions": {**OPTIONS, **options}, "files": ["client.ts", *names]}
+    (folder / "tsconfig.json").write_text(json.dumps(settings))
+    (folder / "package.json").write_text("{}")
+    compiler = modules / "typescript" / "bin" / "tsc"
+    command = [node, compiler, "--project", "."]
+    done = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True)
+    assert bool(done.returncode) is bool(done.stdout), done
+    return done.stdout
+
+
+APPLICATIONS = {
+    "front_end.ts": lambda _: typescript(make_app()),
+    "chat.ts": lambda _: typescript(make_chat()),
+    "moved_chat.ts": lambda _: typescript(moved_chat()),
+    "generated.ts": generated_code,
+}
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_a_front_end_compiles(name, tmp_path):
+    assert compiled(tmp_path, APPLICATIONS[name](tmp_path), name) == ""
+
+
+def test_a_service_of_every_kind_compiles(tmp_path):
+    assert compiled(tmp_path, typescript(make_everything())) == ""
+
+
+def test_declarations_alone_compile(tmp_path):
+    code = typescript(make_app(), declarations=True)
+    (tmp_path / "services.d.ts").write_text(code, encoding="utf-8")
+    uses = "import type { Message, ServiceTypes } from './services'\n"
+    uses += "export const text = (message: Message): string => message.text\n"
+    uses += "export const path: keyof ServiceTypes = 'messages'\n"
+    assert compiled(tmp_path, uses) == ""
+
+
+def test_the_code_of_the_page_compiles(tmp_path):
+    page = (ROOT / "docs" / "client.md").read_text()
+    blocks = re.findall(r"^```ts\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    message = {"title": "Message", "properties": {"text": {}, "likes": {"type": "integer"}}}
+    app = App()
+    pages = MemoryService(paginate={"default": 5})
+    app.use("messages", with_schema(pages, message))
+    code = typescript(app)
+    for number, block in enumerate(blocks):
+        (tmp_path / f"block{number}.ts").write_text(block)
+        code += f"import './block{number}'\n"
+    assert compiled(tmp_path, code) == ""
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_every_mistake_is_an_error(name, tmp_path):
+    lines = (FRONT_ENDS / name).read_text().splitlines()
+    mistakes = {at for at, line in enumerate(lines, 1) if "// @ts-expect-error " in line}
+    code = APPLICATIONS[name](tmp_path)
+    # Without the marks, the compiler names each line that is below one, and no other.
+    unmarked = "\n".join(line.replace("@ts-expect-error", "") for line in lines)
+    (tmp_path / "unmarked.ts").write_text(unmarked)
+    said = compiled(tmp_path, f"{code}import './unmarked'\n")
+    found = {int(line) - 1 for line in re.findall(r"^unmarked\.ts\((\d+),", said, re.MULTILINE)}
+    assert found == mistakes, said
+    assert len(mistakes) > 2
+
+
+@pytest.fixture(scope="module")
+async def outcomes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calls")
+    app = make_app()
+    said = compiled(folder, typescript(app), "front_end.ts", "calls.ts", options=NODE)
+    assert said == ""
+    async with await app.listen(0) as server:
+        script = folder / "built" / "calls.js"
+        return await anyio.to_thread.run_sync(run_checks, script, PACKAGES, server.url)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+async def test_a_server_answers_as_typed(check, outcomes):
+    assert_passed(outcomes, check)
+
+
+async def test_no_check_runs_that_is_not_listed(outcomes):
+    assert tuple(outcomes) == CHECKS
