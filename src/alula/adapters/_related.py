@@ -22,7 +22,16 @@ from alula.errors import BadRequest, Forbidden, NotFound
 from alula.outgoing import RedactedRecord, public_part
 from alula.types import UNSET, Page, Record
 
-__all__ = ["INCLUDE", "Handle", "Inclusion", "add_many", "add_one", "bounded", "find_ids"]
+__all__ = [
+    "INCLUDE",
+    "Handle",
+    "Inclusion",
+    "add_many",
+    "add_one",
+    "bounded",
+    "find_ids",
+    "keep_transaction",
+]
 
 INCLUDE: Final = "$include"
 """The filter of a query that names relations; a service opens it by its option ``relations``."""
@@ -83,13 +92,16 @@ class Inclusion:
         inner = params.copy()
         inner.query = {**self.query, **query}
         inner.paginate = inner.adapter = inner.pipeline = inner.collation = None
-        inner.docdb = _kept(params.docdb, "session")
-        inner.sql = _kept(params.sql, "connection")
+        keep_transaction(inner)
         return inner
 
 
-def _kept(options: Mapping[str, Any] | None, name: str) -> Mapping[str, Any] | None:
-    return {name: options[name]} if options and options.get(name) is not None else None
+def keep_transaction(params: Params) -> None:
+    """Reduce the database's options in params to the transaction that the call is in."""
+    for place, name in (("docdb", "session"), ("sql", "connection")):
+        options = params[place]
+        kept = options and options.get(name) is not None
+        params[place] = {name: options[name]} if kept else None
 
 
 async def find_ids(handle: Handle, path: str, criteria: Mapping[str, Any]) -> list[Any]:
@@ -136,6 +148,40 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record]) -> None:
     found = dict(zip(wanted, await _all(map(get, wanted)), strict=True))
     for record, key in zip(records, keys, strict=True):
         record[inclusion.name] = found.get(key) if is_scalar(key) else None
+
+
+async def add_one_by_find(inclusion: Inclusion, records: Sequence[Record], id: str) -> None:
+    """Add to each record the one that it refers to, as `add_one`, by one `find` for all of them.
+
+    Args:
+        inclusion: What to add.
+        records: The records.
+        id: The name of the other service's id property.
+
+    Raises:
+        BadRequest: The request causes too many calls.
+        Exception: What the other service raises, but that the caller may not find its records.
+    """
+    keys = [record.get(inclusion.key) for record in records]
+    wanted = list(dict.fromkeys(key for key in keys if key is not None and is_scalar(key)))
+    _count_calls(len(wanted))
+    chunks = [wanted[at : at + _MAX_BATCH] for at in range(0, len(wanted), _MAX_BATCH)]
+
+    async def find(chunk: Sequence[Any]) -> list[Record]:
+        params = inclusion.inner_params({id: {"$in": chunk}, "$limit": len(chunk)})
+        params.paginate = False
+        try:
+            related: list[Record] = await _called(inclusion.handle, "find", params)
+        except Forbidden:
+            return []
+        return related
+
+    # By text: a key may be stored as the text of an id, such as an ObjectId.
+    found = {
+        str(related.get(id)): related for page in await _all(map(find, chunks)) for related in page
+    }
+    for record, key in zip(records, keys, strict=True):
+        record[inclusion.name] = found.get(str(key)) if key is not None else None
 
 
 # -- several related records for each record -------------------------------------------------------
