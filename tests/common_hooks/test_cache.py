@@ -120,11 +120,11 @@ DIFFERENT = [
 
 async def test_different_calls_have_different_results(counting):
     notes = app_of(counting, around=[cache(60, by=None)])
-    for number, (method, id, params) in enumerate(DIFFERENT, 1):
-        await notes.call(method, id, params=params)
+    for number, (method, key, params) in enumerate(DIFFERENT, 1):
+        await notes.call(method, key, params=params)
         assert counting.calls == number
-    for method, id, params in DIFFERENT:
-        await notes.call(method, id, params=params)
+    for method, key, params in DIFFERENT:
+        await notes.call(method, key, params=params)
     assert counting.calls == len(DIFFERENT)
 
 
@@ -156,8 +156,8 @@ async def test_an_option_that_is_none_is_none(notes, counting):
 
 
 async def test_the_least_recently_used_goes_first(notes, counting, kept):
-    for id in (1, 2, 3, 1, 4):
-        await notes.get(id)
+    for key in (1, 2, 3, 1, 4):
+        await notes.get(key)
     assert (counting.calls, len(kept)) == (4, 3)
     await notes.get(1)
     assert counting.calls == 4
@@ -310,7 +310,7 @@ async def test_services_share_a_cache_not_results(kept):
 async def test_it_belongs_to_the_application_of_the_service(memory, kept):
     inner = App().use("notes", memory)
     notes = app_of(inner.service("notes"), around=[kept])
-    with pytest.raises(RuntimeError, match="cache is registered for .* another application"):
+    with pytest.raises(RuntimeError, match=r"cache is registered for .* another application"):
         await notes.find()
 
 

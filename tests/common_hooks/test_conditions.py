@@ -10,7 +10,6 @@ import pytest
 from tests.common_hooks.conftest import ADA, app_of
 
 from alula import App, disallow
-
 from alula.authentication import authenticate, hide_taken, protect
 from alula.common_hooks import cache, every, iff, is_provider, only_own, some, unless
 from alula.errors import BadRequest, Forbidden, MethodNotAllowed, NotFound
@@ -170,17 +169,17 @@ async def test_conditions_nest(memory):
 @pytest.mark.parametrize(
     ("condition", "holds"),
     [
-        (every(yes, later_yes), True),
-        (every(yes, later_no, refuse), False),
-        (every(no, refuse), False),
-        (some(no, later_no), False),
-        (some(no, later_yes, refuse), True),
-        (some(yes, refuse), True),
-        (every(some(no, yes), later_yes), True),
+        (lambda: every(yes, later_yes), True),
+        (lambda: every(yes, later_no, refuse), False),
+        (lambda: every(no, refuse), False),
+        (lambda: some(no, later_no), False),
+        (lambda: some(no, later_yes, refuse), True),
+        (lambda: some(yes, refuse), True),
+        (lambda: every(some(no, yes), later_yes), True),
     ],
 )
 async def test_every_and_some(condition, holds):
-    assert await condition(None) is holds
+    assert await condition()(None) is holds
 
 
 async def test_is_provider(memory):
@@ -202,7 +201,7 @@ class TestRegistration:
         [
             ("before", lambda: around("a", []), r"takes \(context, next\); expected"),
             ("around", lambda: refuse, r"takes \(context\); expected"),
-            ("after", lambda: only_own(), "register it as before or around hook"),
+            ("after", only_own, "register it as before or around hook"),
             ("after", lambda: authenticate("jwt"), "register it as before or around hook"),
             ("before", lambda: authenticate, "makes a hook and is not one itself"),
             ("before", lambda: disallow, "makes a hook and is not one itself"),
@@ -273,5 +272,3 @@ def test_what_is_not_a_condition_is_refused(call, message):
 def test_a_misspelled_provider_is_refused():
     with pytest.raises(ValueError, match=r"is_provider\('extern'\): did you mean 'external'"):
         is_provider("extern")
-
-

@@ -38,6 +38,7 @@ def stash_before(name: str = "before") -> Hook:
         NotFound: By the hook: there is no such record, or it does not meet the query.
 
     Examples:
+        >>> import asyncio
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> app = App().use("notes", MemoryService([{"id": 1, "text": "Hello"}]))

@@ -40,6 +40,7 @@ def keep(*names: str) -> Hook:
         BadRequest: By the hook: the data is not an object.
 
     Examples:
+        >>> import asyncio
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> app = App().use("notes", MemoryService())
@@ -66,6 +67,7 @@ def discard(*names: str) -> Hook:
         BadRequest: By the hook: the data is not an object.
 
     Examples:
+        >>> import asyncio
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> app = App().use("notes", MemoryService())

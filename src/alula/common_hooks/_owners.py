@@ -97,6 +97,7 @@ def set_owner(field: str = "userId", *, of: str = "id", refuse: bool = False) ->
         RuntimeError: By the hook: the user has no such id.
 
     Examples:
+        >>> import asyncio
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> app = App().use("notes", MemoryService(start_id=1))

@@ -38,6 +38,7 @@ def populate(relations: Mapping[str, Relation]) -> Hook:
         BadRequest: By the hook: the call of a client causes too many others.
 
     Examples:
+        >>> import asyncio
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> from alula.adapters.relations import belongs_to

@@ -69,6 +69,7 @@ def timestamps(
         BadRequest: By the hook: the data is not an object.
 
     Examples:
+        >>> import asyncio
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> app = App().use("notes", MemoryService())
@@ -127,6 +128,7 @@ def soft_delete(field: str = "deletedAt", *, now: Callable[[], object] = unix_mi
         RuntimeError: By the hook: the service has no `patch`, or belongs to another application.
 
     Examples:
+        >>> import asyncio
         >>> from alula import App
         >>> from alula.adapters.memory import MemoryService
         >>> app = App().use("notes", MemoryService([{"id": 1}]))

@@ -347,9 +347,15 @@ class HookNext(Next):
         return self.pending
 
     def returned(self, hook: Hook, value: object) -> None:
+        """Refuse a value that would be lost; see `check_returned`."""
         check_returned("around", hook, value, self._context)
 
     def unused(self, hook: Hook) -> None:
+        """Refuse a hook that has set no result either.
+
+        Raises:
+            RuntimeError: The call would have no result.
+        """
         context: HookContext = self._context
         if context.result is UNSET:
             raise RuntimeError(

@@ -86,7 +86,9 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     data: dict[str, Any] = {}
     secured = set()
     for method in handle.methods:
+        made: set[str] = set()
         for metadata in _metadata(handle, method):
+            made.update(metadata.get("sets", ()))
             if "strategies" in metadata:
                 secured.add(method)
             if "query" in metadata:
@@ -94,6 +96,10 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
             validator = metadata["data"](method) if "data" in metadata else None
             if validator is not None:
                 data[method] = _schema_of(validator)
+        if made and "required" in data.get(method, ()):
+            schema = dict(data[method])
+            required = [name for name in schema.pop("required") if name not in made]
+            data[method] = {**schema, "required": required} if required else schema
     innermost = handle
     while isinstance(innermost.service, ServiceHandle):
         innermost = innermost.service
