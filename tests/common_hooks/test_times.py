@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
+from tests.authentication.building import add_user, login, make_app
 from tests.common_hooks.conftest import ADA, app_of
 
 from alula import App
@@ -70,6 +71,17 @@ class TestTimestamps:
 
         notes = app_of(Upserting(), before=[timestamps(now=ticks)])
         assert await notes.update(1, {}) == {"createdAt": 100, "updatedAt": 100}
+
+    async def test_an_update_of_what_is_not_a_record_sets_no_time(self, ticks):
+        class Own:
+            async def get(self, id, params):
+                return None
+
+            async def update(self, id, data, params):
+                return data
+
+        own = app_of(Own(), before=[timestamps(updated=None, now=ticks)])
+        assert await own.update(1, {5: "x"}) == {5: "x"}
 
     async def test_other_methods_pass(self, memory):
         notes = app_of(memory, around=[timestamps()])
@@ -185,6 +197,27 @@ class TestSoftDelete:
         assert len(await notes.remove(None)) == 1
         with pytest.raises(MethodNotAllowed):
             await notes.patch(None, {})
+
+    @pytest.mark.parametrize("of_app", [True, False])
+    async def test_the_sessions_of_a_deleted_user_end(self, of_app):
+        app = make_app(sessions="sessions")
+        app.use("sessions", MemoryService(), methods=[])
+        (app if of_app else app.service("users")).hooks(before=[soft_delete()])
+        await app.setup()
+        user = await add_user(app)
+        await app.service("authentication").create(login())
+        assert len(await app.service("sessions").find()) == 1
+        await app.service("users").remove(user["id"])
+        assert await app.service("sessions").find() == []
+        assert (await app.service("users").get(user["id"], with_deleted=True))["deletedAt"]
+
+    async def test_a_result_of_a_hook_stays(self, memory):
+        def replace(context):
+            context.result = "replaced"
+
+        notes = app_of(memory, before={"remove": [soft_delete(), replace]})
+        assert await notes.remove(1) == "replaced"
+        assert len(await notes.find()) == 3
 
     async def test_for_a_service_of_ones_own(self):
         class Own:

@@ -428,3 +428,7 @@ def test_clients_need_not_send_what_hooks_set():
     assert data["notes"]["properties"] == schema["properties"]
     app.use("plain", MemoryService())
     assert facts_of(app.service("plain")).data == {}
+    # A before hook runs behind the check, which needs the property.
+    late = App().use("notes", with_schema(MemoryService(), schema))
+    late.service("notes").hooks(before=[timestamps("at", None)])
+    assert facts_of(late.service("notes")).data["create"]["required"] == ["text", "at"]

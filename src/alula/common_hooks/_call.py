@@ -11,12 +11,14 @@ from alula._service import ServiceHandle
 from alula._service_object import check_multi
 from alula.adapters._related import keep_transaction
 from alula.errors import BadRequest, NotAuthenticated
+from alula.outgoing import as_mapping
 from alula.query._query import as_list
 from alula.types import STANDARD_METHODS
 
 __all__ = [
     "change_data",
     "check_properties",
+    "has_operators",
     "narrow",
     "own_service",
     "split_changes",
@@ -119,8 +121,8 @@ def split_changes(
     kept: dict[str, Any] = {}
     changed: list[str] = []
     for key, value in data.items():
-        if key[:1] != "$" or not isinstance(value, Mapping):
-            name = key.partition(".")[0]
+        if str(key)[:1] != "$" or not isinstance(value, Mapping):
+            name = str(key).partition(".")[0]
             if name in names:
                 changed.append(name)
             else:
@@ -129,14 +131,20 @@ def split_changes(
         operands = {}
         for path, operand in value.items():
             # `$rename` writes to the property that is its operand.
-            paths = (path, str(operand)) if key == "$rename" else (path,)
-            hit = [name for name in (each.partition(".")[0] for each in paths) if name in names]
+            paths = (path, operand) if key == "$rename" else (path,)
+            outer = [str(each).partition(".")[0] for each in paths]
+            hit = [name for name in outer if name in names]
             changed += hit
             if not hit:
                 operands[path] = operand
         if operands or not value:
             kept[key] = operands
     return kept, changed
+
+
+def has_operators(data: Mapping[str, Any]) -> bool:
+    """Return whether the data of an `update` has operators: then it replaces nothing."""
+    return any(str(key)[:1] == "$" for key in data)
 
 
 async def stored_record(context: HookContext) -> Mapping[str, Any]:
@@ -154,8 +162,8 @@ async def stored_record(context: HookContext) -> Mapping[str, Any]:
     keep_transaction(params)
     inner = HookContext(context.app, context.service, "get", params, context.id)
     await context.service.run(inner)
-    record: Mapping[str, Any] = inner.result
-    return record
+    record = as_mapping(inner.result)
+    return record if isinstance(record, Mapping) else {}
 
 
 async def stored_properties(context: HookContext, names: Iterable[str]) -> dict[str, Any]:
@@ -166,7 +174,7 @@ async def stored_properties(context: HookContext, names: Iterable[str]) -> dict[
     Raises:
         NotFound: As `stored_record`.
     """
-    if any(name[:1] == "$" for name in context.data):
+    if has_operators(context.data):
         return {}
     record = await stored_record(context)
     return {name: record[name] for name in names if name in record}

@@ -69,7 +69,7 @@ class Conditional:
     def __call__(
         self, context: HookContext, next: Next | None = None
     ) -> Coroutine[Any, Any, None] | None:
-        holds = self._predicate(context)
+        holds: Any = self._predicate(context)
         if hasattr(holds, "__await__"):
             return self._wait(holds, context, next)
         return self._run(holds, context, next)
@@ -143,7 +143,7 @@ def every(*predicates: Predicate) -> Predicate:
 
     async def all_hold(context: HookContext) -> bool:
         for predicate in predicates:
-            holds = predicate(context)
+            holds: Any = predicate(context)
             if not (await holds if hasattr(holds, "__await__") else holds):
                 return False
         return True
@@ -162,7 +162,7 @@ def some(*predicates: Predicate) -> Predicate:
 
     async def one_holds(context: HookContext) -> bool:
         for predicate in predicates:
-            holds = predicate(context)
+            holds: Any = predicate(context)
             if await holds if hasattr(holds, "__await__") else holds:
                 return True
         return False

@@ -134,7 +134,7 @@ class _Shape:
             return self._properties(data, self._tree)
         reduced: dict[str, Any] = {}
         for key, value in data.items():
-            if key[:1] != "$" or not isinstance(value, Mapping):
+            if str(key)[:1] != "$" or not isinstance(value, Mapping):
                 reduced |= self._properties({key: value}, self._tree)
                 continue
             if key in _SETTERS:

@@ -13,6 +13,7 @@ from alula._service_object import MultiService, check_multi
 from alula.common_hooks._call import (
     change_data,
     check_properties,
+    has_operators,
     narrow,
     own_service,
     split_changes,
@@ -20,6 +21,7 @@ from alula.common_hooks._call import (
 )
 from alula.errors import NotFound
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
+from alula.types import UNSET
 
 __all__ = ["soft_delete", "timestamps", "unix_milliseconds", "utc_now"]
 
@@ -100,7 +102,7 @@ def timestamps(
                 stored = await stored_properties(context, (created,))
             times |= stored
         data = context.data
-        if context.method == "update" and any(name[:1] == "$" for name in data):
+        if context.method == "update" and has_operators(data):
             data, times = {**data, "$set": {**data.get("$set", {}), **times}}, {}
         context.data = {**data, **times}
 
@@ -155,18 +157,20 @@ def soft_delete(field: str = "deletedAt", *, now: Callable[[], object] = unix_mi
 
     async def mark(context: HookContext, next: Next) -> None:
         params = context.params
-        if context.method != "remove" or params.get("with_deleted") is True:
+        is_removal = context.method == "remove" and params.get("with_deleted") is not True
+        if not is_removal or context.result is not UNSET:  # a hook has set it already
             await next()
             return
         service = own_service(context, "soft_delete")
-        if not callable(getattr(service, "patch", None)):
+        patch: Any = getattr(service, "patch", None)
+        if not callable(patch):
             raise RuntimeError(f"soft_delete needs a `patch` of {context.service!r}; it has none")
         if context.id is None:
             check_multi(context)
         params = params.copy()
         if isinstance(service, MultiService):  # whose `remove` may have several records is checked
             params.adapter = {**(params.adapter or {}), "multi": ["patch"]}
-        result = service.patch(context.id, {field: now()}, params)
+        result: Any = patch(context.id, {field: now()}, params)
         context.result = await result if hasattr(result, "__await__") else result
 
     return annotate_hook(hide, kinds=_KINDS, innermost=mark)

@@ -218,21 +218,22 @@ class HookTable:
         return hooks
 
     def wrap_innermost(self, method: str, call: Call) -> Call:
-        """Return ``call`` with the innermost hooks around it, itself without any.
+        """Return ``call`` with hooks around it whose metadata says that they are the innermost.
 
         Those of the application are inside all hooks of the service, too: what they do in place of
-        the method must not skip a check.
+        the method must not skip a check, nor a hook of `add_innermost`.
         """
         innermost: list[Hook] = []
         for hook in (*self.of("around", method), *self.of("before", method)):
             inner = hook_metadata(hook).get("innermost")
             if inner:
                 innermost.append(hook if inner is True else inner)
-        innermost += self._innermost.get(method, ())
         return compose(innermost, call, HookNext) if innermost else call
 
     def wrap(self, method: str, call: Call) -> Call:
         """Return ``call`` with the hooks of this level around it, itself without any hooks."""
+        if method in self._innermost:
+            call = compose(self._innermost[method], call, HookNext)
         before, after, error = (self.of(kind, method) for kind in HOOK_TYPES[1:])
 
         async def call_between(context: HookContext) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from alula._service import ServiceHandle
@@ -86,9 +86,7 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     data: dict[str, Any] = {}
     secured = set()
     for method in handle.methods:
-        made: set[str] = set()
         for metadata in _metadata(handle, method):
-            made.update(metadata.get("sets", ()))
             if "strategies" in metadata:
                 secured.add(method)
             if "query" in metadata:
@@ -96,6 +94,9 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
             validator = metadata["data"](method) if "data" in metadata else None
             if validator is not None:
                 data[method] = _schema_of(validator)
+        # Schemas check data behind the around hooks, and before the before hooks.
+        around = _metadata(handle, method, ("around",))
+        made = {name for metadata in around for name in metadata.get("sets", ())}
         if made and "required" in data.get(method, ()):
             schema = dict(data[method])
             required = [name for name in schema.pop("required") if name not in made]
@@ -121,13 +122,15 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     return ServiceFacts(handle, adapter, query, data, frozenset(secured), record, signs_in)
 
 
-def _metadata(handle: ServiceHandle, method: str) -> Iterator[HookMetadata]:
+def _metadata(
+    handle: ServiceHandle, method: str, types: Sequence[str] = ("around", "before")
+) -> Iterator[HookMetadata]:
     """Yield what the hooks around a method say, also those of an application behind it."""
     for table in (handle.app.hook_table, handle.hook_table):
-        for hook_type in ("around", "before"):
+        for hook_type in types:
             yield from filter(None, map(hook_metadata, table.of(hook_type, method)))
     if isinstance(handle.service, ServiceHandle):
-        yield from _metadata(handle.service, method)
+        yield from _metadata(handle.service, method, types)
 
 
 def _schema_of(validator: object) -> Mapping[str, Any]:
