@@ -181,7 +181,8 @@ async def add_one_by_find(inclusion: Inclusion, records: Sequence[Record], id: s
         str(related.get(id)): related for page in await _all(map(find, chunks)) for related in page
     }
     for record, key in zip(records, keys, strict=True):
-        record[inclusion.name] = found.get(str(key)) if key is not None else None
+        is_key = key is not None and is_scalar(key)
+        record[inclusion.name] = found.get(str(key)) if is_key else None
 
 
 # -- several related records for each record -------------------------------------------------------

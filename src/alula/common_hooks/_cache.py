@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 from weakref import WeakSet
@@ -48,7 +49,8 @@ class Cache:
         self._by = by
         self._capacity = capacity
         self._clock = clock
-        self._kept: dict[object, tuple[float, Any]] = {}  # in the order of their use
+        # In the order of their use.
+        self._kept: OrderedDict[object, tuple[float, Any]] = OrderedDict()
         self._running: dict[object, asyncio.Future[Any]] = {}
         self._changes = 0
         self._handles: WeakSet[ServiceHandle] = WeakSet()
@@ -98,8 +100,7 @@ class Cache:
         if changes == self._changes:  # a change meanwhile may not be in this result
             self._kept[key] = (self._clock() + self._ttl, result)
             if len(self._kept) > self._capacity:
-                oldest, *_ = self._kept
-                del self._kept[oldest]
+                self._kept.popitem(last=False)
 
     def _key(self, context: HookContext) -> object | None:
         """Return what the result depends on, None if it is not to be kept."""

@@ -1,0 +1,40 @@
+"""The package as a whole."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.common_hooks.conftest import app_of
+
+from alula import common_hooks
+from alula.adapters.memory import MemoryService
+from alula.hooks import factory_call
+
+SRC = Path(__file__).parents[2] / "src"
+FACTORIES = [
+    name
+    for name in common_hooks.__all__
+    if inspect.isfunction(getattr(common_hooks, name))
+    and name not in {"unix_milliseconds", "utc_now"}
+]
+
+
+def test_it_needs_no_package():
+    code = f"import sys; sys.path.insert(0, {str(SRC)!r}); import alula.common_hooks"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_a_hook_that_is_not_called_says_how(name):
+    factory = getattr(common_hooks, name)
+    assert factory_call(factory).startswith(f"{name}(")
+    with pytest.raises(TypeError, match="makes a hook and is not one itself"):
+        app_of(MemoryService(), around=[factory])
+
+
+def test_all_are_there():
+    assert len(FACTORIES) == 20
