@@ -103,6 +103,15 @@ async def test_redacted_records_stay_redacted(app):
     assert outside["data"][1] == {"id": 2, "author": None}  # the key is gone by then
 
 
+async def test_records_are_never_those_of_others(app):
+    def hide_first(context):
+        context.dispatch = context.result["data"][1:]
+
+    posts = app.service("posts").hooks(after=[hide_first, populate(AUTHOR)])
+    with pytest.raises(RuntimeError, match="register it before that hook"):
+        await posts.find(provider="rest")
+
+
 async def test_before_protect_clients_get_them(app):
     posts = app.service("posts").hooks(after=[populate(AUTHOR), protect("userId")])
     page = await posts.find(provider="rest")
@@ -152,6 +161,7 @@ async def test_for_services_of_ones_own():
         (({"userId": 7}, 5), [added, 5]),
         ({"data": [{"userId": 7}], "more": 1}, {"data": [added], "more": 1}),
         ("text", "text"),
+        ({"more": 1}, {"more": 1}),
     ):
         assert await own.find(Params({"found": found}, query={})) == expected
 

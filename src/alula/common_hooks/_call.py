@@ -28,6 +28,7 @@ __all__ = [
     "user_of",
 ]
 
+_CHANGES: Final = frozenset({"update", "patch"})  # their data is never a list
 _OF_PAGES: Final = ("$select", "$limit", "$skip", "$sort")
 
 
@@ -98,7 +99,7 @@ def change_data(
         MethodNotAllowed: The data is a list, and the service does not accept lists.
     """
     data = context.data
-    is_list = isinstance(data, list | tuple)
+    is_list = context.method not in _CHANGES and isinstance(data, list | tuple)
     if is_list and context.method in STANDARD_METHODS:
         check_multi(context)
     for record in data if is_list else (data,):

@@ -75,6 +75,11 @@ def populate(relations: Mapping[str, Relation]) -> Hook:
         context.result = _with_records(context.result, method, list(map(_with, records, added)))
         if context.dispatch is not UNSET:
             views = _records_of(context.dispatch, method)
+            if len(views) != len(records):
+                raise RuntimeError(
+                    f"populate of {context.service!r} is registered behind a hook that changes"
+                    " which records clients get; register it before that hook"
+                )
             public = list(map(_with, views, map(public_part, added)))
             context.dispatch = _with_records(context.dispatch, method, public)
 
@@ -98,15 +103,17 @@ async def _add_relation(
 def _records_of(result: Any, method: str) -> Sequence[Any]:
     if method == "get":
         return [result]
-    records = result["data"] if isinstance(result, Mapping) else result
+    records = result.get("data") if isinstance(result, Mapping) else result
     return records if isinstance(records, list | tuple) else []
 
 
 def _with_records(result: Any, method: str, records: list[Any]) -> Any:
     if method == "get":
         return records[0]
-    if not isinstance(result, Mapping):
-        return records if isinstance(result, list | tuple) else result
+    if isinstance(result, list | tuple):
+        return records
+    if not isinstance(result, Mapping) or "data" not in result:
+        return result
     return (result.copy() if isinstance(result, Page) else dict(result)) | {"data": records}
 
 

@@ -103,8 +103,11 @@ def timestamps(
             times |= stored
         data = context.data
         if context.method == "update" and has_operators(data):
-            data, times = {**data, "$set": {**data.get("$set", {}), **times}}, {}
-        context.data = {**data, **times}
+            given = data.get("$set", {})
+            if isinstance(given, Mapping):  # else the adapter refuses it
+                context.data = {**data, "$set": {**given, **times}}
+        else:
+            context.data = {**data, **times}
 
     return annotate_hook(stamp, kinds=_KINDS, sets=names)
 
