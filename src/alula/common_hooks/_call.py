@@ -102,10 +102,12 @@ def change_data(
     is_list = context.method not in _CHANGES and isinstance(data, list | tuple)
     if is_list and context.method in STANDARD_METHODS:
         check_multi(context)
-    for record in data if is_list else (data,):
+    records: Any = data if is_list else (data,)
+    for record in records:
         if type(record) is not dict and not isinstance(record, Mapping):
             raise BadRequest(f"The data of {context.method} must be an object")
-    context.data = [change(record) for record in data] if is_list else change(data)
+    changed = [change(record) for record in records]
+    context.data = changed if is_list else changed[0]
 
 
 def split_changes(

@@ -36,6 +36,7 @@ def populate(relations: Mapping[str, Relation]) -> Hook:
         TypeError: ``relations`` is not a mapping of such relations.
         ValueError: A name is not that of a property, or a relation has no key.
         BadRequest: By the hook: the call of a client causes too many others.
+        RuntimeError: By the hook: a hook before it has changed which records clients get.
 
     Examples:
         >>> import asyncio
