@@ -291,9 +291,76 @@ async def test_a_property_that_was_not_opened_is_one_of_the_record_itself(app):
     assert (await app.service("posts").find(query={"author.password": "secret"}))["data"] == []
 
 
-async def test_a_store_that_cannot_join_does_not_sort_by_it(app):
-    with pytest.raises(BadRequest, match=r"\$sort: 'author.name' is .*; sort by a property of its"):
-        await app.service("posts").find(query={"$sort": {"author.name": 1}})
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ({"$sort": {"author.name": 1}}, [4, 5, 1, 3, 2]),
+        ({"$sort": {"author.name": -1, "id": -1}}, [2, 3, 1, 5, 4]),
+        ({"$sort": {"author.name": 1, "text": 1}, "$limit": 2, "$skip": 1}, [4, 1]),
+        ({"$sort": {"author.name": 1}, "$skip": 7}, []),
+        ({"$sort": {"author.name": 1}, "$limit": 0}, []),
+        ({"$sort": {"text": -1, "author.name": 1}, "id": {"$lt": 4}}, [2, 3, 1]),
+        ({"$sort": {"author.name": 1}, "author.name": {"$ne": None}}, [1, 3, 2]),
+    ],
+)
+async def test_an_order_names_a_related_record(app, query, ids):
+    page = await app.service("posts").find(query=query)
+    assert [post["id"] for post in page["data"]] == ids
+    without_range = {name: query[name] for name in query.keys() - {"$limit", "$skip"}}
+    assert page["total"] == (await app.service("posts").find(query=without_range))["total"]
+
+
+async def test_such_an_order_goes_with_select_and_include(app):
+    posts, query = app.service("posts"), {"$sort": {"author.name": -1}, "$limit": 2}
+    page = await posts.find(query={**query, "$select": ["text"], "$include": ["author"]})
+    assert page["data"][0].keys() == {"id", "text", "author"}
+    assert [post["author"]["name"] for post in page["data"]] == ["Bob", "Ada"]
+    page = await posts.find(query={**query, "$select": ["text"]})
+    assert page["data"] == [{"id": 2, "text": "two"}, {"id": 1, "text": "one"}]
+
+
+async def test_a_list_of_such_an_order_has_no_limit(app):
+    posts = await app.service("posts").find(query={"$sort": {"author.name": 1}}, paginate=False)
+    assert [post["id"] for post in posts] == [4, 5, 1, 3, 2]
+
+
+async def test_a_key_that_is_not_an_id_sorts_as_none(app):
+    await app.service("posts").patch(1, {"authorId": [1]})
+    page = await app.service("posts").find(query={"$sort": {"author.name": 1, "id": -1}})
+    assert [post["id"] for post in page["data"]] == [5, 4, 1, 3, 2]
+
+
+async def test_a_record_that_is_gone_meanwhile_is_left_out(app):
+    posts = app.service("posts")
+
+    async def remove(context):
+        await posts.remove(3)
+
+    app.service("users").hooks(before={"find": [remove]})
+    page = await posts.find(query={"$sort": {"author.name": 1}})
+    assert [post["id"] for post in page["data"]] == [4, 5, 1, 2]
+
+
+async def test_many_keys_are_looked_up_in_parts(app, monkeypatch):
+    monkeypatch.setattr("alula.adapters._related._MOST_IDS", 1)
+    page = await app.service("posts").find(query={"$sort": {"author.name": 1}})
+    assert [post["id"] for post in page["data"]] == [4, 5, 1, 3, 2]
+
+
+async def test_too_many_records_are_not_sorted(app, monkeypatch):
+    query = {"$sort": {"author.name": 1}}
+    monkeypatch.setattr("alula.adapters.relations._MOST_SORTED", 5)
+    assert (await app.service("posts").find(query=query))["total"] == 5
+    monkeypatch.setattr("alula.adapters.relations._MOST_SORTED", 4)
+    with pytest.raises(BadRequest, match="More than 4 records would be sorted"):
+        await app.service("posts").find(query=query)
+
+
+async def test_changes_have_no_such_order(app):
+    posts, query = app.service("posts"), {"$sort": {"author.name": 1}}
+    assert (await posts.get(1, query=query))["text"] == "one"  # where an order means nothing
+    with pytest.raises(BadRequest, match="are for find"):
+        await posts.patch(1, {"text": "x"}, query=query)
 
 
 async def test_too_many_related_records_are_refused(app, monkeypatch):
@@ -327,6 +394,8 @@ async def test_a_schema_of_the_records_needs_no_word_of_relations(checked, provi
     query = {"$include": ["author"], "$sort": {"id": "-1"}, "$limit": "1"}
     (post,) = await checked.find(query=query, provider=provider)
     assert (post["id"], post["author"]) == (5, None)
+    query = {"$sort": {"author.name": "-1", "id": "1"}, "$limit": "2"}
+    assert [post["id"] for post in await checked.find(query=query, provider=provider)] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -334,8 +403,7 @@ async def test_a_schema_of_the_records_needs_no_word_of_relations(checked, provi
     [
         {"author.password": "x"},
         {"$include": ["nobody"]},
-        {"$sort": {"author.name": 1, "id": 1}},
-        {"$sort": {"author.name": 1}},
+        {"$sort": {"author.password": 1}},
         {"$sort": {"nothing": 1}, "$include": ["author"]},
     ],
 )

@@ -8,6 +8,7 @@ from tests.express.asgi_client import Sender, call, fake_app, request, scope_of
 from alula._context import Params
 from alula.errors import BadRequest
 from alula.express import Request
+from alula.express._request import Headers
 from alula.types import UNSET
 
 
@@ -141,6 +142,30 @@ def test_headers_and_get():
     assert req.headers is req.headers
     assert req.headers["X-a"] == req.get("X-A") == "1"
     assert req.get("x-b") is None
+
+
+@pytest.mark.parametrize("reads_all_first", [False, True])
+def test_a_look_up_gives_what_the_mapping_has(reads_all_first):
+    sent = [
+        (b"accept", b"text/html"), (b"x-a", b"1 \t"), (b"x-b", b"\xe9"), (b"x-c", b"1"),
+        (b"x-c", b"2"), (b"cookie", b"a=1"), (b"cookie", b"b=2"), (b"host", b"one"),
+        (b"host", b"two"),
+    ]  # fmt: skip
+    for raw in (sent, sent[:3]):
+        headers = Headers(raw)
+        if reads_all_first:
+            assert len(headers) == len({name for name, _ in raw})
+        for name in ("Accept", "x-A", "X-B", "x-c", "Cookie", "host", "x-none", "\u20ac"):
+            assert headers.get(name, "none") == dict(Headers(raw)).get(name.lower(), "none")
+    assert (headers.get("x-a"), headers.get("x-b")) == ("1", "\xe9")
+
+
+def test_a_header_that_is_set_is_what_a_look_up_gives():
+    headers = Headers([(b"x-a", b"1"), (b"x-b", b"2")])
+    assert headers.get("x-a") == "1"
+    headers["X-A"] = "3"
+    del headers["x-b"]
+    assert (headers.get("x-a"), headers.get("x-b")) == ("3", None)
 
 
 def test_accepts():

@@ -296,7 +296,7 @@ def _parts_of(value: object, tree: _Tree) -> object:
 # -- copies ----------------------------------------------------------------------------------------
 
 
-def copied(value: _T, immutable: Collection[type] = IMMUTABLE) -> _T:
+def copied(value: _T, immutable: frozenset[type] = IMMUTABLE) -> _T:
     """Return a deep copy of data; mappings that are not dicts become plain dicts.
 
     Subclasses of dict keep their type: that of a validated query, for one, says what is open in it.
@@ -312,7 +312,9 @@ def copied(value: _T, immutable: Collection[type] = IMMUTABLE) -> _T:
     if data_type in immutable:
         return value
     result: Any
-    if data_type is list:
+    if data_type is dict and immutable.issuperset(map(type, data.values())):
+        result = data.copy()
+    elif data_type is list:
         result = [inner if type(inner) in immutable else copied(inner, immutable) for inner in data]
     elif data_type is dict or (isinstance(data, Mapping) and not isinstance(data, dict)):
         result = {

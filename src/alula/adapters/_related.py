@@ -30,6 +30,7 @@ __all__ = [
     "add_one",
     "bounded",
     "find_ids",
+    "find_values",
     "keep_transaction",
 ]
 
@@ -121,6 +122,30 @@ async def find_ids(handle: Handle, path: str, criteria: Mapping[str, Any]) -> li
     if len(found) > _MOST_IDS:
         raise BadRequest(f"More than {_MOST_IDS} records of {path!r} meet the query; narrow it")
     return [record[id_name] for record in found]
+
+
+async def find_values(
+    handle: Handle, keys: Sequence[Any], fields: Sequence[str]
+) -> list[Record | None]:
+    """Return properties of the record that each key refers to, by internal calls.
+
+    Args:
+        handle: The service.
+        keys: Ids of its records; what is not an id refers to nothing.
+        fields: The properties.
+
+    Returns:
+        For each key a record with these properties at least, None where there is none.
+    """
+    id_name: str = handle.service.id
+    wanted = list(dict.fromkeys(key for key in keys if key is not None and is_scalar(key)))
+    select = [id_name, *{field.partition(".")[0]: None for field in fields}]
+    found: Record = {}
+    for at in range(0, len(wanted), _MOST_IDS):
+        query = {id_name: {"$in": wanted[at : at + _MOST_IDS]}, "$select": select}
+        records = await handle.find(Params(query=query, paginate=False))
+        found |= {record[id_name]: record for record in records}
+    return [found.get(key) if is_scalar(key) else None for key in keys]
 
 
 # -- one related record for each record ------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from alula._context import HookContext, Params
@@ -35,7 +35,7 @@ class RetriedCall:
         deadline: When no retry begins any more, by the monotonic clock.
     """
 
-    def __init__(self, context: HookContext, seconds: float, immutable: Collection[type]) -> None:
+    def __init__(self, context: HookContext, seconds: float, immutable: frozenset[type]) -> None:
         self.deadline = time.monotonic() + seconds
         self._context = context
         self._immutable = immutable

@@ -29,7 +29,6 @@ from alula.adapters._records import (
     read_data,
     selector,
 )
-from alula.adapters._related import INCLUDE
 from alula.adapters.relations import Relation, Relations
 from alula.errors import BadRequest
 from alula.query import EMPTY_QUERY, Grammar, Query
@@ -129,8 +128,7 @@ class AdapterService(ABC, Generic[OptionsT]):
     ) -> None:
         self.events = tuple(events)
         self.relations = Relations(relations or {}, joins=self.joins)
-        if self.relations:
-            filters = {INCLUDE: self.relations.read_include, **(filters or {})}
+        filters = {**self.relations.filters_of_query, **(filters or {})}
         self.related_names = self.relations.names
         self.options: OptionsT = self.options_type()  # type: ignore[assignment]  # of the subclass
         given = {
@@ -235,7 +233,10 @@ class AdapterService(ABC, Generic[OptionsT]):
                 query = with_range(query, limit, query.skip)
         elif query.limit == 0:
             return []
-        records, total = await self._find(query, params, options)
+        if self.related_names and self.relations.sorts(query):
+            records, total = await self.relations.find_sorted(self._find, query, params, options)
+        else:
+            records, total = await self._find(query, params, options)
         records = (
             self._selected(records, query, options)
             if asked is None
@@ -405,8 +406,8 @@ class AdapterService(ABC, Generic[OptionsT]):
             return EMPTY_QUERY
         budget = None if params.provider is None else Budget(MAX_STEPS)
         query = options.grammar.read(raw, budget)
-        if query.filters and INCLUDE in query.filters and not includes:
-            raise BadRequest(f"{INCLUDE} is for find and get")
+        if self.related_names and not includes:
+            self.relations.check_change(query)
         return query if query.limit is None and query.skip == 0 else with_range(query, None, 0)
 
     def _new_record(self, data: object, params: Params, options: OptionsT) -> Record:

@@ -345,8 +345,8 @@ def _test(query: Query) -> Callable[[Record], bool]:
 
 def _storable(record: Record) -> Record:
     # Most records are flat: dict.copy() for each one that is read is far faster than a deep copy.
-    flat = all(type(value) in IMMUTABLE for value in record.values())
-    return record if flat else _Nested(record)
+    is_flat = IMMUTABLE.issuperset(map(type, record.values()))
+    return record if is_flat else _Nested(record)
 
 
 def _values_in(value: object) -> int:

@@ -9,22 +9,36 @@ What holds in this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from alula._context import Params
+from alula.adapters._options import Options
 from alula.adapters._records import selector
-from alula.adapters._related import INCLUDE, Inclusion, add_many, add_one, bounded, find_ids
+from alula.adapters._related import (
+    INCLUDE,
+    Inclusion,
+    add_many,
+    add_one,
+    bounded,
+    find_ids,
+    find_values,
+)
 from alula.errors import BadRequest
-from alula.query import And, Or, Query, Where
+from alula.query import And, Or, Query, Where, ordered
 from alula.query._query import Criterion, as_list
 from alula.types import Record
 
 __all__ = ["Relation", "belongs_to", "has_many"]
 
+OptionsT = TypeVar("OptionsT", bound=Options)
+
 _MAX_DEPTH: Final = 3
+
+_MOST_SORTED: Final = 10_000
+"""How many records may be sorted by related ones where the store cannot join."""
 
 
 @dataclass(frozen=True)
@@ -183,10 +197,12 @@ class Relations:
         """The names that queries may have because of these relations."""
         return frozenset({INCLUDE, *self.filters} if self._relations else ())
 
-    def __bool__(self) -> bool:
-        return bool(self._relations)
+    @property
+    def filters_of_query(self) -> dict[str, Callable[[object], list[str]]]:
+        """The filters that the service opens because of these relations."""
+        return {INCLUDE: self._read_include} if self._relations else {}
 
-    def read_include(self, value: object) -> list[str]:
+    def _read_include(self, value: object) -> list[str]:
         """Return the value of ``$include``: names of relations, dots lead to those of the other.
 
         Raises:
@@ -212,12 +228,13 @@ class Relations:
         The store gets no ``$include``, and selects the keys of the relations in it, too.
 
         Raises:
-            BadRequest: The store cannot join, and too many records meet a test of related ones, or
-                the query sorts by them.
+            BadRequest: The store cannot join, and too many records meet a test of related ones.
             RuntimeError: The service is not set up by an application.
         """
-        if self._rewrites and (query.criteria.parts or query.sort):
-            query = await self._resolved_query(query)
+        if self._rewrites and query.criteria.parts:
+            # The other service is asked internally: the option `filter` opens the properties.
+            parts = tuple([await self._resolved(part) for part in query.criteria.parts])
+            query = query._replace(criteria=And(parts))
         if INCLUDE not in query.filters:
             return query, None
         names = query.filters[INCLUDE]
@@ -229,20 +246,79 @@ class Relations:
             select = (*select, *(key for key in keys if key not in select))
         return query._replace(filters=MappingProxyType(filters), select=select), query
 
-    async def _resolved_query(self, query: Query) -> Query:
-        """Return a query in which tests of related records are tests of the keys to them.
+    def check_change(self, query: Query) -> None:
+        """Check the query of a method that changes records.
 
-        The other service is asked for the ids, internally: the option ``filter`` opens the
-        properties.
+        Raises:
+            BadRequest: It includes related records, or sorts by them where the store cannot join.
         """
-        for name, _ in query.sort:
-            if name in self.filters:
-                raise BadRequest(
-                    f"Invalid value for $sort: {name!r} is a property of another service, by which"
-                    " this one cannot sort; sort by a property of its own records"
-                )
-        parts = tuple([await self._resolved(part) for part in query.criteria.parts])
-        return query._replace(criteria=And(parts))
+        if INCLUDE in query.filters:
+            raise BadRequest(f"{INCLUDE} is for find and get")
+        if self.sorts(query):
+            raise BadRequest("Invalid value for $sort: properties of other services are for find")
+
+    def sorts(self, query: Query) -> bool:
+        """Tell whether `find_sorted` has to give the order of a query, since the store cannot."""
+        return self._rewrites and any(name in self.filters for name, _ in query.sort)
+
+    async def find_sorted(
+        self,
+        find: Callable[[Query, Params, OptionsT], Awaitable[tuple[list[Record], int | None]]],
+        query: Query,
+        params: Params,
+        options: OptionsT,
+    ) -> tuple[list[Record], int]:
+        """Find records in the order of related ones, for a store that cannot join.
+
+        All that meet the query are sorted here. A record without a related one sorts as null.
+
+        Args:
+            find: Finds records in the store.
+            query: The query of `for_store`.
+            params: The params of the call.
+            options: The options of the call.
+
+        Returns:
+            The records of the page, and how many there are without ``limit`` and ``skip``.
+
+        Raises:
+            BadRequest: They are too many.
+            RuntimeError: The service is not set up by an application.
+        """
+        id_name = options.id
+        # By relation: the properties to sort by.
+        related: dict[str, list[str]] = {}
+        select = {id_name: None}
+        for path, _ in query.sort:
+            name, field = self.filters.get(path, ("", ""))
+            select[self[name].key if name else path.partition(".")[0]] = None
+            if name:
+                related.setdefault(name, []).append(field)
+        every = query._replace(limit=_MOST_SORTED + 1, skip=0, sort=(), select=tuple(select))
+        rows, _ = await find(every, params, options)
+        if len(rows) > _MOST_SORTED:
+            raise BadRequest(
+                f"More than {_MOST_SORTED} records would be sorted by properties of another"
+                " service; narrow the query"
+            )
+        for name, fields in related.items():
+            relation = self[name]
+            keys = [row.get(relation.key) for row in rows]
+            values = await find_values(self._handle(relation), keys, fields)
+            rows = [{**row, name: value} for row, value in zip(rows, values, strict=True)]
+        ids = [row[id_name] for row in ordered(rows, query.sort, query.budget)]
+        page = ids[query.skip :][: query.limit]
+        if not page:
+            return [], len(ids)
+        # With the criteria once more: a record may have changed since.
+        criteria = And((*query.criteria.parts, Where(id_name, (("$in", page),))))
+        selected = None if query.select is None else (*query.select, id_name)
+        of_page = query._replace(
+            criteria=criteria, limit=len(page), skip=0, sort=(), select=selected
+        )
+        found, _ = await find(of_page, params, options)
+        by_id = {record[id_name]: record for record in found}
+        return [by_id[key] for key in page if key in by_id], len(ids)
 
     async def _resolved(self, part: Criterion) -> Criterion:
         if isinstance(part, And | Or):

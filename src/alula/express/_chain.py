@@ -158,7 +158,9 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
     while at < len(steps):
         function, takes_errors, needs_body, is_endpoint, _ = steps[at]
         at += 1
-        if takes_errors is (error is None) or (needs_body and not req.has_body):
+        if takes_errors is (error is None):
+            continue
+        if needs_body and not (req._has_body or req.has_body):  # noqa: SLF001  # once it is known
             continue
         try:
             if is_endpoint:

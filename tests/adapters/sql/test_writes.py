@@ -7,6 +7,7 @@ import re
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import permutations
 from types import MappingProxyType
 from uuid import UUID
 
@@ -100,6 +101,19 @@ async def test_a_list_has_no_bound_for_parameters(store):
     stored = await store.insert(*({"age": number, "name": "x"} for number in range(5_000)))
     assert [record["age"] for record in stored] == [*range(5_000)]
     assert len(await store.find(age={"$in": [*range(40_000)]})) == 5_000
+
+
+def test_a_row_is_in_the_order_of_its_table(monkeypatch):
+    """Whatever the order of the data is: statements of the same columns are shared."""
+    monkeypatch.setattr("alula.adapters.sql._statements._assignments._MAX_PLANS", 2)
+    statements = offline("sqlite")
+    for names in permutations(("name", "age", "city")):
+        for record in ({name: ADA[name] for name in names}, dict.fromkeys(names)):
+            for _ in range(2):
+                row = statements.new_row(record)
+                assert row.columns == ("name", "age", "city")
+                assert row.values == tuple(record[name] for name in row.columns)
+    assert statements.new_row({"age": 36}) == (("age",), (36,))
 
 
 @pytest.mark.parametrize(
