@@ -10,7 +10,7 @@ from alula.adapters import _related
 from alula.adapters.memory import MemoryService
 from alula.adapters.relations import belongs_to, has_many
 from alula.authentication import protect
-from alula.common_hooks import only_own, populate
+from alula.common_hooks import _populate, only_own, populate
 from alula.errors import BadRequest, Forbidden, NotAuthenticated
 from alula.outgoing import public_part
 
@@ -127,7 +127,7 @@ async def test_clients_cannot_cause_any_number_of_calls(app, monkeypatch):
 
 
 async def test_many_are_found_in_several_calls(app, monkeypatch):
-    monkeypatch.setattr(_related, "_MAX_BATCH", 1)
+    monkeypatch.setattr(_populate, "MAX_BATCH", 1)
     posts = app.service("posts").hooks(after=[populate(AUTHOR)])
     page = await posts.find()
     assert page["data"][1]["author"]["name"] == "Bob"

@@ -6,9 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alula._context import HookContext
-from alula.adapters._related import Inclusion, add_many, add_one_by_find, bounded
+from alula.adapters._records import is_scalar
+from alula.adapters._related import (
+    MAX_BATCH,
+    Inclusion,
+    add_many,
+    bounded,
+    called,
+    count_calls,
+    gather_all,
+)
 from alula.adapters.relations import Relation, how_to_name_key
 from alula.common_hooks._call import check_properties
+from alula.errors import Forbidden
 from alula.hooks import Hook, annotate_hook, hook_factory
 from alula.outgoing import RedactedRecord, public_part
 from alula.types import UNSET, Page, Record
@@ -99,6 +109,43 @@ async def _add_relation(
         await add_many(inclusion, records, id_name, relation.limit, relation.sort)
     else:
         await add_one_by_find(inclusion, records, id_name)
+
+
+async def add_one_by_find(inclusion: Inclusion, records: Sequence[Record], id: str) -> None:
+    """Add to each record the one that it refers to, by one `find` for all of them.
+
+    Args:
+        inclusion: What to add.
+        records: The records.
+        id: The name of the other service's id property.
+
+    Raises:
+        BadRequest: The request causes too many calls.
+        Exception: What the other service raises, but that the caller may not find its records.
+    """
+    keys = [record.get(inclusion.key) for record in records]
+    wanted = list(dict.fromkeys(key for key in keys if key is not None and is_scalar(key)))
+    count_calls(len(wanted))
+    chunks = [wanted[at : at + MAX_BATCH] for at in range(0, len(wanted), MAX_BATCH)]
+
+    async def find(chunk: Sequence[Any]) -> list[Record]:
+        params = inclusion.inner_params({id: {"$in": chunk}, "$limit": len(chunk)})
+        params.paginate = False
+        try:
+            related: list[Record] = await called(inclusion.handle, "find", params)
+        except Forbidden:
+            return []
+        return related
+
+    # By text: a key may be stored as the text of an id, such as an ObjectId.
+    found = {
+        str(related.get(id)): related
+        for page in await gather_all(map(find, chunks))
+        for related in page
+    }
+    for record, key in zip(records, keys, strict=True):
+        is_key = key is not None and is_scalar(key)
+        record[inclusion.name] = found.get(str(key)) if is_key else None
 
 
 def _records_of(result: Any, method: str) -> Sequence[Any]:
