@@ -25,10 +25,10 @@ FLOOR_OF = {
     **dict.fromkeys(["channels", "http", "hooks", "events", "query"], 3),
     **dict.fromkeys(["service_object", "json_encoding"], 3),
     **dict.fromkeys(["app_events", "registry", "service"], 4),
-    **dict.fromkeys(["app", "identity"], 5),
+    **dict.fromkeys(["app", "identity", "gcra"], 5),
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),
     **dict.fromkeys(["local_mongodb", "local_postgresql", "realtime"], 6),
-    **dict.fromkeys(["files", "openapi", "testing"], 7),
+    **dict.fromkeys(["common_hooks", "files", "openapi", "testing"], 7),
     **dict.fromkeys(["cli", "__init__"], 8),
 }
 

@@ -1,5 +1,7 @@
 """Checks who is calling, for the hook and the middleware `authenticate`.
 
+Also what guards of callers need: a key of the application, and a service closed to clients.
+
 Authentication services are known by their methods (``authenticate``, ``parse``), not by their
 class: the web layer does not import `alula.authentication`.
 """
@@ -27,6 +29,7 @@ __all__ = [
     "find_authentication",
     "identify",
     "identify_connection",
+    "private_service",
     "shared_key",
     "strategies_of",
 ]
@@ -276,6 +279,32 @@ def shared_key(app: Application, purpose: bytes) -> bytes | None:
         return None
     secret = secret.encode() if isinstance(secret, str) else secret
     return hmac.digest(secret, b"alula:" + purpose, "sha256")
+
+
+def private_service(app: Application, path: str, option: str) -> ServiceHandle:
+    """Return the handle of a service that an option names, and check that clients cannot call it.
+
+    Args:
+        app: The application.
+        path: Where the service is registered.
+        option: The name of the option, for the messages.
+
+    Raises:
+        ValueError: It is not registered, or clients can call it.
+    """
+    handle = app.services.get(path.strip("/"))
+    if handle is None:
+        raise ValueError(
+            f"{option} names the service {path!r}, which is not registered: add"
+            f" app.use({path!r}, <a service>, methods=[])"
+        )
+    if handle.methods:
+        raise ValueError(
+            f"{option} names the service {path!r}, which clients can call"
+            f" ({', '.join(handle.methods)}); close it: app.use({path!r}, <a service>, methods=[])"
+        )
+    handle.never_publish()
+    return handle
 
 
 def add_tickets(app: Application) -> None:

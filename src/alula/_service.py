@@ -275,8 +275,9 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
                 call = method_call(self.service, name)
             if getattr(self.app, "debug", False):
                 call = watch_params(call)
+            inner = self._app_hooks.wrap_innermost(name, self.hook_table.wrap_innermost(name, call))
             # As in FeathersJS: all hooks of the application are outside those of the service.
-            composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, call))
+            composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, inner))
             composed = self.hook_table.surround(name, composed)
             self._runs[name] = self._with_event(composed)
             # Without hooks and listeners, `run` calls the method itself: one coroutine less.

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from tests.authentication.building import Clock
 
-from alula import App, Params
+from alula import App, Params, _gcra
+from alula._gcra import MemoryTimes
 from alula.adapters.memory import MemoryService
-from alula.authentication import Attempt, AuthenticationStrategy, _gcra
+from alula.authentication import Attempt, AuthenticationStrategy
 from alula.authentication._entities import Entities
-from alula.authentication._gcra import MemoryTimes
 from alula.authentication._throttle import Throttle
 from alula.errors import BadRequest, GeneralError, NotAuthenticated, TooManyRequests
 

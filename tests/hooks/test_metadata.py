@@ -5,6 +5,10 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
+
+from alula import App
+from alula.adapters.memory import MemoryService
 from alula.hooks import annotate_hook, hook_metadata
 
 
@@ -37,3 +41,54 @@ def test_nothing_is_known_of_what_cannot_be_noted():
     assert hook_metadata(Slotted()) == {}
     assert hook_metadata({}) == {}
     assert hook_metadata(len) == {}
+
+
+async def test_the_innermost_run_directly_around_the_method():
+    trace = []
+
+    def named(name):
+        async def around(context, next):
+            trace.append(name)
+            await next()
+
+        return around
+
+    def leave(name):
+        return lambda context: trace.append(name)
+
+    app = App().use("notes", MemoryService())
+    only_there = annotate_hook(named("only there"), innermost=True)
+    both = annotate_hook(leave("before"), innermost=named("its innermost"))
+    app.hooks(around=[annotate_hook(named("of the app"), innermost=True)], before=[leave("app")])
+    notes = app.service("notes").hooks(around=[only_there, named("around")], before=[both])
+    notes.hooks(before=[leave("last")], after=[leave("after")])
+    await notes.find()
+    assert trace == [
+        *("app", "around", "before", "last"),
+        *("of the app", "only there", "its innermost", "after"),
+    ]
+
+
+async def test_an_innermost_hook_may_replace_the_method():
+    async def replace(context, next):
+        context.result = "replaced"
+
+    app = App().use("notes", MemoryService())
+    notes = app.service("notes").hooks(around=[annotate_hook(replace, innermost=True)])
+    assert await notes.find() == "replaced"
+
+
+def test_hooks_in_another_are_checked_like_it():
+    class Holder:
+        def __call__(self, context, next=None):
+            """Runs none."""
+
+    app = App().use("notes", MemoryService())
+    fits = annotate_hook(Holder(), hooks=[lambda context: None])
+    app.service("notes").hooks(before=[fits], after=[fits], error=[fits])
+    with pytest.raises(TypeError, match=r"takes \(context\); expected"):
+        app.service("notes").hooks(around=[fits])
+    for place in ("innermost", "outermost"):
+        inner = annotate_hook(Holder(), **{place: True})
+        with pytest.raises(TypeError, match="at a place of its own"):
+            app.service("notes").hooks(around=[annotate_hook(Holder(), hooks=[inner])])

@@ -14,8 +14,10 @@ from tests.openapi.described import Jobs, make_app, references, refuse
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, AuthenticationStrategy, LocalStrategy
+from alula.common_hooks import timestamps
 from alula.hooks import annotate_hook
 from alula.openapi import describe
+from alula.openapi._service_facts import facts_of
 from alula.schema import validate_data, validate_query, with_schema
 
 
@@ -410,3 +412,23 @@ def test_what_is_hidden_cannot_be_asked_for():
     assert set(document["components"]["schemas"]["users"]["properties"]) == {"id", "email"}
     new = document["components"]["schemas"]["users.create"]
     assert set(new["properties"]) == {"email", "password"}
+
+
+def test_clients_need_not_send_what_hooks_set():
+    schema = {
+        "properties": {"text": {"type": "string"}, "at": {"type": "integer"}},
+        "required": ["text", "at"],
+    }
+    app = App().use("notes", with_schema(MemoryService(), schema))
+    app.use("times", with_schema(MemoryService(), {**schema, "required": ["at"]}))
+    app.hooks(around=[timestamps("at", None)])
+    data = {path: facts_of(app.service(path)).data["create"] for path in ("notes", "times")}
+    assert data["notes"]["required"] == ["text"]
+    assert "required" not in data["times"]
+    assert data["notes"]["properties"] == schema["properties"]
+    app.use("plain", MemoryService())
+    assert facts_of(app.service("plain")).data == {}
+    # A before hook runs behind the check, which needs the property.
+    late = App().use("notes", with_schema(MemoryService(), schema))
+    late.service("notes").hooks(before=[timestamps("at", None)])
+    assert facts_of(late.service("notes")).data["create"]["required"] == ["text", "at"]

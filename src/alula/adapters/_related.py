@@ -29,8 +29,12 @@ __all__ = [
     "add_many",
     "add_one",
     "bounded",
+    "called",
+    "count_calls",
     "find_ids",
     "find_values",
+    "gather_all",
+    "keep_transaction",
 ]
 
 INCLUDE: Final = "$include"
@@ -48,7 +52,7 @@ A batch counts as the calls that it replaces: the records that it may return are
 _MAX_PARENTS: Final = 100
 """How many records one batch is for."""
 
-_MAX_BATCH: Final = 1_000
+MAX_BATCH: Final = 1_000
 """How many related records one batch may return."""
 
 _MAX_ROUNDS: Final = 3
@@ -92,13 +96,16 @@ class Inclusion:
         inner = params.copy()
         inner.query = {**self.query, **query}
         inner.paginate = inner.adapter = inner.pipeline = inner.collation = None
-        inner.docdb = _kept(params.docdb, "session")
-        inner.sql = _kept(params.sql, "connection")
+        keep_transaction(inner)
         return inner
 
 
-def _kept(options: Mapping[str, Any] | None, name: str) -> Mapping[str, Any] | None:
-    return {name: options[name]} if options and options.get(name) is not None else None
+def keep_transaction(params: Params) -> None:
+    """Reduce the database's options in params to the transaction that the call is in."""
+    for place, name in (("docdb", "session"), ("sql", "connection")):
+        options = params[place]
+        kept = options and options.get(name) is not None
+        params[place] = {name: options[name]} if kept else None
 
 
 async def find_ids(handle: Handle, path: str, criteria: Mapping[str, Any]) -> list[Any]:
@@ -160,13 +167,13 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record]) -> None:
 
     async def get(key: Any) -> Any:
         try:
-            return await _called(inclusion.handle, "get", inclusion.inner_params({}), key)
+            return await called(inclusion.handle, "get", inclusion.inner_params({}), key)
         except (NotFound, Forbidden):
             return None
 
-    _count_calls(len(wanted))
+    count_calls(len(wanted))
     # Adapters answer concurrent gets together.
-    found = dict(zip(wanted, await _all(map(get, wanted)), strict=True))
+    found = dict(zip(wanted, await gather_all(map(get, wanted)), strict=True))
     for record, key in zip(records, keys, strict=True):
         record[inclusion.name] = found.get(key) if is_scalar(key) else None
 
@@ -202,11 +209,11 @@ async def add_many(
     async def find(parent: Record) -> list[Record]:
         criteria = {inclusion.key: parent[id], "$limit": limit}
         params = inclusion.inner_params({**criteria, **order})
-        related: list[Record] = await _called(inclusion.handle, "find", params)
+        related: list[Record] = await called(inclusion.handle, "find", params)
         return related
 
     parents = [record for record in records if id in record]
-    _count_calls(len(parents))
+    count_calls(len(parents))
     ids = [parent[id] for parent in parents]
     complete = await _find_in_batches(inclusion, ids, limit, order)
     others = []
@@ -215,7 +222,7 @@ async def add_many(
             parent[inclusion.name] = complete[parent[id]]
         else:
             others.append(parent)
-    for parent, related in zip(others, await _all(map(find, others)), strict=True):
+    for parent, related in zip(others, await gather_all(map(find, others)), strict=True):
         parent[inclusion.name] = related
 
 
@@ -229,7 +236,7 @@ async def _find_in_batches(
     if getattr(service, "shares_finds", None) is not False or not isinstance(options, Options):
         return {}
     most = limit if options.pagination is None else options.pagination.limit(limit)
-    size = min(_MAX_PARENTS, _MAX_BATCH // most)
+    size = min(_MAX_PARENTS, MAX_BATCH // most)
     if len(ids) < 2 or size < 2 or not all(map(is_scalar, ids)):
         return {}
 
@@ -246,7 +253,7 @@ async def _find_in_batches(
 
     unique = list(dict.fromkeys(ids))
     chunks = [unique[at : at + size] for at in range(0, len(unique), size)]
-    complete_chunks = await _all(map(complete, chunks))
+    complete_chunks = await gather_all(map(complete, chunks))
     return {key: group for groups in complete_chunks for key, group in groups.items()}
 
 
@@ -384,13 +391,18 @@ def bounded(params: Params) -> Iterator[None]:
         _calls.reset(token)
 
 
-def _count_calls(number: int) -> None:
+def count_calls(number: int) -> None:
+    """Count calls that the request of a client causes.
+
+    Raises:
+        BadRequest: They are too many.
+    """
     calls = _calls.get()
     if calls is not None:
         calls.add(number)
 
 
-async def _called(handle: Handle, method: str, params: Params, id: Any = None) -> Any:
+async def called(handle: Handle, method: str, params: Params, id: Any = None) -> Any:
     """Call a service, and return the record or the list of records, redacted by its hooks."""
     context = HookContext(handle.app, handle, method, params, id)
     await handle.run(context)
@@ -416,7 +428,7 @@ def _redacted(record: Any, public: object) -> Any:
     return RedactedRecord(record, public) if isinstance(record, Mapping) else public
 
 
-async def _all(calls: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+async def gather_all(calls: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
     """Await calls side by side; all have ended before the error of one is raised."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:

@@ -19,7 +19,6 @@ __all__ = [
     "check_property",
     "fold_username",
     "id_name",
-    "private_service",
     "record_ids",
     "remove_before",
     "without",
@@ -232,32 +231,6 @@ def _inside(params: Params, **values: object) -> Params:
     inside = Params()
     inside.__dict__.update(kept, **values)  # as attributes, which need no declaration
     return inside
-
-
-def private_service(app: Application, path: str, option: str) -> ServiceHandle:
-    """Return the handle of a service that an option names, and check that clients cannot call it.
-
-    Args:
-        app: The application.
-        path: Where the service is registered.
-        option: The name of the option, for the messages.
-
-    Raises:
-        ValueError: It is not registered, or clients can call it.
-    """
-    handle = app.services.get(path.strip("/"))
-    if handle is None:
-        raise ValueError(
-            f"{option} names the service {path!r}, which is not registered: add"
-            f" app.use({path!r}, <a service>, methods=[])"
-        )
-    if handle.methods:
-        raise ValueError(
-            f"{option} names the service {path!r}, which clients can call"
-            f" ({', '.join(handle.methods)}); close it: app.use({path!r}, <a service>, methods=[])"
-        )
-    handle.never_publish()
-    return handle
 
 
 def id_name(handle: ServiceHandle) -> str:

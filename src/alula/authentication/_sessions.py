@@ -18,10 +18,11 @@ from typing import Any, Final
 
 from alula._context import HookContext, Params
 from alula._events import emit_unless_held
+from alula._identity import private_service
 from alula._service import ServiceHandle, owning_handle
 from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._attempt import Attempt, Extension, Session, session_ended
-from alula.authentication._entities import id_name, private_service, record_ids, remove_before
+from alula.authentication._entities import id_name, record_ids, remove_before
 from alula.errors import NotAuthenticated, NotFound
 from alula.hooks import Next
 from alula.types import Id

@@ -1,4 +1,4 @@
-"""The throttle: limits attempts to sign in by GCRA, the generic cell rate algorithm (`_gcra`).
+"""The throttle: limits attempts to sign in by GCRA, the generic cell rate algorithm.
 
 There are three budgets of tries, and each failed attempt costs one try of all three:
 
@@ -25,17 +25,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from ipaddress import IPv6Address, ip_address, ip_network
-from math import ceil
 from typing import Any, Final, NoReturn
 from weakref import WeakKeyDictionary
 
 from alula._context import Params
+from alula._gcra import (
+    Budget,
+    MemoryTimes,
+    ServiceTimes,
+    Times,
+    network_of,
+    too_many_requests,
+)
+from alula._identity import private_service
 from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._attempt import Attempt, Extension
-from alula.authentication._entities import fold_username, private_service
-from alula.authentication._gcra import Budget, MemoryTimes, ServiceTimes, Times
-from alula.errors import FrameworkError, TooManyRequests
+from alula.authentication._entities import fold_username
+from alula.errors import FrameworkError
 from alula.types import Id
 
 __all__ = ["Throttle", "throttle_from"]
@@ -210,7 +216,7 @@ class Throttle(Extension):
         Raises:
             TooManyRequests: The budget of the address is spent.
         """
-        address = _network(params.get("ip"))
+        address = network_of(params.get("ip"))
         if params.provider is None or address is None:
             return
         await self._sweep()
@@ -218,7 +224,7 @@ class Throttle(Extension):
             self._key("new password", address), self._new_passwords, self._milliseconds
         )
         if wait:
-            raise _refusal("Too many new passwords from this address", wait)
+            raise too_many_requests("Too many new passwords from this address", wait)
 
     # -- one attempt ---------------------------------------------------------------------------
 
@@ -246,7 +252,7 @@ class Throttle(Extension):
         name = None
         if account is not None:
             name = self._key("name", fold_username(account[:_MAX_NAME_LENGTH]))
-        price = Price(_network(address), name)
+        price = Price(network_of(address), name)
         if name is not None:
             await self._charge(price, self._small(price, name), self._both)
         shared = [] if name is None else [(self._key("account", name), self._account)]
@@ -314,7 +320,7 @@ class Throttle(Extension):
 
     async def _refuse(self, price: Price) -> NoReturn:
         await self._give_back(price)
-        raise _refusal("Too many attempts to sign in", price.wait)
+        raise too_many_requests("Too many attempts to sign in", price.wait)
 
     # -- keys ----------------------------------------------------------------------------------
 
@@ -362,26 +368,6 @@ def throttle_from(options: Mapping[str, Any] | bool) -> Throttle | None:
             f"throttle is {options!r}; write True, False, or options as in {{'tries': 5}}"
         )
     return Throttle(**options)
-
-
-def _refusal(what: str, wait: int) -> TooManyRequests:
-    seconds = ceil(wait / 1000)
-    error = TooManyRequests(f"{what}; try again in {seconds} second{'s' * (seconds != 1)}")
-    error.headers = {"Retry-After": str(seconds)}
-    return error
-
-
-def _network(address: str | None) -> str | None:
-    """Return the part of an address that its owner cannot change: of IPv6 the first 64 bits."""
-    if address is None:
-        return None
-    try:
-        ip = ip_address(address.partition("%")[0])
-    except ValueError:  # such as the path of a Unix socket
-        return address
-    if isinstance(ip, IPv6Address):
-        return str(ip.ipv4_mapped or ip_network((ip, 64), strict=False))
-    return str(ip)
 
 
 def _budget(name: str, tries: int, window: int) -> Budget:

@@ -17,9 +17,9 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from alula._context import Params
+from alula._gcra import MemoryTimes, Times
 from alula._identity import Application
 from alula.authentication._access_tokens import Tokens
-from alula.authentication._gcra import MemoryTimes, Times
 from alula.authentication._hooks import authenticate
 from alula.errors import NotAuthenticated
 

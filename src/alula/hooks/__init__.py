@@ -9,10 +9,13 @@ from alula.hooks._hooks import Hook, HookMetadata, annotate_hook, disallow, hook
 from alula.hooks._hooks import check_hook as check_hook
 from alula.hooks._hooks import factory_call as factory_call
 from alula.hooks._hooks import hook_factory as hook_factory
+from alula.hooks._hooks import provider_test as provider_test
 from alula.hooks._table import HOOK_TYPES as HOOK_TYPES
 from alula.hooks._table import Hookable as Hookable
+from alula.hooks._table import HookNext as HookNext
 from alula.hooks._table import HookTable as HookTable
 from alula.hooks._table import Next
 from alula.hooks._table import compose as compose
+from alula.hooks._table import run_hooks as run_hooks
 
 __all__ = ["Hook", "HookMetadata", "Next", "annotate_hook", "disallow", "hook_metadata"]

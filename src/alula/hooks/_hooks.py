@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
@@ -22,12 +22,15 @@ __all__ = [
     "factory_call",
     "hook_factory",
     "hook_metadata",
+    "provider_test",
 ]
 
 Hook: TypeAlias = Callable[..., Any]
 AnyHook = TypeVar("AnyHook", bound=Hook)
 
 _PROVIDERS: Final = ("external", "server", "rest")
+_PLACES: Final = frozenset({"innermost", "outermost"})
+"""Metadata of hooks that do not run where they are registered."""
 
 
 class HookMetadata(TypedDict, total=False):
@@ -47,6 +50,14 @@ class HookMetadata(TypedDict, total=False):
     """For an after hook: an around hook that runs outside all others of its level."""
     outermost: bool
     """For an around hook: whether it runs outside all others of its level."""
+    innermost: Hook | bool
+    """An around hook that runs directly around the method, inside all other hooks. True for an
+    around hook that runs only there itself."""
+    sets: Collection[str]
+    """Names of properties of the data that it sets, so clients need not send them."""
+    hooks: Sequence[Hook]
+    """Hooks that it runs under a condition. They are checked as hooks of its own type; what they
+    say about themselves does not count for it."""
     call: str
     """Set by `hook_factory`."""
 
@@ -111,22 +122,41 @@ def disallow(*providers: str) -> Callable[[HookContext], None]:
         ValueError: A name is a misspelled one of these, which would let calls pass.
         MethodNotAllowed: By the hook, for a call that it refuses.
     """
-    from difflib import get_close_matches  # noqa: PLC0415  # slow to import, and not per call
-
-    for name in providers:
-        near = isinstance(name, str) and get_close_matches(name, _PROVIDERS, 1, 0.75)
-        if near and name not in _PROVIDERS:
-            raise ValueError(f"disallow({name!r}): did you mean {near[0]!r}?")
+    refuses = provider_test("disallow", providers)
 
     def refuse(context: HookContext) -> None:
-        provider = context.params.provider
-        origin = "server" if provider is None else "external"
-        if not providers or origin in providers or provider in providers:
+        if not providers or refuses(context):
             raise MethodNotAllowed(
-                f"Provider '{provider or 'server'}' can not call '{context.method}'"
+                f"Provider '{context.params.provider or 'server'}' can not call '{context.method}'"
             )
 
     return refuse
+
+
+def provider_test(function: str, names: Collection[str]) -> Callable[[HookContext], bool]:
+    """Return a function that tells whether a call has one of these origins.
+
+    Args:
+        function: The function that was given the names, for the message.
+        names: As `disallow` takes them.
+
+    Raises:
+        ValueError: A name is a misspelled one.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415  # slow to import, and not per call
+
+    for name in names:
+        near = isinstance(name, str) and get_close_matches(name, _PROVIDERS, 1, 0.75)
+        if near and name not in _PROVIDERS:
+            raise ValueError(f"{function}({name!r}): did you mean {near[0]!r}?")
+    wanted = frozenset(names)
+
+    def comes_from(context: HookContext) -> bool:
+        provider = context.params.provider
+        origin = "server" if provider is None else "external"
+        return origin in wanted or provider in wanted
+
+    return comes_from
 
 
 def check_hook(kind: str, hook: object, where: str) -> None:
@@ -160,6 +190,13 @@ def check_hook(kind: str, hook: object, where: str) -> None:
         raise TypeError(
             f"{kind} hook {name_of(hook)} of {where} takes {signature}; expected {shape}"
         )
+    for inner in hook_metadata(hook).get("hooks", ()):
+        if hook_metadata(inner).keys() & _PLACES:
+            raise TypeError(
+                f"{kind} hook {name_of(inner)} of {where} runs at a place of its own, so it cannot"
+                " have a condition; register the hook itself"
+            )
+        check_hook(kind, inner, where)
 
 
 _ADVICE: Final = {

@@ -18,7 +18,16 @@ from alula._user_code import describe_frames, name_of
 from alula.hooks._hooks import Hook, check_hook, check_returned, hook_metadata
 from alula.types import UNSET
 
-__all__ = ["HOOK_TYPES", "HookTable", "Hookable", "Next", "compose", "enter"]
+__all__ = [
+    "HOOK_TYPES",
+    "HookNext",
+    "HookTable",
+    "Hookable",
+    "Next",
+    "compose",
+    "enter",
+    "run_hooks",
+]
 
 Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
 AnyHook = TypeVar("AnyHook", bound=Hook)
@@ -192,7 +201,7 @@ class HookTable:
     def surround(self, method: str, call: Call) -> Call:
         """Return ``call`` with the outermost hooks around it, itself without any."""
         hooks = self._outermost.get(method)
-        return call if hooks is None else compose(hooks, call, _HookNext)
+        return call if hooks is None else compose(hooks, call, HookNext)
 
     def of(self, kind: str, method: str) -> list[Hook]:
         """Return the hooks of a type for a method, those for every method first."""
@@ -208,18 +217,31 @@ class HookTable:
             hooks += self._last.get(method, ())
         return hooks
 
+    def wrap_innermost(self, method: str, call: Call) -> Call:
+        """Return ``call`` with hooks around it whose metadata says that they are the innermost.
+
+        Those of the application are inside all hooks of the service, too: what they do in place of
+        the method must not skip a check, nor a hook of `add_innermost`.
+        """
+        innermost: list[Hook] = []
+        for hook in (*self.of("around", method), *self.of("before", method)):
+            inner = hook_metadata(hook).get("innermost")
+            if inner:
+                innermost.append(hook if inner is True else inner)
+        return compose(innermost, call, HookNext) if innermost else call
+
     def wrap(self, method: str, call: Call) -> Call:
         """Return ``call`` with the hooks of this level around it, itself without any hooks."""
         if method in self._innermost:
-            call = compose(self._innermost[method], call, _HookNext)
+            call = compose(self._innermost[method], call, HookNext)
         before, after, error = (self.of(kind, method) for kind in HOOK_TYPES[1:])
 
         async def call_between(context: HookContext) -> None:
             if before:
-                await _run_hooks("before", before, context)
+                await run_hooks("before", before, context)
             await call(context)
             if after:
-                await _run_hooks("after", after, context)
+                await run_hooks("after", after, context)
 
         # Only what has hooks gets a coroutine more: without any, `call` itself comes back.
         wrapped = call_between if before or after else call
@@ -228,8 +250,9 @@ class HookTable:
         # The around hooks of after hooks, such as the check that `protect` makes before the call.
         guards = (hook_metadata(hook).get("around") for hook in after)
         around = [*filter(None, guards), *self.of("around", method)]
+        around = [hook for hook in around if hook_metadata(hook).get("innermost") is not True]
         around.sort(key=lambda hook: hook_metadata(hook).get("outermost") is not True)  # stable
-        return compose(around, wrapped, _HookNext) if around else wrapped
+        return compose(around, wrapped, HookNext) if around else wrapped
 
 
 Inner: TypeAlias = Callable[[Any], Coroutine[Any, Any, None]]
@@ -310,7 +333,7 @@ async def enter(hook: Hook, context: object, following: Next) -> None:
         )
 
 
-class _HookNext(Next):
+class HookNext(Next):
     """The ``next`` of an around hook; a further call of it is a new attempt (a retry)."""
 
     __slots__ = ("_result",)
@@ -325,9 +348,15 @@ class _HookNext(Next):
         return self.pending
 
     def returned(self, hook: Hook, value: object) -> None:
+        """Refuse a value that would be lost; see `check_returned`."""
         check_returned("around", hook, value, self._context)
 
     def unused(self, hook: Hook) -> None:
+        """Refuse a hook that has set no result either.
+
+        Raises:
+            RuntimeError: The call would have no result.
+        """
         context: HookContext = self._context
         if context.result is UNSET:
             raise RuntimeError(
@@ -345,7 +374,7 @@ def _with_error(call: Call, hooks: list[Hook]) -> Call:
             # Without the result: it may be what an after hook failed to redact, and must not be
             # sent.
             context.error, context.result, context.dispatch = error, UNSET, UNSET
-            await _run_hooks("error", hooks, context)
+            await run_hooks("error", hooks, context)
             if context.result is UNSET:
                 # A bare raise: the traceback stays as it is, without a cause that points to itself.
                 if context.error is error:
@@ -364,10 +393,10 @@ def _with_error(call: Call, hooks: list[Hook]) -> Call:
     return run
 
 
-async def _run_hooks(kind: str, hooks: Sequence[Hook], context: HookContext) -> None:
+async def run_hooks(kind: str, hooks: Sequence[Hook], context: HookContext) -> None:
     """Run hooks ``(context)`` in order, and await what they return."""
-    context.type = kind
-    try:  # around hooks further out go on when these fail, and see their own type again
+    outer, context.type = context.type, kind
+    try:  # hooks further out go on when these fail, and see their own type again
         for hook in hooks:
             result = hook(context)
             while result is not None and hasattr(result, "__await__"):
@@ -375,7 +404,7 @@ async def _run_hooks(kind: str, hooks: Sequence[Hook], context: HookContext) -> 
             if result is not None:
                 check_returned(kind, hook, result, context)
     finally:
-        context.type = "around"
+        context.type = outer
 
 
 def _describe_around(names: Mapping[str, Any]) -> str:
@@ -387,6 +416,6 @@ def _describe_around(names: Mapping[str, Any]) -> str:
 
 describe_frames(enter, _describe_around)
 describe_frames(
-    _run_hooks,
+    run_hooks,
     lambda names: f"{names['kind']} hook {name_of(names['hook'])} of {names['context'].service!r}",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from alula._service import ServiceHandle
@@ -108,6 +108,13 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
             validator = metadata["data"](method) if "data" in metadata else None
             if validator is not None:
                 data[method] = _schema_of(validator)
+        # Schemas check data behind the around hooks, and before the before hooks.
+        around = _metadata(handle, method, ("around",))
+        made = {name for metadata in around for name in metadata.get("sets", ())}
+        if made and "required" in data.get(method, ()):
+            schema = dict(data[method])
+            required = [name for name in schema.pop("required") if name not in made]
+            data[method] = {**schema, "required": required} if required else schema
     innermost = handle
     while isinstance(innermost.service, ServiceHandle):
         innermost = innermost.service
@@ -138,13 +145,15 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     return ServiceFacts(handle, adapter, query, data, frozenset(secured), record, signs_in, entity)
 
 
-def _metadata(handle: ServiceHandle, method: str) -> Iterator[HookMetadata]:
+def _metadata(
+    handle: ServiceHandle, method: str, types: Sequence[str] = ("around", "before", "after")
+) -> Iterator[HookMetadata]:
     """Yield what the hooks around a method say, also those of an application behind it."""
     for table in (handle.app.hook_table, handle.hook_table):
-        for hook_type in ("around", "before", "after"):
+        for hook_type in types:
             yield from filter(None, map(hook_metadata, table.of(hook_type, method)))
     if isinstance(handle.service, ServiceHandle):
-        yield from _metadata(handle.service, method)
+        yield from _metadata(handle.service, method, types)
 
 
 def _schema_of(validator: object) -> Mapping[str, Any]:

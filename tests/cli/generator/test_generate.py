@@ -49,7 +49,7 @@ class TestServices:
         }
         assert {path for path in after if path not in before} == {
             f"services/chat_rooms/{name}.py"
-            for name in ("__init__", "hooks", "schema", "service", "test_chat_rooms")
+            for name in ("__init__", "schema", "service", "test_chat_rooms")
         }
         assert "create  services/chat_rooms/schema.py" in said
         assert "change  services/__init__.py" in said
@@ -211,7 +211,7 @@ class TestAuthentication:
         generate("authentication")
         generate("service", "notes")
         assert (
-            'around=[authenticate("jwt")]'
+            'around=[authenticate("jwt"), set_owner("userId"'
             in (application / "services/notes/service.py").read_text()
         )
 

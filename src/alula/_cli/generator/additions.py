@@ -207,7 +207,6 @@ def create_service(
         "service": name,
         "module": module,
         "path": path,
-        "record": record,
         "words": words,
         # Without "u": a user, a unit.
         "article": "an" if words[0] in "aeio" else "a",

@@ -1,0 +1,178 @@
+"""Who may do what with which records: owners and roles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from alula._context import HookContext
+from alula.common_hooks._call import (
+    change_data,
+    check_properties,
+    narrow,
+    split_changes,
+    stored_properties,
+    user_id,
+    user_of,
+)
+from alula.errors import BadRequest, Forbidden
+from alula.hooks import Hook, Next, annotate_hook, hook_factory
+
+__all__ = ["allow", "only_own", "set_owner"]
+
+_KINDS: Final = ("before", "around")
+_WITH_DATA: Final = frozenset({"create", "update", "patch"})
+_BY_QUERY: Final = frozenset({"find", "get", "update", "patch", "remove"})
+
+
+@hook_factory('only_own("userId")')
+def only_own(field: str = "userId", *, of: str = "id") -> Hook:
+    """Return a hook that restricts clients to the records of the signed-in user.
+
+    It adds a condition to the query of `find`, `get`, `update`, `patch` and `remove`, so the
+    database tests the owner in the statement that reads or changes the record. Records of others
+    are a `NotFound`. What a client asks for can only narrow the query further. Calls of the
+    application itself pass, and so does `create`; see `set_owner`.
+
+    Register it behind `authenticate`, and as a before hook where a schema checks queries.
+
+    Args:
+        field: The property of the records that has the id of their owner.
+        of: The property of the user that has the id: ``"_id"`` for users in MongoDB.
+
+    Raises:
+        TypeError: A name is not a string.
+        ValueError: A name is not that of a property.
+        NotAuthenticated: By the hook: a client calls, and nobody is signed in.
+        RuntimeError: By the hook: the user has no such id, or the method is a custom one, whose
+            records no query restricts.
+
+    Examples:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.authentication import authenticate
+        >>> app = App().use("notes", MemoryService())
+        >>> notes = app.service("notes").hooks(
+        ...     around=[authenticate("jwt"), set_owner("userId")], before=[only_own("userId")]
+        ... )
+    """
+    check_properties("only_own", field, of)
+
+    def restrict(context: HookContext, next: Next | None = None) -> object:
+        if context.params.provider is not None:
+            if context.method in _BY_QUERY:
+                narrow(context, field, user_id(context, "only_own", of))
+            elif context.method != "create":
+                raise RuntimeError(
+                    f"only_own cannot restrict the custom method `{context.method}` of"
+                    f" {context.service!r}; register it for methods that have a query"
+                )
+        return None if next is None else next()
+
+    return annotate_hook(restrict, kinds=_KINDS)
+
+
+@hook_factory('set_owner("userId")')
+def set_owner(field: str = "userId", *, of: str = "id", refuse: bool = False) -> Hook:
+    """Return a hook that makes the signed-in user the owner of what a client creates.
+
+    The owner stays: clients cannot change it by `patch`, also not by update operators, and an
+    `update` keeps the stored one. Calls of the application itself may set any owner; if they have
+    a user and name no owner in `create`, it is that user.
+
+    Register it behind `authenticate`, and as an around hook where a schema requires the property:
+    its checks run behind all around hooks.
+
+    Args:
+        field: The property that gets the id of the user.
+        of: The property of the user that has the id: ``"_id"`` for users in MongoDB.
+        refuse: Whether data of a client that names the property is a `BadRequest`. By default,
+            the client's value is ignored.
+
+    Raises:
+        TypeError: A name is not a string.
+        ValueError: A name is not that of a property.
+        NotAuthenticated: By the hook: a client calls, and nobody is signed in.
+        BadRequest: By the hook: the data is not an object, or names the property.
+        RuntimeError: By the hook: the user has no such id.
+
+    Examples:
+        >>> import asyncio
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> app = App().use("notes", MemoryService(start_id=1))
+        >>> notes = app.service("notes").hooks(before=[set_owner("userId")])
+        >>> asyncio.run(notes.create({"text": "Hello"}, provider="rest", user={"id": 7}))
+        {'text': 'Hello', 'userId': 7, 'id': 1}
+    """
+    check_properties("set_owner", field, of)
+
+    async def own(context: HookContext, next: Next | None = None) -> None:
+        method, params = context.method, context.params
+        if params.provider is None:
+            if method == "create" and params.user is not None:
+                owner = user_id(context, "set_owner", of)
+                change_data(context, lambda data: {field: owner, **data})
+        elif method in _WITH_DATA:
+            await own_data(context)
+        if next is not None:
+            await next()
+
+    async def own_data(context: HookContext) -> None:
+        owner = user_id(context, "set_owner", of)
+        if refuse:
+            change_data(context, refused)
+        if context.method == "create":
+            change_data(context, lambda data: {**data, field: owner})
+            return
+        change_data(context, lambda data: split_changes(data, (field,))[0])
+        if context.method == "update":
+            context.data = {**context.data, **await stored_properties(context, (field,))}
+
+    def refused(data: Mapping[str, Any]) -> Mapping[str, Any]:
+        if field in data or split_changes(data, (field,))[1]:
+            raise BadRequest(
+                f"The data names {field}, which the server sets; leave it out",
+                errors={field: "is set by the server"},
+            )
+        return data
+
+    return annotate_hook(own, kinds=_KINDS, sets=(field,))
+
+
+@hook_factory('allow("admin")')
+def allow(*roles: str, field: str = "roles") -> Hook:
+    """Return a hook that refuses clients whose user has none of these roles.
+
+    Calls of the application itself pass. Register it behind `authenticate`.
+
+    Args:
+        roles: The roles, of which a user needs one.
+        field: The property of the user that has its role, or a list of its roles.
+
+    Raises:
+        TypeError: There are no roles, or a name is not a string.
+        ValueError: ``field`` is not the name of a property.
+        NotAuthenticated: By the hook: a client calls, and nobody is signed in.
+        Forbidden: By the hook: the user has none of the roles.
+
+    Examples:
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> app = App().use("news", MemoryService())
+        >>> news = app.service("news").hooks(before={"create": [allow("editor", field="role")]})
+    """
+    if not roles or not all(isinstance(role, str) for role in roles):
+        raise TypeError(f"allow takes the names of roles, one by one: allow('admin'), not {roles}")
+    check_properties("allow", field)
+    allowed = frozenset(roles)
+
+    def check(context: HookContext, next: Next | None = None) -> object:
+        if context.params.provider is not None:
+            given = user_of(context, "allow").get(field)
+            owned = given if isinstance(given, list | tuple | set | frozenset) else (given,)
+            if not any(isinstance(role, str) and role in allowed for role in owned):
+                raise Forbidden(f"Your role does not allow `{context.method}` of {context.path}")
+        return None if next is None else next()
+
+    return annotate_hook(check, kinds=_KINDS)

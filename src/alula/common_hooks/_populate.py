@@ -1,0 +1,172 @@
+"""Related records of other services in the results of `find` and `get`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from alula._context import HookContext
+from alula.adapters._records import is_scalar
+from alula.adapters._related import (
+    MAX_BATCH,
+    Inclusion,
+    add_many,
+    bounded,
+    called,
+    count_calls,
+    gather_all,
+)
+from alula.adapters.relations import Relation, how_to_name_key
+from alula.common_hooks._call import check_properties
+from alula.errors import Forbidden
+from alula.hooks import Hook, annotate_hook, hook_factory
+from alula.outgoing import RedactedRecord, public_part
+from alula.types import UNSET, Page, Record
+
+__all__ = ["populate"]
+
+
+@hook_factory('populate({"author": belongs_to("users", "userId")})')
+def populate(relations: Mapping[str, Relation]) -> Hook:
+    """Return an after hook that adds related records to all results of `find` and `get`.
+
+    Those that the records of a page refer to are found by one call of the other service, with the
+    provider and the user of the caller. So its hooks decide what the caller may see, and its
+    redaction holds. A record whose related one the caller does not get has None. Results of other
+    methods stay as they are: others get them as events.
+
+    Where clients choose what they get, use the option ``relations`` of an adapter and ``$include``.
+
+    Args:
+        relations: By the name of the property that is added: what
+            `alula.adapters.relations.belongs_to` and `alula.adapters.relations.has_many` return,
+            with the name of the key.
+
+    Raises:
+        TypeError: ``relations`` is not a mapping of such relations.
+        ValueError: A name is not that of a property, or a relation has no key.
+        BadRequest: By the hook: the call of a client causes too many others.
+        RuntimeError: By the hook: a hook before it has changed which records clients get.
+
+    Examples:
+        >>> import asyncio
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.adapters.relations import belongs_to
+        >>> app = App().use("users", MemoryService([{"id": 1, "name": "Ada"}]))
+        >>> app = app.use("notes", MemoryService([{"id": 5, "userId": 1}]))
+        >>> author = populate({"author": belongs_to("users", "userId")})
+        >>> notes = app.service("notes").hooks(after={"find": [author]})
+        >>> asyncio.run(notes.find())
+        [{'id': 5, 'userId': 1, 'author': {'id': 1, 'name': 'Ada'}}]
+    """
+    if not isinstance(relations, Mapping) or not all(
+        isinstance(relation, Relation) for relation in relations.values()
+    ):
+        raise TypeError(
+            "populate takes relations by name: {'author': belongs_to('users', 'userId')}, not"
+            f" {relations!r}"
+        )
+    for name, relation in relations.items():
+        check_properties("populate", name)
+        if not relation.key:
+            raise ValueError(f"populate: {name!r} has no key; {how_to_name_key(name, relation)}")
+
+    async def add(context: HookContext) -> None:
+        if context.method not in {"find", "get"}:
+            return
+        method = context.method
+        records = _records_of(context.result, method)
+        # The records themselves may belong to the service: these have the keys, and get the rest.
+        related: list[Record] = [dict(r) if isinstance(r, Mapping) else {} for r in records]
+        with bounded(context.params):
+            for name, relation in relations.items():
+                await _add_relation(context, name, relation, related)
+        added = [{name: record.get(name) for name in relations} for record in related]
+        context.result = _with_records(context.result, method, list(map(_with, records, added)))
+        if context.dispatch is not UNSET:
+            views = _records_of(context.dispatch, method)
+            if len(views) != len(records):
+                raise RuntimeError(
+                    f"populate of {context.service!r} is registered behind a hook that changes"
+                    " which records clients get; register it before that hook"
+                )
+            public = list(map(_with, views, map(public_part, added)))
+            context.dispatch = _with_records(context.dispatch, method, public)
+
+    return annotate_hook(add, kinds=("after",))
+
+
+async def _add_relation(
+    context: HookContext, name: str, relation: Relation, records: Sequence[Record]
+) -> None:
+    handle = context.app.service(relation.service)
+    inclusion = Inclusion(handle, name, relation.key, context.params, {})
+    holder = context.service if relation.many else handle
+    id_name = getattr(holder.service, "id", None)
+    id_name = id_name if isinstance(id_name, str) else "id"
+    if relation.many:
+        await add_many(inclusion, records, id_name, relation.limit, relation.sort)
+    else:
+        await add_one_by_find(inclusion, records, id_name)
+
+
+async def add_one_by_find(inclusion: Inclusion, records: Sequence[Record], id: str) -> None:
+    """Add to each record the one that it refers to, by one `find` for all of them.
+
+    Args:
+        inclusion: What to add.
+        records: The records.
+        id: The name of the other service's id property.
+
+    Raises:
+        BadRequest: The request causes too many calls.
+        Exception: What the other service raises, but that the caller may not find its records.
+    """
+    keys = [record.get(inclusion.key) for record in records]
+    wanted = list(dict.fromkeys(key for key in keys if key is not None and is_scalar(key)))
+    count_calls(len(wanted))
+    chunks = [wanted[at : at + MAX_BATCH] for at in range(0, len(wanted), MAX_BATCH)]
+
+    async def find(chunk: Sequence[Any]) -> list[Record]:
+        params = inclusion.inner_params({id: {"$in": chunk}, "$limit": len(chunk)})
+        params.paginate = False
+        try:
+            related: list[Record] = await called(inclusion.handle, "find", params)
+        except Forbidden:
+            return []
+        return related
+
+    # By text: a key may be stored as the text of an id, such as an ObjectId.
+    found = {
+        str(related.get(id)): related
+        for page in await gather_all(map(find, chunks))
+        for related in page
+    }
+    for record, key in zip(records, keys, strict=True):
+        is_key = key is not None and is_scalar(key)
+        record[inclusion.name] = found.get(str(key)) if is_key else None
+
+
+def _records_of(result: Any, method: str) -> Sequence[Any]:
+    if method == "get":
+        return [result]
+    records = result.get("data") if isinstance(result, Mapping) else result
+    return records if isinstance(records, list | tuple) else []
+
+
+def _with_records(result: Any, method: str, records: list[Any]) -> Any:
+    if method == "get":
+        return records[0]
+    if isinstance(result, list | tuple):
+        return records
+    if not isinstance(result, Mapping) or "data" not in result:
+        return result
+    return (result.copy() if isinstance(result, Page) else dict(result)) | {"data": records}
+
+
+def _with(record: Any, values: Mapping[str, Any]) -> Any:
+    if not isinstance(record, Mapping):
+        return record
+    new = {**record, **values}
+    return record.changed(new) if isinstance(record, RedactedRecord) else new
