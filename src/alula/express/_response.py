@@ -171,16 +171,9 @@ class Response:
         if signed:
             value = cookie_signer(self.req.app.settings).sign(name, value)
         line = format_cookie(
-            *(name, value),
-            max_age=max_age,
-            expires=expires,
-            path=path,
-            domain=domain,
-            secure=secure,
-            http_only=http_only,
-            same_site=same_site,
-            partitioned=partitioned,
-        )
+            *(name, value), max_age=max_age, expires=expires, path=path, domain=domain,
+            secure=secure, http_only=http_only, same_site=same_site, partitioned=partitioned,
+        )  # fmt: skip
         return self.append("set-cookie", line)
 
     def clear_cookie(
@@ -207,14 +200,9 @@ class Response:
             ValueError: As `cookie`.
         """
         return self.cookie(
-            *(name, ""),
-            max_age=0,
-            path=path,
-            domain=domain,
-            secure=secure,
-            same_site=same_site,
-            partitioned=partitioned,
-        )
+            *(name, ""), max_age=0, path=path, domain=domain,
+            secure=secure, same_site=same_site, partitioned=partitioned,
+        )  # fmt: skip
 
     def get(self, name: str) -> str | list[str] | None:
         """Return a header that was set, None where it was not."""
