@@ -50,6 +50,7 @@ THIRD_PARTY = {
     },
     "telemetry": {"opentelemetry"},
     "testing": {"pytest"},
+    "types": {"typing_extensions"},  # for type checkers alone
 }
 
 

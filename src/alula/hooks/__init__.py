@@ -12,6 +12,7 @@ from alula.hooks._hooks import hook_factory as hook_factory
 from alula.hooks._table import HOOK_TYPES as HOOK_TYPES
 from alula.hooks._table import Hookable as Hookable
 from alula.hooks._table import HookTable as HookTable
+from alula.hooks._table import HookTypes as HookTypes
 from alula.hooks._table import Next
 from alula.hooks._table import compose as compose
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from alula._context import HookContext
 from alula._user_code import describe_frames, name_of
 from alula.hooks._hooks import Hook, check_hook, check_returned, hook_metadata
 from alula.types import UNSET
 
-__all__ = ["HOOK_TYPES", "HookTable", "Hookable", "Next", "compose", "enter"]
+__all__ = ["HOOK_TYPES", "HookTable", "HookTypes", "Hookable", "Next", "compose", "enter"]
 
 Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
 AnyHook = TypeVar("AnyHook", bound=Hook)
@@ -27,6 +27,20 @@ AroundHook = TypeVar("AroundHook", bound=Callable[[HookContext, "Next"], Any])
 
 HOOK_TYPES: Final = ("around", "before", "after", "error")
 EVERY_METHOD: Final = "all"
+
+
+OneOrMore: TypeAlias = Hook | Sequence[Hook]
+
+
+class HookTypes(TypedDict, total=False):
+    """The types of hooks, each for every method or by method; the last two of applications only."""
+
+    around: OneOrMore | Mapping[str, OneOrMore]
+    before: OneOrMore | Mapping[str, OneOrMore]
+    after: OneOrMore | Mapping[str, OneOrMore]
+    error: OneOrMore | Mapping[str, OneOrMore]
+    setup: OneOrMore
+    teardown: OneOrMore
 
 
 class Hookable:
@@ -46,7 +60,7 @@ class Hookable:
         """Compose hooks and methods again, after hooks changed."""
         raise NotImplementedError
 
-    def hooks(self, hooks: object = None, /, **kinds: Any) -> Self:
+    def hooks(self, hooks: object = None, /, **kinds: Unpack[HookTypes]) -> Self:
         """Register hooks: ``hooks(before={"create": [check]}, around=[log])``.
 
         Args:
@@ -62,17 +76,18 @@ class Hookable:
         """
         if hooks is not None and kinds:
             raise TypeError("hooks come as one mapping or as keywords, not as both")
+        by_type: dict[str, Any] = {**kinds}
         # As in FeathersJS: a list is one of around hooks for every method.
         if isinstance(hooks, list | tuple):
-            kinds = {"around": hooks}
+            by_type = {"around": hooks}
         elif isinstance(hooks, Mapping):
-            kinds = dict(hooks)
+            by_type = dict(hooks)
         elif hooks is not None:
             raise TypeError(
                 "hooks takes around=, before=, after= and error=, or one mapping of these, not"
                 f" {hooks!r}"
             )
-        self._add_hooks(kinds)
+        self._add_hooks(by_type)
         return self
 
     def _add_hooks(self, hooks: dict[str, Any]) -> None:
