@@ -856,7 +856,7 @@ class TestCost:
         def refuse(*args):
             raise AssertionError
 
-        monkeypatch.setattr("alula._service.event_records", refuse)
+        monkeypatch.setattr("alula._service._handle.event_records", refuse)
         await echo.create({})
 
     def test_a_client_has_no_channels(self):

@@ -51,6 +51,7 @@ THIRD_PARTY = {
     },
     "telemetry": {"opentelemetry"},
     "testing": {"pytest"},
+    "types": {"typing_extensions"},  # for type checkers alone
 }
 
 

@@ -15,7 +15,7 @@ from alula.errors import FrameworkError
 
 MODULES = [
     *sorted(path.stem for path in Path(alula.__file__).parent.glob("*.py")),
-    *("hooks", "logs", "query"),
+    *("_service", "hooks", "logs", "query"),
 ]
 
 INTERFACE = {
@@ -42,6 +42,7 @@ ERRORS = [
 def test_the_package_offers_these_names_and_no_others():
     assert sorted(alula.__all__) == [
         "App",
+        "CustomMethod",
         "FrameworkError",
         "HookContext",
         "Id",
@@ -50,6 +51,7 @@ def test_the_package_offers_these_names_and_no_others():
         "Params",
         "Record",
         "ServiceHandle",
+        "TypedService",
         "UNSET",
         "disallow",
     ]

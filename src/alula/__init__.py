@@ -2,7 +2,7 @@
 
 from alula._app import App
 from alula._context import HookContext, Params
-from alula._service import ServiceHandle
+from alula._service import CustomMethod, ServiceHandle, TypedService
 from alula.errors import FrameworkError
 from alula.hooks import Next, disallow
 from alula.types import UNSET, Id, Page, Record
@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 __all__ = [
     "UNSET",
     "App",
+    "CustomMethod",
     "FrameworkError",
     "HookContext",
     "Id",
@@ -20,5 +21,6 @@ __all__ = [
     "Params",
     "Record",
     "ServiceHandle",
+    "TypedService",
     "disallow",
 ]

@@ -12,17 +12,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, overload
 
 from alula._app_events import check_app_event, check_app_listener
 from alula._channels import Channel, Channels, Connection, Publishing
 from alula._events import Listener
 from alula._registry import Registry, read_setting
 from alula._routes import Match, RouteTable, strip_slashes
-from alula._service import ServiceHandle
+from alula._service import AnyTypedService, ServiceHandle, TypedService, check_service_type
 from alula._user_code import did_you_mean
 from alula.hooks import Hook, check_hook, compose
-from alula.types import UNSET
+from alula.types import UNSET, Paths, RecordType
 
 __all__ = ["App"]
 
@@ -35,8 +35,10 @@ _HINT: Final = (
 )
 
 
-class App(Registry[ServiceHandle], Publishing):
+class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
     """Named services, with hooks around all of them, settings, start and stop.
+
+    For type checkers, ``App[Literal["messages", "users"]]`` has services at these paths only.
 
     Args:
         debug: Whether clients see the messages of unexpected errors. None reads the environment
@@ -161,7 +163,7 @@ class App(Registry[ServiceHandle], Publishing):
             objects = {path: service}
         self._register(
             [
-                ServiceHandle(
+                TypedService(
                     self.front,
                     strip_slashes(at),
                     registered,
@@ -194,15 +196,30 @@ class App(Registry[ServiceHandle], Publishing):
             elif self._is_set_up:
                 self._up[handle] = None
 
-    def service(self, path: str) -> ServiceHandle:
+    @overload
+    def service(self, path: Paths) -> ServiceHandle: ...
+    @overload
+    def service(self, path: Paths, record: type[AnyTypedService]) -> AnyTypedService: ...
+    @overload
+    def service(self, path: Paths, record: type[RecordType]) -> TypedService[RecordType]: ...
+    def service(self, path: Paths, record: type[Any] | None = None) -> ServiceHandle:
         """Return the handle of the service at a path.
+
+        Args:
+            path: Its path.
+            record: For type checkers: the type of its records, a TypedDict, or a class of
+                `TypedService`.
 
         Raises:
             LookupError: There is none.
+            TypeError: ``record`` is neither, such as a Pydantic model.
+            ValueError: ``record`` declares a custom method that the service does not have.
         """
         handle = self.services.get(path) or self.services.get(strip_slashes(path))
         if handle is None:
             raise LookupError(f"there is no service at {path!r}{did_you_mean(path, self.services)}")
+        if record is not None:
+            check_service_type(handle, record)
         return handle
 
     def lookup(self, path: str) -> Match[ServiceHandle] | None:
@@ -210,7 +227,7 @@ class App(Registry[ServiceHandle], Publishing):
         match = self.routes.find(path)
         return None if match is None else Match(*match)
 
-    async def unuse(self, path: str) -> Any:
+    async def unuse(self, path: Paths) -> Any:
         """Remove a service, tear it down, and return the object that was registered.
 
         Raises:

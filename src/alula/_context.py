@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypedDict
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypedDict
 
 from alula._connection import Connection
-from alula.types import EVENT_OF_METHOD, UNSET, Id
+from alula.types import EVENT_OF_METHOD, UNSET, Application_co, Data_co, Id, Result_co, User_co
 
 __all__ = ["GivenParams", "HookContext", "Params", "RequestParams"]
 
@@ -45,8 +46,8 @@ class _AttributeName(str):
     __slots__ = ()
 
 
-class Params:
-    """The parameters of one call besides id and data.
+class Params(Generic[User_co]):
+    """The parameters of one call besides id and data; of type `Params[User]` with a typed user.
 
     Only ``query`` comes from a client; the others are set by the server, its hooks and its
     middleware. Items work like attributes: ``params["tenant"]``.
@@ -107,7 +108,7 @@ class Params:
     sql: Mapping[str, Any] | None = None
     collation: Mapping[str, Any] | None = None
     authentication: Mapping[str, Any] | None = None
-    user: Any = None
+    user: User_co = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # None is part of `User` where nobody may be signed in
     connection: Connection | None = None
 
     def __init__(self, params: Params | Mapping[str, Any] | None = None, /, **values: Any) -> None:
@@ -205,11 +206,7 @@ class Params:
         elif elsewhere and names[0] in elsewhere:
             hint = f"write {elsewhere[names[0]]}"
         elif near:
-            hint = (
-                f"did you mean {near[0]}={{...}}?"
-                if near == ["query"]
-                else f"did you mean {near[0]}?"
-            )
+            hint = f"did you mean {near[0]}{'={...}' if near == ['query'] else ''}?"
         elif names[0] in _QUERY_WORDS:
             hint = "the param that selects records is query: query={...}"
         else:
@@ -239,6 +236,8 @@ class Params:
     if TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: object) -> None: ...
+    else:
+        __class_getitem__ = classmethod(lambda cls, _: cls)  # an alias would set a param
 
     def __getitem__(self, name: str) -> Any:
         attributes = self.__dict__
@@ -288,9 +287,9 @@ class Params:
         value = self.__dict__.get(name)
         return default if value is None else value
 
-    def copy(self, **changes: Any) -> Params:
+    def copy(self, **changes: Any) -> Params[User_co]:
         """Return new params with the same attributes, and the given ones set."""
-        copied = Params(self, **changes)
+        copied: Params[User_co] = Params(self, **changes)
         if "query" not in changes:
             copied.query = copy(self.query)  # keeps the type ValidatedQuery
         return copied
@@ -328,10 +327,8 @@ WELL_KNOWN_NAMES: Final = frozenset(Params.__annotations__) - {"_undeclared"}
 DECLARED_NAMES: Final[set[str]] = {*WELL_KNOWN_NAMES, "authenticated"}
 """Names that calls take in mappings and keywords: those of `Params`, and declared ones."""
 
-
 _NEVER_SCALARS: Final = ("user", "route", "headers", "authentication", "adapter", "docdb", "sql")
 """Params that are records or mappings: ``find({"user": 1})`` is meant as a query."""
-
 
 _QUERY_WORDS: Final = frozenset({"where", "filter", "filters", "criteria", "conditions"})
 _QUERY_NAMES: Final = frozenset({"limit", "skip", "sort", "select", "or", "and"})
@@ -364,8 +361,11 @@ class _InParams:
         raise AttributeError(f"{self._text} = ...")
 
 
-class HookContext:
+class HookContext(Generic[Result_co, Data_co, User_co, Application_co]):
     """One call while it runs; hooks read and change it.
+
+    For type checkers, a hook names the types of what it reads, in this order: those of ``result``,
+    ``data``, ``params.user`` and ``app``; ``HookContext[Message, NewMessage, User]``.
 
     Attributes:
         app: The application.
@@ -386,12 +386,13 @@ class HookContext:
     """
 
     type: str = "around"
-    result: Any = UNSET
+    result: Result_co = UNSET  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # hooks after the method have its result
     dispatch: Any = UNSET
     error: BaseException | None = None
     caller: Any = None
 
     if not TYPE_CHECKING:  # checkers know none of these
+        __class_getitem__ = classmethod(GenericAlias)  # takes any number of types
         # Hooks may set any other name. Setting these would have no effect, on what clients see too.
         query, provider = _InParams(), _InParams()
 
@@ -404,18 +405,18 @@ class HookContext:
         id: Id = None,
         data: Any = None,
     ) -> None:
-        self.app = app
+        self.app: Application_co = app
         self.service = service
         self.path: str = service.path
         self.method = method
         self.id = id
-        self.data = data
-        self._params = params
+        self.data: Data_co = data
+        self._params: Params[User_co] = params
         self.event: str | None = EVENT_OF_METHOD.get(method)
         self.http: dict[str, Any] = {}
 
     @property
-    def params(self) -> Params:
+    def params(self) -> Params[User_co]:
         """The `Params` of the call.
 
         Raises:

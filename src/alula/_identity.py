@@ -52,7 +52,8 @@ class Application(Protocol):
         """The channels and connections."""
         ...
 
-    def service(self, path: str) -> ServiceHandle:
+    # Any: an application may be typed with the paths that it has.
+    def service(self, path: Any) -> ServiceHandle:
         """Return the handle of a service."""
         ...
 

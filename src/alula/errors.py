@@ -88,8 +88,8 @@ class FrameworkError(Exception):
             data = rest or None
         super().__init__(text)
         self.message = text
-        self.data = data
-        self.errors = errors
+        self.data: Any = data
+        self.errors: Any = errors
         self.name = name or self.name
         self.code = code or self.code
         self.class_name = class_name or self.class_name

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    overload,
+)
 
 __all__ = [
     "EVENT_OF_METHOD",
@@ -19,9 +29,36 @@ __all__ = [
     "Page",
     "Paginate",
     "Record",
+    "ScalarId",
     "SchemaKeyword",
     "Unset",
 ]
+
+if TYPE_CHECKING:
+    # Checkers bring this module themselves, and defaults are for them alone: without type
+    # arguments, everything is `Any` as before.
+    from typing_extensions import TypeVar
+
+    # Covariant: a hook for `Mapping[str, Any]` fits every service. Python has no way to say that
+    # it writes only what it was given, so a checker cannot refuse that it writes something wider.
+    Result_co = TypeVar("Result_co", covariant=True, default=Any)
+    Data_co = TypeVar("Data_co", covariant=True, default=Any)
+    User_co = TypeVar("User_co", covariant=True, default=Any)
+    Application_co = TypeVar("Application_co", covariant=True, default=Any)
+    Item = TypeVar("Item", default=Any)
+    RecordType = TypeVar("RecordType", bound=Mapping[str, Any], default=Any)
+    NewRecord = TypeVar("NewRecord", default=Mapping[str, Any])
+    Changes = TypeVar("Changes", default=Mapping[str, Any])
+    Found = TypeVar("Found", default="Page[RecordType] | list[RecordType]")
+    Paths = TypeVar("Paths", bound=str, default=Any)
+else:
+    from typing import TypeVar
+
+    Result_co, Data_co = TypeVar("Result_co"), TypeVar("Data_co")
+    User_co, Application_co = TypeVar("User_co"), TypeVar("Application_co")
+    RecordType, NewRecord = TypeVar("RecordType"), TypeVar("NewRecord")
+    Changes, Found = TypeVar("Changes"), TypeVar("Found")
+    Item, Paths = TypeVar("Item"), TypeVar("Paths")
 
 Id: TypeAlias = Any
 """The id of a record: an int, a str, or a type of the database (an ObjectId, a UUID)."""
@@ -30,12 +67,25 @@ Record: TypeAlias = dict[str, Any]
 """One stored record, its id included."""
 
 
+class ScalarId(Hashable, Protocol):
+    """For type checkers, the id of one record: a number, a text, a UUID, an ObjectId.
+
+    All ids have an order. None, which means several records, has none, and neither have records.
+    """
+
+    def __lt__(self, other: Any, /) -> Any:
+        """Compare with another id."""
+        ...
+
+
 PAGE_NAMES: Final = frozenset({"total", "limit", "skip", "data"})
 """The names that every page has."""
 
 
-class Page(dict[str, Any]):
+class Page(dict[str, Any], Generic[Item]):
     """One page of records, the result of a paginated ``find``: a dict.
+
+    For type checkers, ``Page[Message]`` has ``list[Message]`` under ``data``.
 
     Its type distinguishes it from a record with the same names, so return this class from your own
     services. ``page.copy()`` and ``page | {...}`` are pages as well; ``{**page}`` is a plain dict.
@@ -65,7 +115,7 @@ class Page(dict[str, Any]):
         @overload  # type: ignore[override]  # a page has these names, and a typo is an error
         def __getitem__(self, name: Literal["total", "limit", "skip"], /) -> int: ...
         @overload
-        def __getitem__(self, name: Literal["data"], /) -> list[Any]: ...
+        def __getitem__(self, name: Literal["data"], /) -> list[Item]: ...
         def __getitem__(self, name: str, /) -> Any: ...  # further entries: page.get(...)
 
     def __or__(self, other: object) -> Any:
@@ -74,7 +124,7 @@ class Page(dict[str, Any]):
     def __ror__(self, other: object) -> Any:
         return self._with(other, self) if isinstance(other, Mapping) else NotImplemented
 
-    def copy(self) -> Page:
+    def copy(self) -> Page[Item]:
         """Return a shallow copy, a page as well."""
         return self._with(self)
 

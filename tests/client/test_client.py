@@ -60,7 +60,7 @@ class TestServices:
     @pytest.mark.parametrize("record", [int, list, "Message", object()])
     def test_records_are_dicts(self, record):
         client, _ = faked()
-        with pytest.raises(TypeError, match="records arrive as dicts"):
+        with pytest.raises(TypeError, match="records are dicts"):
             client.service("messages", record)
 
     async def test_custom_methods_are_declared_at_any_time(self):

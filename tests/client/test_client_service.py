@@ -1,4 +1,4 @@
-"""Iteration over all pages."""
+"""Pages, and the iteration over all of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.client.faking import faked
 
+from alula import Page
 from alula.errors import BadGateway, BadRequest
 
 
@@ -25,6 +26,34 @@ class Pages:
         data = self.records[skip : skip + limit]
         total = len(self.records)
         context.result = {"total": total, "limit": limit, "skip": skip, "data": data}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"total": 1, "limit": 2, "skip": 0, "data": [{"id": 1}]},
+        {"data": [], "skip": 0, "limit": 2, "total": 0, "self": "link", "cursor": "x"},
+    ],
+)
+async def test_a_page_of_the_server_is_a_page(page):
+    client, _ = faked(page)
+    found = await client.service("items").find()
+    assert type(found) is Page
+    assert found == page
+
+
+@pytest.mark.parametrize("found", [[{"id": 1}], {"total": 1, "data": []}, {"ok": True}, 5])
+async def test_what_is_no_page_stays_as_it_is(found):
+    client, _ = faked(found)
+    result = await client.service("items").find()
+    assert result == found
+    assert type(result) is type(found)
+
+
+async def test_only_find_returns_pages():
+    record = {"total": 1, "limit": 2, "skip": 0, "data": []}
+    client, _ = faked(record)
+    assert type(await client.service("items").get(1)) is dict
 
 
 def test_events_of_the_server_may_have_any_name_but_a_slip():

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, assert_type
 
 from written_client import People, calc, people, teams_team_tasks
 
+import alula
+from alula import CustomMethod, HookContext, Page
 from alula.client import (
     AbortController,
     Client,
     ClientService,
     Connection,
     EventStream,
-    PageOf,
     ServiceEvent,
     SocketConnection,
     SyncClient,
@@ -33,6 +35,18 @@ class Message(TypedDict):
     text: str
 
 
+class Archive(TypedDict):
+    id: int
+
+
+class Messages(TypedService[Message, Mapping[str, Any], Mapping[str, Any], Page[Message]]):
+    archive: CustomMethod[Archive, Message]
+
+
+class OfTheServer(alula.TypedService[Message]):
+    """Has no pages to iterate and no streams of events."""
+
+
 connection = rest("http://localhost:3030").fetch(options={"retries": 3})
 assert_type(connection, Connection)
 client = create_client()
@@ -44,8 +58,11 @@ plain = client.service("plain")
 assert_type(plain, ClientService)
 messages = client.service("messages", Message, methods=["archive"])
 assert_type(messages, TypedService[Message])
-client.service("messages", int)  # type: ignore[type-var]  # pyright: ignore[reportArgumentType, reportCallIssue]
-client.service(Message)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+paged = client.service("messages", Messages, methods=["archive"])
+assert_type(paged, Messages)
+client.service("messages", OfTheServer)  # type: ignore[type-var]
+client.service("messages", int)  # type: ignore[type-var]
+client.service(Message)  # type: ignore[call-overload]
 
 
 async def call_services() -> None:
@@ -60,17 +77,26 @@ async def call_services() -> None:
     assert_type(await messages.remove("1"), Message)
     assert_type(await messages.remove(None, query={"read": True}), list[Message])
     found = await messages.find(query={"$limit": 2}, connection={"timeout": 1.5})
-    assert_type(found, PageOf[Message] | list[Message])
+    assert_type(found, Page[Message] | list[Message])
     records = found if isinstance(found, list) else found["data"]
     assert_type(records, list[Message])
     async for message in messages.iterate({"$sort": {"id": 1}}, page_size=50):
         assert_type(message, Message)
-    assert_type(await messages.archive({"id": 1}), Any)
-    await plain.find(done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    await messages.find(qurey={"a": 1})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    await messages.get(1, timeout=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    (await messages.get(1))["name"]  # type: ignore[typeddict-item]  # pyright: ignore[reportGeneralTypeIssues]
-    await messages.create(5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    assert_type(await messages.call("archive", data={"id": 1}), Any)
+    assert_type(await plain.archive({"id": 1}), Any)
+    assert_type(await paged.archive({"id": 1}), Message)
+    assert_type((await paged.find())["data"], list[Message])
+    async for message in paged.iterate():
+        assert_type(message, Message)
+    await messages.archive({"id": 1})  # type: ignore[attr-defined]
+    await paged.archive({"ids": 1})  # type: ignore[typeddict-item, typeddict-unknown-key]
+    await messages.creat({"text": "hello"})  # type: ignore[attr-defined]
+    await messages.get(None)  # type: ignore[arg-type]
+    await plain.find(done=True)  # type: ignore[call-arg]  # a keyword
+    await messages.find(qurey={"a": 1})  # type: ignore[call-arg]  # a keyword
+    await messages.get(1, timeout=5)  # type: ignore[call-arg]  # a keyword
+    (await messages.get(1))["name"]  # type: ignore[typeddict-item]
+    await messages.create(5)  # type: ignore[call-overload]
     async with create_client() as closing:
         assert_type(closing, Client)
     assert_type(await client.login(strategy="local", email="a@b.c"), dict[str, Any])
@@ -85,12 +111,28 @@ async def listen() -> None:
     async for event in stream:
         assert_type(event, ServiceEvent[Message])
         assert_type(event.data["text"], str)
-        event.data["name"]  # type: ignore[typeddict-item]  # pyright: ignore[reportGeneralTypeIssues]
-    messages.events(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        event.data["name"]  # type: ignore[typeddict-item]
+    messages.events(5)  # type: ignore[arg-type]
     assert_type("created" in messages.events, bool)
     async with plain.events() as everything:
         assert_type(await anext(everything), ServiceEvent[Any])
 
+
+@messages.before("create")
+def stamp(context: HookContext[Message, Mapping[str, Any]]) -> None: ...
+
+
+@messages.on("created")
+def hear(message: Message, context: HookContext) -> None: ...
+
+
+def hear_data(message: Message) -> None: ...
+
+
+messages.on("created", hear_data)
+messages.on("creatd", hear_data)  # type: ignore[call-overload]
+messages.hooks(befor=[stamp])  # type: ignore[call-arg]
+client.hooks(setpu=[stamp])  # type: ignore[call-arg]  # a keyword
 
 sync = create_sync_client()
 assert_type(sync, SyncClient)
@@ -104,16 +146,16 @@ assert_type(letters.events("created").get(timeout=1).data, Message)
 for happened in letters.events():
     assert_type(happened, ServiceEvent[Message])
 assert_type(letters.get(1), Message)
-letters.find(done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-sync.service("plain").find(done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+letters.find(done=True)  # type: ignore[call-arg]  # a keyword
+sync.service("plain").find(done=True)  # type: ignore[call-arg]  # a keyword
 assert_type(letters.create({"text": "hello"}), Message)
 assert_type(letters.create([{"text": "hello"}]), list[Message])
 assert_type(letters.patch(None, {}), list[Message])
 assert_type(letters.patch(1, {}), Message)
 assert_type(letters.remove(None), list[Message])
-assert_type(letters.find(), PageOf[Message] | list[Message])
+assert_type(letters.find(), Page[Message] | list[Message])
 assert_type([each["id"] for each in letters.iterate()], list[int])
-AbortController().abort("now")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+AbortController().abort("now")  # type: ignore[call-arg]
 
 
 # -- what `alula client` writes -------------------------------------------------------------------

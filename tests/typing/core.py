@@ -38,9 +38,9 @@ assert_type(app.get("a"), Any)
 assert_type(app.settings, dict[str, Any])
 assert_type(app.debug, bool)
 assert_type(app.services, dict[str, ServiceHandle])
-App("yes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-app.use(Messages(), "messages")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-app.run(3030)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+App("yes")  # type: ignore[arg-type]
+app.use(Messages(), "messages")  # type: ignore[arg-type]
+app.run(3030)  # type: ignore[attr-defined]
 
 messages = app.service("messages")
 assert_type(messages, ServiceHandle)
@@ -68,7 +68,7 @@ assert_type(params.copy(query={}), Params)
 params.tenant = "acme"
 params.paginate = False
 params.paginate = Paginate(default=10)
-params.provider = 5  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+params.provider = 5  # type: ignore[assignment]
 
 
 def read(context: HookContext) -> None:
@@ -127,12 +127,12 @@ assert_type(messages.hooks(before=[refuse("external")], after={"all": [note]}), 
 assert_type(app.hooks({"around": [measure]}, setup=[measure]), App)
 
 
-@messages.before()  # type: ignore[type-var]  # pyright: ignore[reportArgumentType]
+@messages.before()  # type: ignore[type-var]
 def takes_too_much(context: HookContext, next: Next) -> None:
     """Is an around hook."""
 
 
-@messages.around()  # type: ignore[type-var]  # pyright: ignore[reportArgumentType]
+@messages.around()  # type: ignore[type-var]
 async def takes_too_little(context: HookContext) -> None:
     """Is a before hook."""
 
@@ -162,20 +162,20 @@ async def call_services(context_of_a_hook: HookContext) -> None:
     await messages.find(query={"$limit": 1}, provider="rest", user={"id": 1}, paginate=False)
     await messages.find({"query": {"$limit": 1}, "tenant": "acme"})
     await messages.find(context_of_a_hook.params, query={"done": True})
-    await messages.find(qurey={"done": True})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    await messages.find(done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    await messages.find(query="done")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await messages.patch(None, {}, done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    await messages.remove(None, done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    await messages.call("archive", done=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await messages.find(qurey={"done": True})  # type: ignore[call-arg]  # a keyword
+    await messages.find(done=True)  # type: ignore[call-arg]  # a keyword
+    await messages.find(query="done")  # type: ignore[arg-type]
+    await messages.patch(None, {}, done=True)  # type: ignore[call-arg]  # a keyword
+    await messages.remove(None, done=True)  # type: ignore[call-arg]  # a keyword
+    await messages.call("archive", done=True)  # type: ignore[call-arg]  # a keyword
     await messages.find({"query": {}})
     await messages.get(1, Params(query={}))
     await messages.create({"text": "hello"}, {"user": 1})
     await messages.patch(None, {"read": True}, query={"read": False})
     await messages.archive({"id": 1}, params)
     await messages.call("archive", data={"id": 1})
-    await messages.get()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    await messages.find(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await messages.get()  # type: ignore[call-arg]
+    await messages.find(5)  # type: ignore[arg-type]
 
 
 # -- errors and pages -----------------------------------------------------------------------------
@@ -188,12 +188,12 @@ assert_type(error.to_dict(), dict[str, Any])
 assert_type(from_dict({}), FrameworkError)
 assert_type(FrameworkError.from_dict({}), FrameworkError)
 assert_type(error_for_status(404), type[FrameworkError])
-NotFound(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+NotFound(5)  # type: ignore[arg-type]
 
 
 def read_page(page: Page) -> None:
     assert_type(page["total"], int)
     assert_type(page["data"], list[Any])
     assert_type(Page(total=1, limit=1, skip=0, data=[]).copy(), Page)
-    page["pages"]  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
-    Page(total=1, limit=1, skip=0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    page["pages"]  # type: ignore[call-overload]
+    Page(total=1, limit=1, skip=0)  # type: ignore[call-arg]

@@ -53,8 +53,8 @@ web.use("/hello", middleware)
 # -- logs, traces, health --------------------------------------------------------------------------
 
 assert_type(web.use([trace_requests(), request_id(trusted=True), access_log()]), ExpressApplication)
-assert_type(web.configure(telemetry()), ExpressApplication)
-assert_type(App().configure(telemetry()), App)
+traced: ExpressApplication = web.configure(telemetry())
+traced_core: App = App().configure(telemetry())
 assert_type(web.readiness, Literal["starting", "ready", "draining"])
 
 

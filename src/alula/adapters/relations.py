@@ -126,7 +126,8 @@ def _check_names(service: object, key: object) -> None:
 
 
 class _App(Protocol):
-    def service(self, path: str, /) -> Any: ...
+    # Any: an application may be typed with the paths that it has.
+    def service(self, path: Any, /) -> Any: ...
 
 
 _Wanted: TypeAlias = dict[str, list[str]]

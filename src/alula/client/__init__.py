@@ -5,7 +5,7 @@ Pure Python, without anything of the server; in a browser it runs in Pyodide.
 
 from alula.client._abort import AbortController, Aborted, AbortSignal
 from alula.client._client import Client, create_client, forward_request_id
-from alula.client._client_service import ClientService, PageOf, TypedService
+from alula.client._client_service import ClientService, TypedService
 from alula.client._codec import RequestError
 from alula.client._connection import Connection, Options
 from alula.client._rest import Rest, RestService, rest
@@ -35,7 +35,6 @@ __all__ = [
     "EventsLost",
     "NotConnected",
     "Options",
-    "PageOf",
     "RequestError",
     "Rest",
     "RestService",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
@@ -10,17 +9,17 @@ from typing import Any, Self, TypeVar, overload
 from alula._context import HookContext, Params
 from alula._registry import Registry
 from alula._routes import strip_slashes
-from alula._service import ServiceHandle
+from alula._service import ServiceHandle, check_service_type
 from alula.client._client_service import ClientService, TypedService
 from alula.client._connection import Connection, RemoteService
 from alula.client._rest import RestConnection
 from alula.client._sign_in import AuthenticationClient
 from alula.logs._request_ids import REQUEST_ID_HEADER, current_request_id
-from alula.types import STANDARD_METHODS
+from alula.types import STANDARD_METHODS, RecordType
 
 __all__ = ["Client", "create_client", "forward_request_id"]
 
-T = TypeVar("T", bound=Mapping[str, Any])
+AnyTypedService = TypeVar("AnyTypedService", bound=TypedService[Any, Any, Any, Any])
 Given = Mapping[str, Any] | None
 
 
@@ -78,8 +77,12 @@ class Client(Registry[TypedService[Any]]):
     def service(self, path: str, *, methods: Iterable[str] = ()) -> ClientService: ...
     @overload
     def service(
-        self, path: str, record: type[T], *, methods: Iterable[str] = ()
-    ) -> TypedService[T]: ...
+        self, path: str, record: type[AnyTypedService], *, methods: Iterable[str] = ()
+    ) -> AnyTypedService: ...
+    @overload
+    def service(
+        self, path: str, record: type[RecordType], *, methods: Iterable[str] = ()
+    ) -> TypedService[RecordType]: ...
     def service(
         self, path: str, record: type[Any] | None = None, *, methods: Iterable[str] = ()
     ) -> ClientService:
@@ -87,20 +90,16 @@ class Client(Registry[TypedService[Any]]):
 
         Args:
             path: Its path, relative to the base URL.
-            record: The type of its records, for type checkers: a TypedDict.
+            record: For type checkers: the type of its records, a TypedDict, or a class of
+                `TypedService`.
             methods: Names of its custom methods. The service keeps them.
 
         Raises:
             RuntimeError: The client has no connection yet.
-            TypeError: The record type is not a mapping, or ``methods`` is a string.
-            ValueError: A method cannot have such a name, or a local service lacks the method.
+            TypeError: ``record`` is neither, or ``methods`` is a string.
+            ValueError: A method cannot have such a name, or a local service lacks the method, or
+                ``record`` declares a custom method that is not among ``methods``.
         """
-        record_type = typing.get_origin(record) or record
-        is_class = isinstance(record_type, type) and issubclass(record_type, dict)
-        if record is not None and not is_class and not typing.is_typeddict(record_type):
-            raise TypeError(
-                f"service(path, {record!r}): records arrive as dicts, so their type is a TypedDict"
-            )
         path = strip_slashes(path)
         if path not in self.services:
             if self.connection is None:
@@ -111,6 +110,8 @@ class Client(Registry[TypedService[Any]]):
             self.use(path, self.connection.service(path))
         handle = self.services[path]
         handle.declare(methods)
+        if record is not None:
+            check_service_type(handle, record)
         return handle
 
     def use(

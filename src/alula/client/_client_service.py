@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Generic,
-    TypeAlias,
-    TypedDict,
-    TypeVar,
-    Unpack,
-    overload,
-)
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, overload
 
-from alula._context import GivenParams, Params
+from alula._context import HookContext, Params
 from alula._events import Listener
 from alula._service import Given, RawQuery, ServiceHandle
+from alula._service import TypedService as CoreTypedService
 from alula._user_code import unfit_signature
 from alula.client._connection import RemoteService
 from alula.client._socketio import EventStream, ServiceEvents, SocketService
 from alula.errors import BadGateway, BadRequest
 from alula.hooks import HookTable
-from alula.types import Id
+from alula.types import Changes, Found, NewRecord, RecordType
 
-__all__ = ["ClientService", "Given", "PageOf", "Progress", "RawQuery", "ScalarId", "TypedService"]
+if TYPE_CHECKING:
+    from alula._service._typed import Event, ListenerDecorator, Returned
 
-T = TypeVar("T", bound=Mapping[str, Any])
-ScalarId: TypeAlias = str | int | float
+__all__ = ["ClientService", "Given", "Progress", "RawQuery", "TypedService"]
+
 Progress: TypeAlias = Callable[[int, int | None], Any]
 
 
 Params.declare("connection")
-
-
-class PageOf(TypedDict, Generic[T]):
-    """A page of records."""
-
-    total: int
-    limit: int
-    skip: int
-    data: list[T]
 
 
 class ClientService(ServiceHandle):
@@ -183,118 +166,15 @@ class ClientService(ServiceHandle):
                 return
 
 
-class TypedService(ClientService, Generic[T]):
-    """A `ClientService` whose records have a type, for type checkers only."""
+class TypedService(  # pyright: ignore[reportIncompatibleMethodOverride]  # hooks are checked
+    CoreTypedService[RecordType, NewRecord, Changes, Found], ClientService
+):
+    """A `ClientService` whose records have types, as those of `alula.TypedService`."""
 
     if TYPE_CHECKING:
-        events: ServiceEvents[EventStream[T]]  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
-
-        async def find(
-            self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
-        ) -> PageOf[T] | list[T]: ...
-
-        async def get(
-            self,
-            id: ScalarId,
-            params: Given = None,
-            *,
-            query: RawQuery = None,
-            **given: Unpack[GivenParams],
-        ) -> T: ...
-
-        @overload
-        async def create(
-            self,
-            data: Mapping[str, Any],
-            params: Given = None,
-            *,
-            query: RawQuery = None,
-            **given: Unpack[GivenParams],
-        ) -> T: ...
-        @overload
-        async def create(
-            self,
-            data: Sequence[Mapping[str, Any]],
-            params: Given = None,
-            *,
-            query: RawQuery = None,
-            **given: Unpack[GivenParams],
-        ) -> list[T]: ...
-        async def create(
-            self,
-            data: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-            params: Given = None,
-            *,
-            query: RawQuery = None,
-            **given: Unpack[GivenParams],
-        ) -> T | list[T]: ...
-
-        async def update(
-            self,
-            id: ScalarId,
-            data: Mapping[str, Any],
-            params: Given = None,
-            *,
-            query: RawQuery = None,
-            **given: Unpack[GivenParams],
-        ) -> T: ...
-
-        @overload
-        async def patch(
-            self,
-            id: None,
-            data: Mapping[str, Any],
-            params: Given = None,
-            *,
-            query: RawQuery = None,
-            **given: Unpack[GivenParams],
-        ) -> list[T]: ...
-        @overload
-        async def patch(
-            self,
-            id: ScalarId,
-            data: Mapping[str, Any],
-            params: Given = None,
-            *,
-            query: RawQuery = None,
-            **given: Unpack[GivenParams],
-        ) -> T: ...
-        async def patch(
-            self,
-            id: Id,
-            data: Mapping[str, Any],
-            params: Given = None,
-            *,
-            query: RawQuery = None,
-            **given: Unpack[GivenParams],
-        ) -> T | list[T]: ...
-
-        @overload
-        async def remove(
-            self,
-            id: None,
-            params: Given = None,
-            *,
-            query: RawQuery = None,
-            **given: Unpack[GivenParams],
-        ) -> list[T]: ...
-        @overload
-        async def remove(
-            self,
-            id: ScalarId,
-            params: Given = None,
-            *,
-            query: RawQuery = None,
-            **given: Unpack[GivenParams],
-        ) -> T: ...
-        async def remove(
-            self,
-            id: Id,
-            params: Given = None,
-            *,
-            query: RawQuery = None,
-            **given: Unpack[GivenParams],
-        ) -> T | list[T]: ...
+        events: ServiceEvents[EventStream[RecordType]]  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
+        on: ClientListening[RecordType]  # type: ignore[assignment]  # takes listeners of the data alone, too
+        once: ClientListening[RecordType]  # type: ignore[assignment]  # as above
 
         def iterate(
             self,
@@ -303,7 +183,25 @@ class TypedService(ClientService, Generic[T]):
             *,
             page_size: int | None = None,
             progress: Progress | None = None,
-        ) -> AsyncIterator[T]: ...
+        ) -> AsyncIterator[RecordType]: ...
+
+
+if TYPE_CHECKING:
+
+    class ClientListening(Generic[RecordType]):
+        """Registers listeners, by call or as a decorator; they may take the data alone."""
+
+        @overload
+        def __call__(
+            self, event: Event, listener: Callable[[RecordType], Returned]
+        ) -> Callable[[RecordType], Returned]: ...
+        @overload
+        def __call__(
+            self, event: Event, listener: Callable[[RecordType, HookContext], Returned]
+        ) -> Callable[[RecordType, HookContext], Returned]: ...
+        @overload
+        def __call__(self, event: Event) -> ListenerDecorator[RecordType]: ...
+        def __call__(self, event: str, listener: object = None) -> object: ...
 
 
 class _DataListener:

@@ -16,7 +16,7 @@ from alula.client._codec import Sendable, merge_headers
 from alula.client._retries import NO_RETRIES, Retries, read_retries
 from alula.client._transport import SendOptions, Transport
 from alula.errors import FrameworkError
-from alula.types import STANDARD_METHODS, Id
+from alula.types import PAGE_NAMES, STANDARD_METHODS, Id, Page
 
 __all__ = [
     "Connection",
@@ -30,6 +30,7 @@ __all__ = [
 _DEFAULT_TIMEOUT: Final = 60.0  # seconds
 # Sockets and browsers count timeouts as 32-bit milliseconds.
 _MAX_TIMEOUT: Final = 2_000_000  # seconds
+_NO_PAGE: Final = Page(total=0, limit=0, skip=0, data=[])
 _RESERVED_NAMES: Final = frozenset({"connection", "custom_methods", "declare", "name", "request"})
 _DEFAULT_MAX_RESPONSE_SIZE: Final = 100 * 1024 * 1024  # bytes
 
@@ -310,9 +311,11 @@ class RemoteService:
         """
         return self.connection.call(self.name, method, id, data, params)
 
-    def find(self, params: Params) -> Awaitable[Any]:
-        """Return the records that the query selects, as a list or a page."""
-        return self.request("find", None, None, params)
+    async def find(self, params: Params) -> Any:
+        """Return the records that the query selects, as a list or a `Page`."""
+        result = await self.request("find", None, None, params)
+        is_page = type(result) is dict and result.keys() >= PAGE_NAMES
+        return _NO_PAGE | result if is_page else result
 
     def get(self, id: Id, params: Params) -> Awaitable[Any]:
         """Return one record."""

@@ -11,10 +11,10 @@ from alula.client._connection import Connection
 from alula.client._sign_in import AuthenticationClient
 from alula.client._sync_service import SyncService, TypedSyncService
 from alula.client._transport import run_sync
+from alula.types import RecordType
 
 __all__ = ["SyncClient", "create_sync_client"]
 
-T = TypeVar("T", bound=Mapping[str, Any])
 Listener = TypeVar("Listener", bound=Callable[..., Any])
 
 
@@ -88,8 +88,8 @@ class SyncClient:
     def service(self, path: str, *, methods: Iterable[str] = ()) -> SyncService: ...
     @overload
     def service(
-        self, path: str, record: type[T], *, methods: Iterable[str] = ()
-    ) -> TypedSyncService[T]: ...
+        self, path: str, record: type[RecordType], *, methods: Iterable[str] = ()
+    ) -> TypedSyncService[RecordType]: ...
     def service(
         self, path: str, record: type[Any] | None = None, *, methods: Iterable[str] = ()
     ) -> SyncService:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from alula._context import GivenParams
-from alula.client._client_service import ClientService, Given, PageOf, Progress, RawQuery, ScalarId
+from alula.client._client_service import ClientService, Given, Progress, RawQuery
 from alula.client._socketio import ServiceEvents, SyncEventStream
 from alula.client._transport import run_sync
-from alula.types import Id
+from alula.types import Id, Page, RecordType, ScalarId
 
 __all__ = ["SyncService", "TypedSyncService"]
-
-T = TypeVar("T", bound=Mapping[str, Any])
 
 
 class SyncService:
@@ -143,17 +141,17 @@ class SyncService:
         return method
 
 
-class TypedSyncService(SyncService, Generic[T]):
+class TypedSyncService(SyncService, Generic[RecordType]):
     """A `SyncService` whose records have a type, for type checkers only."""
 
     if TYPE_CHECKING:
 
         @property
-        def events(self) -> ServiceEvents[SyncEventStream[T]]: ...
+        def events(self) -> ServiceEvents[SyncEventStream[RecordType]]: ...
 
         def find(
             self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
-        ) -> PageOf[T] | list[T]: ...
+        ) -> Page[RecordType] | list[RecordType]: ...
 
         def get(
             self,
@@ -162,7 +160,7 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> T: ...
+        ) -> RecordType: ...
 
         @overload
         def create(
@@ -172,7 +170,7 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> T: ...
+        ) -> RecordType: ...
         @overload
         def create(
             self,
@@ -181,7 +179,7 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> list[T]: ...
+        ) -> list[RecordType]: ...
         def create(
             self,
             data: Mapping[str, Any] | Sequence[Mapping[str, Any]],
@@ -189,7 +187,7 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> T | list[T]: ...
+        ) -> RecordType | list[RecordType]: ...
 
         def update(
             self,
@@ -199,7 +197,7 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> T: ...
+        ) -> RecordType: ...
 
         @overload
         def patch(
@@ -210,7 +208,7 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> list[T]: ...
+        ) -> list[RecordType]: ...
         @overload
         def patch(
             self,
@@ -220,7 +218,7 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> T: ...
+        ) -> RecordType: ...
         def patch(
             self,
             id: Id,
@@ -229,7 +227,7 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> T | list[T]: ...
+        ) -> RecordType | list[RecordType]: ...
 
         @overload
         def remove(
@@ -239,7 +237,7 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> list[T]: ...
+        ) -> list[RecordType]: ...
         @overload
         def remove(
             self,
@@ -248,7 +246,7 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> T: ...
+        ) -> RecordType: ...
         def remove(
             self,
             id: Id,
@@ -256,7 +254,7 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             query: RawQuery = None,
             **given: Unpack[GivenParams],
-        ) -> T | list[T]: ...
+        ) -> RecordType | list[RecordType]: ...
 
         def iterate(
             self,
@@ -265,4 +263,4 @@ class TypedSyncService(SyncService, Generic[T]):
             *,
             page_size: int | None = None,
             progress: Progress | None = None,
-        ) -> Iterator[T]: ...
+        ) -> Iterator[RecordType]: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, overload
+from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
 from starlette.applications import Starlette
 
@@ -12,14 +12,15 @@ from alula._app import App
 from alula._channels import Channel, Channels, Connection, Publishing
 from alula._hub import current_worker
 from alula._routes import Match
-from alula._service import ServiceHandle
+from alula._service import AnyTypedService, ServiceHandle, TypedService
 from alula.express._chain import Step
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._routing import ItemType, Router, flatten, item_type_of, step_of
 from alula.express._server import Server
 from alula.express._web_application import WebApplication
-from alula.hooks import HookTable
+from alula.hooks import HookTable, HookTypes
+from alula.types import Paths, RecordType
 
 __all__ = ["ExpressApplication", "Representation", "express"]
 
@@ -44,8 +45,10 @@ class ServiceMiddleware(NamedTuple):
     after: Sequence[Step]
 
 
-class ExpressApplication(WebApplication, Publishing):
+class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
     """An ASGI application with the interface of the `App` below it.
+
+    For type checkers, it has the paths of that `App`.
 
     Args:
         app: Holds services, hooks and settings.
@@ -60,7 +63,7 @@ class ExpressApplication(WebApplication, Publishing):
             bring a transport add its name.
     """
 
-    def __init__(self, app: App, existing: Starlette | None = None) -> None:
+    def __init__(self, app: App[Paths], existing: Starlette | None = None) -> None:
         super().__init__(existing)
         self.app = app
         app.present_as(self)
@@ -147,11 +150,17 @@ class ExpressApplication(WebApplication, Publishing):
         """Handles by path."""
         return self.app.services
 
-    def service(self, path: str) -> ServiceHandle:
+    @overload
+    def service(self, path: Paths) -> ServiceHandle: ...
+    @overload
+    def service(self, path: Paths, record: type[AnyTypedService]) -> AnyTypedService: ...
+    @overload
+    def service(self, path: Paths, record: type[RecordType]) -> TypedService[RecordType]: ...
+    def service(self, path: Paths, record: type[Any] | None = None) -> ServiceHandle:
         """Return the handle of a service (see `App.service`)."""
-        return self.app.service(path)
+        return self.app.service(path) if record is None else self.app.service(path, record)
 
-    async def unuse(self, path: str) -> Any:
+    async def unuse(self, path: Paths) -> Any:
         """Take a service away (see `App.unuse`)."""
         self.service_middleware.pop(self.service(path), None)
         return await self.app.unuse(path)
@@ -160,7 +169,7 @@ class ExpressApplication(WebApplication, Publishing):
         """Return where a request path leads (see `App.lookup`)."""
         return self.app.lookup(path)
 
-    def hooks(self, hooks: Any = None, /, **kinds: Any) -> Self:
+    def hooks(self, hooks: object = None, /, **kinds: Unpack[HookTypes]) -> Self:
         """Register hooks around the methods of all services (see `App.hooks`)."""
         self.app.hooks(hooks, **kinds)
         return self
@@ -306,7 +315,9 @@ class ExpressApplication(WebApplication, Publishing):
 @overload
 def express(app: None = None, existing_app: Starlette | None = None) -> WebApplication: ...
 @overload
-def express(app: App, existing_app: Starlette | None = None) -> ExpressApplication: ...
+def express(
+    app: App[Paths], existing_app: Starlette | None = None
+) -> ExpressApplication[Paths]: ...
 def express(app: App | None = None, existing_app: Starlette | None = None) -> WebApplication:
     """Make an ASGI application of an `App`, with middleware, routes and a server.
 

@@ -14,6 +14,7 @@ from alula.hooks._table import HOOK_TYPES as HOOK_TYPES
 from alula.hooks._table import Hookable as Hookable
 from alula.hooks._table import HookNext as HookNext
 from alula.hooks._table import HookTable as HookTable
+from alula.hooks._table import HookTypes as HookTypes
 from alula.hooks._table import Next
 from alula.hooks._table import compose as compose
 from alula.hooks._table import run_hooks as run_hooks

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from alula._context import HookContext
 from alula._user_code import describe_frames, name_of
@@ -22,6 +22,7 @@ __all__ = [
     "HOOK_TYPES",
     "HookNext",
     "HookTable",
+    "HookTypes",
     "Hookable",
     "Next",
     "compose",
@@ -36,6 +37,20 @@ AroundHook = TypeVar("AroundHook", bound=Callable[[HookContext, "Next"], Any])
 
 HOOK_TYPES: Final = ("around", "before", "after", "error")
 EVERY_METHOD: Final = "all"
+
+
+OneOrMore: TypeAlias = Hook | Sequence[Hook]
+
+
+class HookTypes(TypedDict, total=False):
+    """The types of hooks, each for every method or by method; the last two of applications only."""
+
+    around: OneOrMore | Mapping[str, OneOrMore]
+    before: OneOrMore | Mapping[str, OneOrMore]
+    after: OneOrMore | Mapping[str, OneOrMore]
+    error: OneOrMore | Mapping[str, OneOrMore]
+    setup: OneOrMore
+    teardown: OneOrMore
 
 
 class Hookable:
@@ -55,7 +70,7 @@ class Hookable:
         """Compose hooks and methods again, after hooks changed."""
         raise NotImplementedError
 
-    def hooks(self, hooks: object = None, /, **kinds: Any) -> Self:
+    def hooks(self, hooks: object = None, /, **kinds: Unpack[HookTypes]) -> Self:
         """Register hooks: ``hooks(before={"create": [check]}, around=[log])``.
 
         Args:
@@ -71,17 +86,18 @@ class Hookable:
         """
         if hooks is not None and kinds:
             raise TypeError("hooks come as one mapping or as keywords, not as both")
+        by_type: dict[str, Any] = {**kinds}
         # As in FeathersJS: a list is one of around hooks for every method.
         if isinstance(hooks, list | tuple):
-            kinds = {"around": hooks}
+            by_type = {"around": hooks}
         elif isinstance(hooks, Mapping):
-            kinds = dict(hooks)
+            by_type = dict(hooks)
         elif hooks is not None:
             raise TypeError(
                 "hooks takes around=, before=, after= and error=, or one mapping of these, not"
                 f" {hooks!r}"
             )
-        self._add_hooks(kinds)
+        self._add_hooks(by_type)
         return self
 
     def _add_hooks(self, hooks: dict[str, Any]) -> None:

@@ -179,7 +179,7 @@ class TestFailures:
         assert result.exit_code == 1
         assert f'File "{tmp_path / "app.py"}"' in result.stderr
         assert "LookupError: no such thing" in result.stderr
-        assert "alula/_service.py" not in result.stderr
+        assert "alula/_service/" not in result.stderr
         assert "torn down" in result.stderr
 
     def test_ctrl_c(self, run, monkeypatch):

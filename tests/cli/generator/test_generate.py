@@ -45,7 +45,8 @@ class TestServices:
             "services/__init__.py": [
                 "from services.chat_rooms.service import add_chat_rooms",
                 "    app.configure(add_chat_rooms)",
-            ]
+            ],
+            "paths.py": ['    "api/rooms",'],
         }
         assert {path for path in after if path not in before} == {
             f"services/chat_rooms/{name}.py"
@@ -204,8 +205,10 @@ class TestAuthentication:
         assert added.keys() == at_once.keys()
         assert mine - same <= {
             *(".env", ".env.example", "README.md", "configuration.py", "services/__init__.py"),
-            *("pyproject.toml", "test_app.py"),
+            *("pyproject.toml", "test_app.py", "paths.py"),
         }
+        # The order differs.
+        assert sorted(at_once["paths.py"]) == sorted(added["paths.py"])
 
     def test_later_services_require_a_signed_in_user(self, generate, application):
         generate("authentication")

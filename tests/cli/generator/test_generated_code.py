@@ -100,6 +100,27 @@ def test_type_checkers_accept_the_code(tmp_path, monkeypatch, database, users):
     check(folder, "mypy", "--cache-dir", str(tmp_path.parent / "mypy"), ".")
     output = check(folder, "pyright", "--pythonpath", sys.executable, ".")
     assert output.startswith("0 errors, 0 warnings")
+    check(folder, "ty", "check", "--python", sys.prefix)
+
+
+@pytest.mark.slow
+def test_type_checkers_refuse_other_paths(tmp_path, monkeypatch):
+    alula(tmp_path, monkeypatch, "new", "shop", "--database=memory", "--no-service")
+    folder = tmp_path / "shop"
+    alula(folder, monkeypatch, "generate", "service", "tasks", "--path=api/v1/tasks")
+    right = 'from app import app\n\napp.service("api/v1/tasks")\n'
+    (folder / "paths_test.py").write_text(right)
+    commands = [
+        ("mypy", "--cache-dir", str(tmp_path.parent / "mypy"), "."),
+        ("pyright", "--pythonpath", sys.executable, "."),
+        ("ty", "check", "--python", sys.prefix),
+    ]
+    for command in commands:
+        check(folder, *command)
+    (folder / "paths_test.py").write_text(right.replace("v1/tasks", "v1/task"))
+    for command in commands:
+        with pytest.raises(AssertionError, match=r"paths_test\.py:3"):
+            check(folder, *command)
 
 
 @pytest.mark.slow

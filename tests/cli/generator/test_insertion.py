@@ -9,8 +9,10 @@ from alula._cli.generator.insertion import (
     add_after,
     add_field,
     add_import,
+    add_literal,
     add_statement,
     add_whole_import,
+    literal_alias,
 )
 
 OWN = {"services", "hooks", "database"}
@@ -173,6 +175,45 @@ class TestFields:
     def test_where_there_is_no_place(self, code, reason):
         with pytest.raises(NoPlaceError, match=reason):
             add_field(code, "Settings", "a: int")
+
+
+class TestLiterals:
+    HEAD = "from typing import Literal, TypeAlias\n\n"
+    ONE = f'{HEAD}Path: TypeAlias = Literal[\n    "a",\n]\nOther: TypeAlias = list[Path]\n'
+
+    def test_behind_the_others(self):
+        expected = self.ONE.replace('"a",\n', '"a",\n    "b/:c",\n')
+        assert add_literal(self.ONE, "Path", "b/:c") == expected
+
+    @pytest.mark.parametrize("written", ['Literal["a"]', "Literal['a',]", 'Literal[\n"a"]'])
+    def test_however_it_is_written(self, written):
+        code = f"{self.HEAD}Path: TypeAlias = {written}\n"
+        assert add_literal(code, "Path", "b") == (
+            f'{self.HEAD}Path: TypeAlias = Literal[\n    "a",\n    "b",\n]\n'
+        )
+        assert add_literal(code, "Path", "a") == code
+
+    def test_the_first(self):
+        code = "from typing import TypeAlias\n\nPath: TypeAlias = str\n"
+        assert literal_alias("Path", []) in code
+        assert add_literal(code, "Path", "a") == (
+            f'{self.HEAD}Path: TypeAlias = Literal[\n    "a",\n]\n'
+        )
+
+    @pytest.mark.parametrize(
+        ("code", "reason"),
+        [
+            ("x = 1", "it has no Path"),
+            ("Path: TypeAlias = int", r"Path is not Literal\[...\]"),
+            ("Path: TypeAlias", r"Path is not Literal\[...\]"),
+            ('Path: TypeAlias = Literal["a", "b"]  # more', "a comment inside"),
+            ("Path: TypeAlias = Literal[A, B]", r"not Literal\[...\] of texts"),
+            ("def f(:", "a syntax error in line 1"),
+        ],
+    )
+    def test_where_there_is_no_place(self, code, reason):
+        with pytest.raises(NoPlaceError, match=reason):
+            add_literal(code, "Path", "c")
 
 
 class TestBehindAStatement:

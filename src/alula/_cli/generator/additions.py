@@ -24,6 +24,7 @@ from alula._cli.generator.insertion import (
     add_field,
     add_import,
     add_line,
+    add_literal,
     add_statement,
     add_whole_import,
     append_lines,
@@ -39,6 +40,7 @@ __all__ = [
     "add_hook",
     "add_middleware",
     "add_service",
+    "authentication_paths",
     "create_authentication",
     "create_service",
     "registered_path",
@@ -88,6 +90,7 @@ def add_service(
     parsed = parse_fields(fields or DEFAULT_FIELDS, references=project.choices.mongodb)
     create_service(plan, name, path, parsed, project.choices)
     _register_service(plan, project, name.replace("-", "_"))
+    _add_paths(plan, path)
     carry_out(plan, force=force, dry_run=dry_run)
 
 
@@ -168,6 +171,7 @@ def add_authentication(here: Path, *, force: bool, dry_run: bool) -> None:
     create_authentication(plan, project.name, project.choices)
     for module in ("users", "authentication"):
         _register_service(plan, project, module)
+    _add_paths(plan, *authentication_paths(project.choices))
     field = "authentication_secret: SecretStr = Field(min_length=32)"
     plan.change(
         "configuration.py",
@@ -224,10 +228,26 @@ def create_authentication(plan: Plan, name: str, choices: Choices) -> None:
     plan.create_from_templates("authentication", {**choices.values(), "name": name})
 
 
+def authentication_paths(choices: Choices) -> list[str]:
+    """Return the paths of the services that `create_authentication` adds."""
+    stored = ["authentication/attempts"] if choices.mongodb or choices.sql else []
+    return ["users", "authentication", "authentication/sessions", *stored]
+
+
 def _register_service(plan: Plan, project: Project, module: str) -> None:
     function = f"add_{module}"
     source = f"services.{module}.service"
     _register(plan, project, _SERVICES, source, function, f"app.configure({function})")
+
+
+def _add_paths(plan: Plan, *paths: str) -> None:
+    for path in paths:
+        plan.change(
+            "paths.py",
+            partial(add_literal, alias="ServicePath", value=path),
+            where="in ServicePath",
+            code=f'"{path}"',
+        )
 
 
 def _register(

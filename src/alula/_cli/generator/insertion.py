@@ -19,9 +19,11 @@ __all__ = [
     "add_field",
     "add_import",
     "add_line",
+    "add_literal",
     "add_statement",
     "add_whole_import",
     "append_lines",
+    "literal_alias",
     "replace_line",
 ]
 
@@ -143,6 +145,44 @@ def add_field(code: str, owner: str, field: str) -> str:
                 return _insert(code, _end(fields[-1]), [f"{_indent(code, fields[-1])}{field}"])
             raise NoPlaceError(f"the class {owner} has no field yet")
     raise NoPlaceError(f"it has no class {owner} at the top level")
+
+
+def add_literal(code: str, alias: str, value: str) -> str:
+    """Return code in which a top-level alias of ``Literal[...]``, or of ``str``, has a text more.
+
+    Raises:
+        NoPlaceError: There is no such alias, or it is something else, or has a comment inside.
+    """
+    for node in _parse(code).body:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == alias:
+            match node.value:
+                case ast.Name("str"):
+                    elements: list[ast.expr] = []
+                case ast.Subscript(ast.Name("Literal"), slice=ast.Tuple(several)):
+                    elements = several
+                case ast.Subscript(ast.Name("Literal"), slice=only):
+                    elements = [only]
+                case _:
+                    raise NoPlaceError(f"{alias} is not Literal[...]")
+            if not all(isinstance(element, ast.Constant) for element in elements):
+                raise NoPlaceError(f"{alias} is not Literal[...] of texts")
+            values = [ast.literal_eval(element) for element in elements]
+            if value in values:
+                return code
+            if "#" in "".join(_lines(code)[node.lineno - 1 : node.end_lineno]):
+                raise NoPlaceError(f"{alias} has a comment inside, which would be lost")
+            lines = literal_alias(alias, [*values, value]).split("\n")
+            code = _insert(code, node.lineno - 1, lines, _end(node) - node.lineno + 1)
+            return add_import(code, "typing", "Literal")
+    raise NoPlaceError(f"it has no {alias} at the top level")
+
+
+def literal_alias(alias: str, values: Sequence[str]) -> str:
+    """Return the lines of an alias of ``Literal``, of ``str`` if there are no values."""
+    if not values:
+        return f"{alias}: TypeAlias = str"
+    # A line each: a change that adds one touches no other.
+    return "\n".join([f"{alias}: TypeAlias = Literal[", *(f'    "{v}",' for v in values), "]"])
 
 
 # -- other text ------------------------------------------------------------------------------------

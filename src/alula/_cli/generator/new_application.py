@@ -11,8 +11,13 @@ from typing import Final
 
 import typer
 
-from alula._cli.generator.additions import create_authentication, create_service
+from alula._cli.generator.additions import (
+    authentication_paths,
+    create_authentication,
+    create_service,
+)
 from alula._cli.generator.fields import DEFAULT_FIELDS, parse_fields
+from alula._cli.generator.insertion import literal_alias
 from alula._cli.generator.names import check_application, check_path, check_service
 from alula._cli.generator.plan import Plan, carry_out
 from alula._cli.generator.project import DATABASES, Choices, Database
@@ -184,6 +189,13 @@ def plan_application(folder: Path, name: str, choices: Choices, service: str | N
         "title": name.replace("-", " ").replace("_", " ").capitalize(),
         "services": [path.replace("-", "_") for path in services],
         "service": service,
+        "service_path": literal_alias(
+            "ServicePath",
+            [
+                *(authentication_paths(choices) if choices.authentication else ()),
+                *([service] if service is not None else []),
+            ],
+        ),
         "paths": ", ".join(f'"/{path}"' for path in services),
         "extras": ",".join(extras),
         "versions": compatible_versions(version("alula")),

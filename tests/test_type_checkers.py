@@ -1,0 +1,88 @@
+"""Every mistake in `tests/typing` is found, and nothing else is complained about.
+
+There, a `type: ignore` marks a mistake. mypy tells of those that it does not find; the other
+checkers do not, so they read the files without these comments.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.requirements import absent
+
+pytestmark = [pytest.mark.slow, pytest.mark.untraced]
+
+FOLDER = Path(__file__).parent / "typing"
+MISTAKE = re.compile(r"\s*# type: ignore\[.*$")
+# ty does not look at the keywords of `**given: Unpack[GivenParams]` yet.
+UNSEEN_BY_TY = "# a keyword"
+
+Place = tuple[str, int]
+
+
+def mistakes(*, without: str | None = None) -> set[Place]:
+    """Return the file and the line of each mistake, without those that have a certain comment."""
+    return {
+        (path.name, number)
+        for path in FOLDER.glob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if MISTAKE.search(line) and not (without and line.endswith(without))
+    }
+
+
+@pytest.fixture
+def unmarked(tmp_path) -> Path:
+    """A folder with the files, in which no comment marks the mistakes."""
+    for path in FOLDER.glob("*.py"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        (tmp_path / path.name).write_text("\n".join(MISTAKE.sub("", line) for line in lines))
+    return tmp_path
+
+
+def run(folder: Path, name: str, *arguments: str) -> str:
+    program = Path(sys.executable).with_name(name)
+    if not program.exists():
+        absent(f"no {name}: its view of the types is not looked at")
+    return subprocess.run(
+        [program, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    ).stdout
+
+
+def found_by_pyright(folder: Path, mode: str) -> Iterator[Place]:
+    settings = {"typeCheckingMode": mode, "pythonVersion": "3.11"}
+    # Middleware may be a lambda, whose arguments pyright does not know.
+    settings |= dict.fromkeys(["reportUnknownLambdaType", "reportUnknownMemberType"], "none")
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    report = json.loads(run(folder, "pyright", "--pythonpath", sys.executable, "--outputjson"))
+    for diagnostic in report["generalDiagnostics"]:
+        if diagnostic["severity"] == "error":
+            yield Path(diagnostic["file"]).name, diagnostic["range"]["start"]["line"] + 1
+
+
+@pytest.mark.parametrize("mode", ["standard", "strict"])
+def test_pyright_finds_the_mistakes(unmarked, mode):
+    assert set(found_by_pyright(unmarked, mode)) == mistakes()
+
+
+def test_ty_finds_the_mistakes(unmarked):
+    output = run(
+        unmarked,
+        *("ty", "check", "--python", sys.prefix, "--python-version", "3.11"),
+        *("--output-format", "concise", "."),
+    )
+    places = re.findall(r"^(\w+\.py):(\d+):\d+: error", output, re.MULTILINE)
+    assert {(name, int(line)) for name, line in places} == mistakes(without=UNSEEN_BY_TY)
+
+
+def test_there_are_as_many_mistakes_as_right_uses():
+    uses = sum(
+        path.read_text(encoding="utf-8").count("assert_type(") for path in FOLDER.glob("*.py")
+    )
+    assert uses + len(mistakes()) >= 300
+    assert len(mistakes()) >= 130
