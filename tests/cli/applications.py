@@ -71,6 +71,7 @@ def folder_with(folder: Path, code: str = CODE) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "path", list(sys.path))
+        patch.delitem(sys.modules, "app", raising=False)  # that of another folder
         for name in ("ALULA_TOKEN", "NO_COLOR"):
             patch.delenv(name, raising=False)
         patch.setenv("COLUMNS", "200")
