@@ -2,8 +2,8 @@
 
 The server has one core; wrk, and mongod where there is one, have the other. 32 connections are
 kept alive. Every round measures all servers, so that what else the machine does meets all of
-them. What counts are the ratios, and most of all those of processor time. Clients have the core of wrk, and take
-turns of a tenth of a second.
+them. What counts are the ratios, and most of all those of processor time. Clients have the core
+of wrk, and take turns of a tenth of a second.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _chosen(contest: Contest, only: str | None) -> list[Contender]:
         missing.add(str(PEERS))
     left_out = [each.name for each in contenders if each.command[0] in missing]
     if left_out:
-        print(f"bench: without {'; '.join(left_out)}: run scripts/setup bench, which needs Node.js")
+        print(f"bench: without {'; '.join(left_out)}: run scripts/setup bench")
     return [each for each in contenders if each.command[0] not in missing]
 
 

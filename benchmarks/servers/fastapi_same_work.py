@@ -4,7 +4,6 @@ import logging
 
 import orjson
 from fastapi import FastAPI, Request, Response
-from starlette.exceptions import HTTPException
 
 from benchmarks.servers import same_work
 
@@ -58,11 +57,14 @@ async def send_error(_, error):
     return Response(error.to_json(), error.code, error.headers, same_work.JSON)
 
 
-@app.exception_handler(HTTPException)
-async def send_http_error(request, error):
-    if error.status_code == 405:
-        return await send_error(request, same_work.method_not_allowed(request.method))
+@app.exception_handler(404)
+async def send_not_found(request, _):
     return await send_error(request, same_work.page_not_found(request.url.path))
+
+
+@app.exception_handler(405)
+async def send_not_allowed(request, _):
+    return await send_error(request, same_work.method_not_allowed(request.method))
 
 
 @app.exception_handler(Exception)

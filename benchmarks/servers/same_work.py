@@ -69,18 +69,22 @@ def page_not_found(path: str) -> NotFound:
 
 
 def method_not_allowed(method: str) -> MethodNotAllowed:
-    return MethodNotAllowed(f"Method {method} not allowed", allow=("GET", "HEAD", "PATCH"))
+    return MethodNotAllowed(f"Method {method} not allowed", allow=("GET", "PATCH"))
 
 
 def internal_error() -> ServiceError:
     """Return what a client learns of any other exception."""
-    return ServiceError("Internal server error")
+    return ServiceError("The server failed; its log says why")
+
+
+def too_large() -> PayloadTooLarge:
+    return PayloadTooLarge(f"The body is too large; the limit is {BODY_LIMIT} bytes")
 
 
 def check_length(length: int) -> None:
     """Refuse a body of too many bytes."""
     if length > BODY_LIMIT:
-        raise PayloadTooLarge(f"The body is too large; the limit is {BODY_LIMIT} bytes")
+        raise too_large()
 
 
 def parse_body(raw: bytes, content_type: str | None) -> Any:

@@ -5,12 +5,13 @@ import sys
 
 import orjson
 from sanic import MethodNotAllowed, NotFound, Sanic, json
+from sanic.exceptions import PayloadTooLarge
 from sanic.response import raw
 
 from benchmarks.servers import same_work
 
 app = Sanic("same-work", dumps=orjson.dumps, loads=orjson.loads)
-app.config.REQUEST_MAX_SIZE = 2 * same_work.BODY_LIMIT
+app.config.REQUEST_MAX_SIZE = same_work.BODY_LIMIT
 
 
 @app.on_request
@@ -44,6 +45,11 @@ async def send_not_found(request, _):
 @app.exception(MethodNotAllowed)
 async def send_not_allowed(request, _):
     return await send_error(request, same_work.method_not_allowed(request.method))
+
+
+@app.exception(PayloadTooLarge)
+async def send_too_large(request, _):
+    return await send_error(request, same_work.too_large())
 
 
 @app.exception(Exception)
