@@ -24,7 +24,7 @@ class Figure:
         p99: The time within which 99 of 100 requests were served, in milliseconds.
         processor: The processor time of the server and its descendants for each request, in
             microseconds; None where no server was measured.
-        requests: How many requests were served, 0 where nobody needs to know.
+        requests: How many requests were served, 0 where they are not counted.
     """
 
     rate: float
