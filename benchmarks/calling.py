@@ -16,9 +16,8 @@ from benchmarks.contenders import (
     Contest,
     Row,
     Target,
-    conversation,
-    running,
 )
+from benchmarks.processes import conversation, running
 from benchmarks.wrk import Ask, Figure
 
 PATH = "/memory/5"

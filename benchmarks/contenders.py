@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import socket
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 CONNECTIONS = 32
+# Where `scripts/setup bench` installs peers that require other versions than Alula's.
+PEERS = ROOT / ".venv" / "peers" / "bin" / "python"
+
+Measure = Literal["rate", "p99", "processor"]
+"""What a target compares; ``processor`` is the server's processor time of a request."""
 
 
 @dataclass(frozen=True)
@@ -49,20 +47,22 @@ class Contender:
     """Arguments for the scripts of wrk."""
     headers: tuple[str, ...] = ()
     """Headers that every request has."""
+    does_same_work: bool = False
+    """Whether its responses are checked first: they must be those of Alula."""
 
 
 @dataclass(frozen=True)
 class Target:
     """A ratio to reach: Alula's figure against another's for one kind of request.
 
-    Without ``other``, that of the best peer. For ``p99`` less is better, so the ratio is turned.
+    Without ``other``, that of the best peer. Of times less is better, so their ratio is turned.
     """
 
     row: Row
     least: float
     other: str | None = None
     alula: str = "Alula"
-    p99: bool = False
+    by: Measure = "rate"
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,12 @@ class Contest:
     targets: tuple[Target, ...]
     bounds: frozenset[str] = frozenset()
     unit: str = "requests a second"
-    per_processor: bool = False
-    """Whether rates are those of a second of the server's processor, not of the clock."""
+    by_processor: bool = False
+    """Whether targets of rates compare processor time, which holds on a shared machine, too."""
 
-
-@dataclass(frozen=True)
-class Server:
-    """A server that runs: its base URL, and its process."""
-
-    url: str
-    pid: int
+    def measure_of(self, target: Target) -> Measure:
+        """Return what a target compares here."""
+        return "processor" if self.by_processor and target.by == "rate" else target.by
 
 
 def uvicorn(module: str) -> tuple[str, ...]:
@@ -102,10 +98,26 @@ def uvicorn(module: str) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def granian(module: str, interface: str = "asgi") -> tuple[str, ...]:
+    """Return the command that serves an application of `benchmarks.servers` with granian."""
+    return (
+        sys.executable, "-m", "granian", f"benchmarks.servers.{module}:app", "--port", "{port}",
+        "--interface", interface, "--loop", "uvloop", "--no-ws", "--log-level", "error",
+    )  # fmt: skip
+
+
+def own_server(module: str, *options: str) -> tuple[str, ...]:
+    """Return the command of a peer that has a server of its own, in the environment of peers."""
+    return str(PEERS), "-m", f"benchmarks.servers.{module}", "{port}", *options
+
+
 def run(module: str) -> tuple[str, ...]:
     """Return the command that serves an application of Alula's by its own `run`."""
     return sys.executable, "-m", "benchmarks.servers.run", module, "{port}"
 
+
+# Otherwise Robyn runs in a mode for debugging.
+ROBYN = ("--log-level", "WARN")
 
 GUNICORN = (
     sys.executable, "-m", "gunicorn", "--bind", "127.0.0.1:{port}", "--log-level", "error",
@@ -126,14 +138,50 @@ CHECKED = Row(
     "GET /validated?read=true&...",
     "/validated?read=true&$sort[createdAt]=-1&$limit=10&age[$gt]=18",
 )
+GRANIAN_PEERS = ("Falcon", "BlackSheep")
+SAME_GET = Row("GET /memory/5, same work", "/memory/5")
+SAME_SELECT = Row(
+    "GET /memory/5?$select[]=text&$select[]=read, same work",
+    "/memory/5?$select[]=text&$select[]=read",
+)
+SAME_PATCH = Row("PATCH /memory/{id}, same work", "/memory", "patch.lua")
+SAME_ROWS = (SAME_GET, SAME_SELECT, SAME_PATCH)
+# As `arguments` of a contender: numbers as ids, from 0 on.
+FROM_ZERO = ("numbers", "0")
 PAGE = Row("GET /memory?$limit=50, a virtual property each", "/memory?$limit=50")
 
 REST = Contest(
     "REST",
     (
-        Contender("Alula", uvicorn("alula_app"), (GET, FIND)),
+        Contender(
+            "Alula",
+            uvicorn("alula_app"),
+            (GET, FIND, *SAME_ROWS),
+            arguments=FROM_ZERO,
+            does_same_work=True,
+        ),
         Contender("Alula by app.run", run("alula_app"), (GET,)),
+        Contender("Alula on granian", granian("alula_app"), (GET,)),
         Contender("bare ASGI", uvicorn("bare_app"), (GET,)),
+        Contender("bare ASGI on granian", granian("bare_app"), (GET,)),
+        Contender("bare RSGI on granian", granian("bare_rsgi", "rsgi"), (GET,)),
+        Contender("Falcon", uvicorn("falcon_app"), (GET,)),
+        Contender("Falcon on granian", granian("falcon_app"), (GET,)),
+        Contender("BlackSheep", uvicorn("blacksheep_app"), (GET,)),
+        Contender("BlackSheep on granian", granian("blacksheep_app"), (GET,)),
+        Contender("Sanic", own_server("sanic_app"), (GET,)),
+        Contender("Robyn", own_server("robyn_app", *ROBYN), (GET,)),
+        *(
+            Contender(name, command, SAME_ROWS, arguments=FROM_ZERO, does_same_work=True)
+            for name, command in {
+                "Falcon, same work": uvicorn("falcon_same_work"),
+                "BlackSheep, same work": uvicorn("blacksheep_same_work"),
+                "Sanic, same work": own_server("sanic_same_work"),
+                "Robyn, same work": own_server("robyn_same_work", *ROBYN),
+                "Litestar, same work": uvicorn("litestar_same_work"),
+                "FastAPI, same work": uvicorn("fastapi_same_work"),
+            }.items()
+        ),
         Contender("Litestar", uvicorn("litestar_app"), (GET,)),
         Contender("FastAPI", uvicorn("fastapi_app"), (GET,)),
         Contender("Koa", ("node", "servers/feathers.mjs", "koa", "{port}"), (GET, FIND)),
@@ -170,8 +218,12 @@ REST = Contest(
         Target(GET, 0.6, "bare ASGI"),
         Target(GET, 4.0, "Express"),
         Target(GET, 1.7, "Koa"),
-        Target(GET, 2.2, "FastAPI"),
-        Target(GET, 1.5, "Litestar"),
+        Target(GET, 3.5, "FastAPI"),
+        Target(GET, 2.2, "Litestar"),
+        Target(GET, 1.4, "Sanic"),
+        Target(GET, 1.15, "BlackSheep"),
+        Target(GET, 1.05, "Falcon"),
+        *(Target(GET, 1.0, f"{name} on granian", "Alula on granian") for name in GRANIAN_PEERS),
         Target(FIND, 1.0, "Koa"),
         Target(FIND, 1.5, "Express"),
         Target(GET, 0.9, "Alula", alula="Alula, 1,000 services"),
@@ -180,11 +232,21 @@ REST = Contest(
         Target(CHECKED, 0.7, "Alula unchecked", alula="Alula by Pydantic"),
         Target(CHECKED, 0.35, "Alula unchecked", alula="Alula by JSON Schema"),
         Target(PAGE, 2.0, alula="Alula with a resolver"),
+        *(
+            Target(row, 1.3, f"{name}, same work")
+            for row in SAME_ROWS
+            for name in ("Falcon", "BlackSheep")
+        ),
+        *(
+            Target(GET, 1.0, name, by="p99")
+            for name in ("Falcon", "BlackSheep", "Sanic", "Litestar", "FastAPI")
+        ),
     ),
     bounds=frozenset(
         {"bare ASGI", "Alula by app.run", "Alula, 1,000 services", "Alula signed in"}
-        | {"Koa signed in"}
+        | {"Koa signed in", "Alula on granian", "bare ASGI on granian", "bare RSGI on granian"}
     ),
+    by_processor=True,
 )
 
 M_GET = Row("get", "/records", "get.lua")
@@ -214,7 +276,7 @@ MONGODB = Contest(
         Target(M_PATCH, 1.2),
         Target(M_FIND, 2.0, "Koa"),
         Target(M_FIND, 1.1),
-        *(Target(row, 1.0, p99=True) for row in (M_GET, M_PATCH, M_FIND, M_CREATE)),
+        *(Target(row, 1.0, by="p99") for row in (M_GET, M_PATCH, M_FIND, M_CREATE)),
         Target(M_ONE, 0.85, "bare ASGI"),
     ),
     bounds=frozenset({"bare ASGI"}),
@@ -224,7 +286,6 @@ MONGODB = Contest(
 # Numbers as ids; wrk wants them named.
 NUMBERS = ("numbers",)
 S_ROWS = (M_GET, M_PATCH, M_FIND, M_CREATE)
-PROCESSOR = "requests per second of the server's processor"
 
 POSTGRESQL = Contest(
     "PostgreSQL",
@@ -252,11 +313,10 @@ POSTGRESQL = Contest(
             }.items()
             for row, least in zip(S_ROWS, ratios, strict=True)
         ),
-        *(Target(row, 1.0, p99=True) for row in S_ROWS),
+        *(Target(row, 1.0, by="p99") for row in S_ROWS),
     ),
     bounds=frozenset({"bare ASGI"}),
-    unit=PROCESSOR,
-    per_processor=True,
+    by_processor=True,
 )
 
 SQLITE = Contest(
@@ -270,94 +330,8 @@ SQLITE = Contest(
         *(Target(row, 0.9, "bare ASGI") for row in S_ROWS),
         *(Target(row, 10.0, "FastAPI") for row in (M_GET, M_PATCH, M_CREATE)),
         Target(M_FIND, 5.0, "FastAPI"),
-        *(Target(row, 1.0, p99=True) for row in S_ROWS),
+        *(Target(row, 1.0, by="p99") for row in S_ROWS),
     ),
     bounds=frozenset({"bare ASGI"}),
-    unit=PROCESSOR,
-    per_processor=True,
+    by_processor=True,
 )
-
-
-def processor_seconds(pid: int) -> float:
-    """Return what a process and its children have used, of all their threads."""
-    parents, used = {}, {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has ended
-            fields = path.read_text().rpartition(")")[2].split()
-            number = int(path.parent.name)
-            parents[number] = int(fields[1])
-            used[number] = int(fields[11]) + int(fields[12])
-    family = {number for number in used if pid in {number, parents[number]}}
-    return sum(used[number] for number in family) / os.sysconf("SC_CLK_TCK")
-
-
-def pinned(core: int) -> list[str]:
-    """Return the prefix that keeps a command on one core, where the system has `taskset`."""
-    return ["taskset", "-c", str(core)] if shutil.which("taskset") else []
-
-
-@contextlib.contextmanager
-def conversation(command: Sequence[str], cwd: Path) -> Iterator[Callable[[str], list[str]]]:
-    """Run a program on core 1; yield what sends it a line, and returns the words of its answer.
-
-    Raises:
-        SystemExit: It has ended.
-    """
-    with subprocess.Popen(
-        [*pinned(1), *command], cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin
-        assert process.stdout
-        requests, answers = process.stdin, process.stdout
-
-        def tell(line: str) -> list[str]:
-            requests.write(line + "\n")
-            requests.flush()
-            answer = answers.readline().split()
-            if not answer:
-                raise SystemExit(f"bench: {command} ended at {line!r}")
-            return answer
-
-        yield tell
-        requests.close()
-
-
-@contextlib.contextmanager
-def running(
-    contender: Contender, environment: Mapping[str, str], core: int = 0
-) -> Iterator[Server]:
-    """Run a server on a core."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-    node = contender.command[0] == "node"
-    command = [part.format(port=port) for part in contender.command]
-    process = subprocess.Popen(
-        [*pinned(core), *command],
-        cwd=HERE if node else ROOT,
-        env={**os.environ, "NODE_ENV": "production", **contender.environment, **environment},
-        stdout=subprocess.DEVNULL,
-    )
-    base = f"http://127.0.0.1:{port}"
-    try:
-        path = contender.rows[0].path
-        _wait_for(base + (path if path.startswith("/") else "/"), process, contender.name)
-        yield Server(base, process.pid)
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _wait_for(url: str, process: subprocess.Popen[bytes], name: str) -> None:
-    """Wait until there is an answer, whatever it is: a port may be open before that."""
-    for _ in range(300):
-        try:
-            urllib.request.urlopen(url, timeout=30).close()
-            return
-        except urllib.error.HTTPError:
-            return
-        except OSError:
-            if process.poll() is not None:
-                break
-            time.sleep(0.1)
-    raise SystemExit(f"bench: {name} did not start: {process.args}")

@@ -8,14 +8,20 @@ from pathlib import Path
 from matplotlib import rcParams
 from matplotlib.figure import Figure
 
-from benchmarks.table import Figures
+from benchmarks.contenders import Contest, Measure
+from benchmarks.table import Figures, worth
 
 rcParams["svg.hashsalt"] = "alula"
 
 
-def write_plot(figures: Figures, unit: str, file: Path) -> None:
-    """Write one panel per request, servers from slow to fast."""
-    rates = {key: [each.rate for each in found] for key, found in figures.items()}
+def write_plot(contest: Contest, figures: Figures, file: Path) -> None:
+    """Write one panel per request, servers from slow to fast, by what their targets compare."""
+    measure: Measure = "processor" if contest.by_processor else "rate"
+    unit = "requests per second of the server's processor" if contest.by_processor else contest.unit
+    scale = 1e6 if contest.by_processor else 1  # of microseconds
+    rates = {
+        key: [scale * worth(each, measure) for each in found] for key, found in figures.items()
+    }
     rows = list(dict.fromkeys(row for _, row in rates))
     heights = [sum(row == other for _, other in rates) for row in rows]
     figure = Figure(figsize=(8, 0.5 * sum(heights) + 1.5), layout="tight")

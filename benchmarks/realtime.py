@@ -19,13 +19,11 @@ from benchmarks.contenders import (
     Contest,
     Row,
     Target,
-    conversation,
-    processor_seconds,
     run,
-    running,
     uvicorn,
 )
-from benchmarks.wrk import Figure
+from benchmarks.processes import conversation, processor_seconds, running
+from benchmarks.wrk import Figure, per_request
 
 LISTENERS = 1_000
 IDLE = 10_000
@@ -88,7 +86,8 @@ def _measure(row: Row, pid: int, command: Command, seconds: float) -> Figure:
     command(f"{row.path} 0.5")  # warm up
     spent = processor_seconds(pid)
     done = command(f"{row.path} {seconds}")
-    return Figure(done.rate / max(processor_seconds(pid) - spent, 0.01), done.p99)
+    spent = max(processor_seconds(pid) - spent, 0.01)
+    return Figure(done.rate / spent, done.p99, per_request(spent, round(done.rate)))
 
 
 @contextlib.contextmanager

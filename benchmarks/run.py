@@ -2,8 +2,8 @@
 
 The server has one core; wrk, and mongod where there is one, have the other. 32 connections are
 kept alive. Every round measures all servers, so that what else the machine does meets all of
-them. What counts are the ratios. Clients have the core of wrk, and take
-turns of a tenth of a second.
+them. What counts are the ratios, and most of all those of processor time. Clients have the core
+of wrk, and take turns of a tenth of a second.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from benchmarks.calling import CLIENT, measure_clients
 from benchmarks.contenders import (
     HERE,
     MONGODB,
+    PEERS,
     POSTGRESQL,
     REST,
     ROOT,
@@ -72,7 +73,7 @@ def measure_servers(
             first = number % len(contenders)
             for contender in contenders[first:] + contenders[:first]:
                 fresh()
-                with serving(contender, environment, contest.per_processor) as ask:
+                with serving(contender, environment) as ask:
                     for row in contender.rows:
                         if rows and row.name not in rows:
                             continue
@@ -149,15 +150,20 @@ def main() -> None:
             print(f"bench: {line}")
         if not options.only and not rows:
             suffix = "" if contest is REST else f"-{name}"
-            write_plot(figures, contest.unit, options.plots / f"benchmarks{suffix}.svg")
+            write_plot(contest, figures, options.plots / f"benchmarks{suffix}.svg")
 
 
 def _chosen(contest: Contest, only: str | None) -> list[Contender]:
     contenders = [c for c in contest.contenders if not only or c.name in only.split(",")]
-    if (HERE / "node_modules").is_dir() and shutil.which("node"):
-        return contenders
-    print("bench: without FeathersJS; Node.js or its packages are missing (scripts/setup bench)")
-    return [contender for contender in contenders if contender.command[0] != "node"]
+    missing = set()
+    if not (HERE / "node_modules").is_dir() or not shutil.which("node"):
+        missing.add("node")
+    if not PEERS.exists():
+        missing.add(str(PEERS))
+    left_out = [each.name for each in contenders if each.command[0] in missing]
+    if left_out:
+        print(f"bench: without {'; '.join(left_out)}: run scripts/setup bench")
+    return [each for each in contenders if each.command[0] not in missing]
 
 
 if __name__ == "__main__":

@@ -3,30 +3,55 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 
-from benchmarks.contenders import Contest, Row, Target
+from benchmarks.contenders import Contest, Measure, Row, Target
 from benchmarks.wrk import Figure
 
 Figures = dict[tuple[str, Row], list[Figure]]
 Medians = dict[tuple[str, Row], Figure]
 
+_WORDS: Mapping[Measure, str] = {
+    "rate": "rate",
+    "processor": "processor time, the other's by its own",
+    "p99": "p99, the other's by its own",
+}
+
 
 def medians_of(figures: Figures) -> Medians:
-    """Return the median rate and the median p99 of each server and row."""
-    return {
-        key: Figure(
+    """Return the median of each measure, of each server and row."""
+    medians = {}
+    for key, found in figures.items():
+        spent = [each.processor for each in found if each.processor is not None]
+        medians[key] = Figure(
             statistics.median(each.rate for each in found),
             statistics.median(each.p99 for each in found),
+            statistics.median(spent) if spent else None,
         )
-        for key, found in figures.items()
-    }
+    return medians
+
+
+def worth(figure: Figure, measure: Measure) -> float:
+    """Return a figure as a number of which more is better.
+
+    Raises:
+        ValueError: The processor time is compared, and was not measured.
+    """
+    if measure == "rate":
+        return figure.rate
+    time = figure.p99 if measure == "p99" else figure.processor
+    if time is None:
+        raise ValueError(f"no processor time in {figure}; compare the rate, or measure a server")
+    return 1 / (time or 1)
 
 
 def table(contest: Contest, medians: Medians) -> str:
-    """Return the figures as a Markdown table."""
+    """Return the figures as a Markdown table; processor time is a column where it was measured."""
+    has_processor = any(median.processor is not None for median in medians.values())
+    column, line = (" processor in µs |", "---:|") if has_processor else ("", "")
     lines = [
-        f"| request | server | {contest.unit} | p99 in ms | Alula is | wanted |",
-        "|---|---|---:|---:|---:|---:|",
+        f"| request | server | {contest.unit} |{column} p99 in ms | Alula is | wanted |",
+        f"|---|---|---:|{line}---:|---:|---:|",
     ]
     for (name, row), median in sorted(medians.items(), key=lambda item: _place(contest, item[0])):
         ratio = wanted = ""
@@ -34,7 +59,8 @@ def table(contest: Contest, medians: Medians) -> str:
             if target.row == row and name == _shown_at(contest, medians, target):
                 ratio = f"{_ratio(contest, medians, target):.2f}x"
                 wanted = f"{target.least:g}x"
-        measured = f"{median.rate:,.0f} | {median.p99:.1f}"
+        spent = "" if median.processor is None else f"{median.processor:,.1f}"
+        measured = f"{median.rate:,.0f} |{f' {spent} |' if has_processor else ''} {median.p99:.1f}"
         lines.append(f"| `{row.name}` | {name} | {measured} | {ratio} | {wanted} |")
     return "\n".join(lines)
 
@@ -47,7 +73,7 @@ def verdicts(contest: Contest, medians: Medians) -> list[str]:
         if other is None or (target.alula, target.row) not in medians:
             continue
         ratio = _ratio(contest, medians, target)
-        what = "p99, the other's by its own" if target.p99 else "rate"
+        what = _WORDS[contest.measure_of(target)]
         state = "reached" if ratio >= target.least else "MISSED"
         lines.append(
             f"{state}: {target.row.name}, {what}: {target.alula} is {ratio:.2f}x {other}"
@@ -71,19 +97,20 @@ def _other(contest: Contest, medians: Medians, target: Target) -> str | None:
         for name, row in medians
         if row == target.row and name != target.alula and name not in contest.bounds
     ]
-    if target.p99:
-        return min(peers, key=lambda name: medians[name, target.row].p99, default=None)
-    return max(peers, key=lambda name: medians[name, target.row].rate, default=None)
+    measure = contest.measure_of(target)
+    return max(peers, key=lambda name: worth(medians[name, target.row], measure), default=None)
 
 
 def _ratio(contest: Contest, medians: Medians, target: Target) -> float:
+    measure = contest.measure_of(target)
     other = medians[_other(contest, medians, target) or "", target.row]
-    own = medians[target.alula, target.row]
-    return other.p99 / (own.p99 or 1) if target.p99 else own.rate / (other.rate or 1)
+    return worth(medians[target.alula, target.row], measure) / (worth(other, measure) or 1)
 
 
 def _shown_at(contest: Contest, medians: Medians, target: Target) -> str | None:
     """Return the line of the table that shows a ratio."""
-    if target.p99 or (target.alula, target.row) not in medians:
+    if target.by == "p99" or (target.alula, target.row) not in medians:
         return None
-    return target.alula if target.alula != "Alula" else _other(contest, medians, target)
+    other = _other(contest, medians, target)
+    # Two of Alula's own are compared: the ratio is about the one that the target names.
+    return target.alula if other is not None and other.startswith("Alula") else other

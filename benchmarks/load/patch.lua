@@ -4,9 +4,9 @@ local headers = { ["Content-Type"] = "application/json" }
 
 function init(args)
   math.randomseed(os.time())
-  -- Ids of MongoDB, or numbers from 1 on.
+  -- Ids of MongoDB, or numbers from 1 on, or from the second argument on.
   path, first = wrk.path .. "/64b0000000000000%08x", 0
-  if args[1] == "numbers" then path, first = wrk.path .. "/%d", 1 end
+  if args[1] == "numbers" then path, first = wrk.path .. "/%d", tonumber(args[2] or 1) end
 end
 
 function request()
