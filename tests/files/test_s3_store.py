@@ -326,6 +326,32 @@ async def test_a_server_that_says_what_was_deleted_before():
         assert len(requests) == 2
 
 
+async def test_downloads_take_connections_until_their_end(s3, s3_port, bucket):
+    file = await s3.stage(pieces_of(bytes(7 * MEGABYTE)))
+    await s3.commit(file)
+    store = s3_store(bucket, s3_port, max_connections=1, timeout=1)
+    pieces = store.read(file.sha256)
+    await anext(pieces)
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await store.size(file.sha256)
+    await pieces.aclose()
+    assert await store.size(file.sha256) == 7 * MEGABYTE
+    await store.close()
+
+
+async def test_the_store_is_closed_though_the_records_fail(s3, tmp_path):
+    class Records(MemoryService):
+        async def teardown(self, app, path):
+            raise RuntimeError("broken")
+
+    service = UploadService(s3, Records())
+    await service.setup(App(), "uploads")
+    assert s3._client is not None
+    with pytest.raises(RuntimeError, match="broken"):
+        await service.teardown(App(), "uploads")
+    assert s3._client is None
+
+
 async def test_credentials_of_the_environment(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "OTHER")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
