@@ -41,7 +41,8 @@ THIRD_PARTY = {
     "client": {"aiohttp", "httpx2", "js", "pyodide", "websockets", "yarl"},
     "configuration": {"pydantic"},
     "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop", "websockets"},
-    "files": {"orjson", "python_multipart"},  # orjson: to name the extra without it
+    # orjson: to name the extra without it; the last three for buckets.
+    "files": {"orjson", "python_multipart", "aiobotocore", "aiohttp", "botocore"},
     "json_encoding": {"orjson"},  # for those who send: the core imports it nowhere
     "local_mongodb": {"pymongo"},
     "realtime": {"bson", "orjson", "pymongo", "redis"},  # orjson: to name the extra without it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,14 @@ from tests.express.asgi_client import Answer, call
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.express import error_handler, express, json, rest
-from alula.files import LocalFileStore, UploadService, file_content, multipart
+from alula.files import (
+    FileStore,
+    LocalFileStore,
+    S3FileStore,
+    UploadService,
+    file_content,
+    multipart,
+)
 
 BOUNDARY = "----alula"
 FORM = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
@@ -54,6 +62,17 @@ async def pieces_of(*pieces: bytes) -> Any:
 def files_below(folder: Path) -> list[str]:
     """Return the paths of all files below a folder."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+async def names_in(store: FileStore) -> list[str]:
+    """Return the names of all that is in a store, and of what is unfinished."""
+    if isinstance(store, LocalFileStore):
+        names = files_below(store._folder)
+        return [re.sub("^content/../", "content/", name) for name in names]
+    assert isinstance(store, S3FileStore)
+    objects = [item async for item in store._listed("list_objects_v2", "")]
+    uploads = [item async for item in store._listed("list_multipart_uploads", "")]
+    return sorted(item["Key"].removeprefix(store._prefix) for item in objects + uploads)
 
 
 def application(folder: Path, *, signer: Any = None, service: Any = None, **limits: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Files in a folder: whole or not there at all, once for each content."""
+"""Files in a folder: what concerns files and threads; see test_stores for the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.files.forms import files_below, pieces_of
 
-from alula.errors import NotFound, Unavailable
+from alula.errors import Unavailable
 from alula.files import LocalFileStore, StagedFile
 
 HELLO = sha256(b"hello").hexdigest()
@@ -37,29 +37,10 @@ async def keep(store, content=b"hello"):
     return file
 
 
-async def test_a_file_is_readable_when_it_is_committed(store, tmp_path):
-    file = await store.stage(pieces_of(b"hel", b"", b"lo"))
-    assert (file.sha256, file.size) == (HELLO, 5)
-    with pytest.raises(NotFound):
-        await store.size(HELLO)
-    await store.commit(file)
-    assert (await store.size(HELLO), await read(store, HELLO)) == (5, b"hello")
-    await store.discard(file)
-    await store.discard(file)
-    assert files_below(tmp_path) == [f"files/content/{HELLO[:2]}/{HELLO}"]
-    assert await read(store, HELLO) == b"hello"
-
-
 async def test_only_its_owner_reads_it_in_the_folder(store, tmp_path):
     await keep(store)
     (path,) = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-async def test_equal_files_are_kept_once(store, tmp_path):
-    first, second = await keep(store), await keep(store)
-    assert (first.sha256, first.key != second.key) == (second.sha256, True)
-    assert len(files_below(tmp_path)) == 1
 
 
 async def test_large_files_pass_in_blocks(store):
@@ -69,15 +50,6 @@ async def test_large_files_pass_in_blocks(store):
     pieces = [piece async for piece in store.read(file.sha256)]
     assert b"".join(pieces) == content
     assert [len(piece) for piece in pieces] == [262_144, 262_144, 175_712]
-
-
-@pytest.mark.parametrize(
-    ("start", "stop", "content"),
-    [(1, 3, b"el"), (0, 0, b""), (4, None, b"o"), (2, 99, b"llo"), (9, None, b"")],
-)
-async def test_parts(store, start, stop, content):
-    await keep(store)
-    assert await read(store, HELLO, start, stop) == content
 
 
 def open_files():
@@ -99,16 +71,6 @@ async def test_who_reads_a_file_gets_all_of_it_though_it_is_removed(store):
     size = len(await anext(pieces))
     await store.discard(await store.withdraw(file.sha256))
     assert size + sum([len(piece) async for piece in pieces]) == 600_000
-
-
-async def test_an_upload_that_fails_leaves_nothing(store, tmp_path):
-    async def breaks_off():
-        yield b"x" * 300_000
-        raise RuntimeError("gone")
-
-    with pytest.raises(RuntimeError, match="gone"):
-        await store.stage(breaks_off())
-    assert files_below(tmp_path) == []
 
 
 async def test_an_upload_that_is_cancelled_leaves_nothing(store, tmp_path, monkeypatch):
@@ -198,26 +160,6 @@ async def test_a_folder_that_cannot_be_written(tmp_path):
         await LocalFileStore(tmp_path / "files").stage(pieces_of(b"x"))
 
 
-async def test_a_withdrawn_file_can_be_committed_again(store):
-    await keep(store)
-    withdrawn = await store.withdraw(HELLO)
-    assert (withdrawn.sha256, withdrawn.size) == (HELLO, 5)
-    with pytest.raises(NotFound):
-        await read(store, HELLO)
-    assert await store.withdraw(HELLO) is None
-    await store.commit(withdrawn)
-    assert await read(store, HELLO) == b"hello"
-
-
-async def test_what_was_swept_too_early(store):
-    file = await store.stage(pieces_of(b"hello"))
-    await store.discard(file)
-    with pytest.raises(Unavailable, match="took too long"):
-        await store.commit(file)
-    await keep(store)
-    await store.commit(file)  # there is another one of this content
-
-
 async def test_leftovers(store, tmp_path):
     assert await store.leftovers(0) == []
     whole = await store.stage(pieces_of(b"hello"))
@@ -245,28 +187,10 @@ async def test_a_leftover_may_vanish_meanwhile(store, tmp_path, monkeypatch):
     assert len(await store.leftovers(0)) == 1
 
 
-@pytest.mark.parametrize("name", ["", "../../../etc/passwd", "a" * 63, "A" * 64, "a" * 64 + "\n"])
-async def test_what_is_not_a_hash_is_never_a_path(store, name):
-    with pytest.raises(NotFound):
-        await store.size(name)
-    with pytest.raises(NotFound):
-        await read(store, name)
-    with pytest.raises(NotFound):
-        await store.withdraw(name)
-    with pytest.raises(NotFound):
-        await store.commit(StagedFile("x", name or None, 0))
-
-
 async def test_where_folders_cannot_be_flushed(store, monkeypatch):
     monkeypatch.delattr(os, "O_DIRECTORY")
     await keep(store)
     assert await read(store, HELLO) == b"hello"
-
-
-async def test_many_at_once(store, tmp_path):
-    contents = [b"%d" % (number % 7) for number in range(50)]
-    await asyncio.gather(*(keep(store, content) for content in contents))
-    assert len(files_below(tmp_path)) == 7
 
 
 def test_its_repr_names_the_folder(store, tmp_path):

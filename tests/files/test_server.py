@@ -53,8 +53,8 @@ class Served:
 
 
 @contextmanager
-def serve(folder: Path):
-    command = [sys.executable, "-m", "tests.files.upload_server", str(folder)]
+def serve(*store: object):
+    command = [sys.executable, "-m", "tests.files.upload_server", *map(str, store)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         yield Served(process)
@@ -84,8 +84,9 @@ def stream(megabytes: int, digest):
 @pytest.mark.parametrize(
     "megabytes", [64, pytest.param(1024, marks=pytest.mark.release)], ids="{} MB".format
 )
-def test_the_memory_does_not_grow_with_the_file(tmp_path, megabytes):
-    with serve(tmp_path) as server:
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_the_memory_does_not_grow_with_the_file(tmp_path, megabytes, kind, s3_port, bucket):
+    with serve(*([tmp_path] if kind == "local" else [bucket, s3_port])) as server:
         digest = sha256()
         connection = server.connect()
         length = megabytes * MEGABYTE + len(HEAD) + len(END)

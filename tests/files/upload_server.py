@@ -1,10 +1,15 @@
-"""A program with uploads, for tests that look at its memory or kill it: folder as its argument."""
+"""A program with uploads, for tests that look at its memory or kill it.
+
+Its arguments are a folder, or a bucket and the port of its server.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from pathlib import Path
+
+from tests.files.s3_server import s3_store
 
 from alula import App
 from alula.adapters.memory import MemoryService
@@ -21,7 +26,9 @@ async def guard(context):
 async def main() -> None:
     app = express(App())
     app.use(multipart(max_file_size="20gb")).configure(rest())
-    app.use("uploads", UploadService(LocalFileStore(Path(sys.argv[1])), MemoryService()))
+    name, *port = sys.argv[1:]
+    store = s3_store(name, int(port[0])) if port else LocalFileStore(Path(name))
+    app.use("uploads", UploadService(store, MemoryService()))
     app.service("uploads").before("create")(guard)
     app.configure(file_content("uploads")).use(error_handler(logger=False))
     server = await app.listen(0)

@@ -205,7 +205,7 @@ print(json.dumps(told))
 """
 
 # These are together, or part of others: a bus and files need a server, migrations need commands.
-ELSEWHERE = {"all", "embedded", "embedded-postgresql", "files", "migrations", "redis"}
+ELSEWHERE = {"all", "embedded", "embedded-postgresql", "files", "migrations", "redis", "s3"}
 
 
 def test_every_extra_is_tried():

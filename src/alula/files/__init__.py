@@ -1,6 +1,6 @@
 """Files: forms that are streamed to a store, records of them, and safe downloads.
 
-Needs the extras ``server`` and ``files``.
+Needs the extras ``server`` and ``files``; `S3FileStore` also needs ``s3``.
 """
 
 try:
@@ -17,6 +17,7 @@ from alula.files._content import INLINE_TYPES, file_content
 from alula.files._form import Part, Upload
 from alula.files._local_store import LocalFileStore
 from alula.files._multipart import multipart
+from alula.files._s3_store import S3FileStore
 from alula.files._signed_urls import UrlSigner
 from alula.files._store import FileStore, StagedFile
 from alula.files._upload_service import UploadService
@@ -26,6 +27,7 @@ __all__ = [
     "FileStore",
     "LocalFileStore",
     "Part",
+    "S3FileStore",
     "StagedFile",
     "Upload",
     "UploadService",

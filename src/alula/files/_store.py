@@ -79,3 +79,6 @@ class FileStore(ABC):
         Raises:
             NotFound: There is no such file.
         """
+
+    async def close(self) -> None:  # noqa: B027  # a store without connections has nothing to do
+        """Close what is open, when the application ends; it may be opened again afterwards."""

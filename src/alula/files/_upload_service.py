@@ -144,10 +144,13 @@ class UploadService:
         await self.sweep()
 
     async def teardown(self, app: Any, path: str) -> None:
-        """Tear down the service of the records."""
+        """Tear down the service of the records, and close the store."""
         _SERVICE_OF.pop(self.store, None)
-        if not isinstance(self._records, ServiceHandle) and hasattr(self._records, "teardown"):
-            await self._records.teardown(app, path)
+        try:
+            if not isinstance(self._records, ServiceHandle) and hasattr(self._records, "teardown"):
+                await self._records.teardown(app, path)
+        finally:
+            await self.store.close()
 
     async def find(self, params: Params) -> Any:
         """Return records, or a page of them."""
