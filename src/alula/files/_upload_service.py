@@ -13,7 +13,8 @@ way.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
+from copy import copy
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -25,12 +26,15 @@ from alula.errors import BadRequest, UnsupportedMediaType
 from alula.files._content_types import UNKNOWN_TYPE, is_content_type
 from alula.files._form import Upload, check_file_name
 from alula.files._store import FileStore, StagedFile
+from alula.outgoing import RedactedRecord, javascript_date
+from alula.query import Grammar
 from alula.types import Id, Record
 
 __all__ = ["UploadService"]
 
 _FACTS: Final = frozenset({"type", "size", "sha256", "createdAt"})
 _MIN_LEFTOVER_AGE: Final = 3600
+_GRAMMAR: Final = Grammar()
 
 # By store: the service that is set up with it.
 _SERVICE_OF: Final[WeakKeyDictionary[FileStore, ref[UploadService]]] = WeakKeyDictionary()
@@ -50,7 +54,8 @@ class UploadService:
     A record has ``name``, ``type``, ``size``, ``sha256``, ``createdAt``, and the id of its adapter.
     ``create`` takes a form: ``data["upload"]`` is an `Upload`, which is read when all hooks have
     agreed. All other properties that hooks put into ``data`` go into the record. A form with
-    several files gives a list of records.
+    several files gives a list of records. The model of ``with_schema(UploadService(...), Model)``
+    describes the whole record, which is checked when the form has been read.
 
     Your program passes content: ``create({"name": ..., "type": ..., "content": ...})``, where the
     content is bytes or an asynchronous iterable of bytes. Clients cannot.
@@ -83,6 +88,8 @@ class UploadService:
     Attributes:
         store: As given.
         id: The name of the id property.
+        schema_keywords: Those of the service of the records, for `with_schema`.
+        fields: As given.
         takes_uploads: True: `multipart` passes forms to services that have this attribute.
 
     Raises:
@@ -118,12 +125,27 @@ class UploadService:
         while isinstance(keeper, ServiceHandle):
             keeper = keeper.service
         self.store = store
+        self._check_record: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
         self.id: str = getattr(keeper, "id", "id")
+        # By these, `with_schema` knows types of the database, such as ids.
+        self.schema_keywords: Collection[Any] = getattr(keeper, "schema_keywords", ())
         if taken := {"name", "upload", "content", self.id, *_FACTS}.intersection(fields):
             raise ValueError(f"fields has {min(taken)!r}, which clients cannot set")
         self._records = records
-        self._fields = frozenset(fields)
+        self.fields = frozenset(fields)
         self._leftover_age = leftover_age
+
+    def with_record_check(
+        self, check: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    ) -> UploadService:
+        """Return the same service that checks each new record; `with_schema` calls this.
+
+        Args:
+            check: Takes a record without its id, and returns it as it is to be stored.
+        """
+        checked = copy(self)
+        checked._check_record = check  # noqa: SLF001  # same class
+        return checked
 
     async def setup(self, app: Any, path: str) -> None:
         """Set up the service of the records, and sweep.
@@ -163,9 +185,11 @@ class UploadService:
 
         Raises:
             UnsupportedMediaType: The data of a client is not a form.
-            BadRequest: The form is not valid, has no file, or a field that is not allowed.
+            BadRequest: The form is not valid, has no file or a field that is not allowed, or a
+                record does not fit its schema.
             PayloadTooLarge: The form exceeds a limit.
         """
+        _GRAMMAR.read_select(params.query)  # before anything is stored
         values = dict(data) if isinstance(data, Mapping) else {}
         upload = values.pop("upload", None)
         files: list[_File] = []
@@ -179,11 +203,13 @@ class UploadService:
                     "Send files over HTTP as multipart/form-data; the server needs the middleware"
                     " multipart() in front of this service"
                 )
+            created_at = datetime.now(UTC)
+            new_records = [self._new_record(file, values, created_at) for file in files]
         except BaseException:
             for file in files:
                 await self.store.discard(file.staged)
             raise
-        records = await self._add_records(files, values, _unselected(params))
+        records = await self._add_records(files, new_records, params)
         for file in files:
             await self.store.discard(file.staged)
         return records if len(records) > 1 else records[0]
@@ -204,11 +230,22 @@ class UploadService:
 
     async def remove(self, id: Id, params: Params) -> Any:
         """Remove records, and their content unless other records have the same."""
-        removed = await self._records.remove(id, _unselected(params))
+        names = _GRAMMAR.read_select(params.query)
+        is_added = names is not None and "sha256" not in names
+        if is_added:  # needed here, and taken out below
+            params = params.copy()
+            params.query["$select"] = [*(names or ()), "sha256"]
+        removed = await self._records.remove(id, params)
         records = removed if isinstance(removed, list) else [removed]
         for sha256 in {record["sha256"] for record in records}:
             await self._release(sha256)
-        return removed
+        if not is_added:
+            return removed
+        shown = []
+        for record in records:
+            kept = {name: value for name, value in record.items() if name != "sha256"}
+            shown.append(record.changed(kept) if isinstance(record, RedactedRecord) else kept)
+        return shown if isinstance(removed, list) else shown[0]
 
     async def sweep(self) -> None:
         """Remove what interrupted uploads and removals have left; `setup` does this."""
@@ -222,10 +259,10 @@ class UploadService:
             if part.file_name:
                 staged = await self.store.stage(part)
                 files.append(_File(staged, part.file_name, part.type))
-            elif part.name in self._fields and part.name not in fields:
+            elif part.name in self.fields and part.name not in fields:
                 fields[part.name] = await part.text()
             else:
-                known = ", ".join(sorted(self._fields)) or "none"
+                known = ", ".join(sorted(self.fields)) or "none"
                 raise BadRequest(
                     f"The field {part.name!r} is not known here, or is there twice; the fields"
                     f" beside files are: {known}"
@@ -254,22 +291,30 @@ class UploadService:
             raise BadRequest("content has to be bytes, or an asynchronous iterable of bytes")
         files.append(_File(await self.store.stage(content), name, content_type))
 
+    def _new_record(
+        self, file: _File, values: Mapping[str, Any], created_at: datetime
+    ) -> dict[str, Any]:
+        """Return the record of a file, checked.
+
+        Raises:
+            BadRequest: It does not fit the schema.
+        """
+        staged, name, content_type = file
+        facts = {"name": name, "type": content_type, "size": staged.size, "sha256": staged.sha256}
+        # Schemas know times as JSON has them.
+        times = {"createdAt": javascript_date(created_at)}
+        checked = self._check_record({**values, **facts, **times})
+        return {**checked, **facts, "createdAt": created_at}
+
     async def _add_records(
-        self, files: list[_File], values: Mapping[str, Any], params: Params
+        self, files: list[_File], new_records: list[dict[str, Any]], params: Params
     ) -> list[Record]:
         """Add a record for each file, or none at all."""
         records: list[Record] = []
         try:
-            for staged, name, content_type in files:
-                facts = {
-                    "name": name,
-                    "type": content_type,
-                    "size": staged.size,
-                    "sha256": staged.sha256,
-                    "createdAt": datetime.now(UTC),
-                }
+            for (staged, *_), new_record in zip(files, new_records, strict=True):
                 await self.store.commit(staged)
-                records.append(await self._records.create({**values, **facts}, params))
+                records.append(await self._records.create(new_record, params))
                 await self.store.commit(staged)
         except BaseException:
             for record in records:
@@ -309,8 +354,3 @@ class UploadService:
             if is_referenced:
                 await self.store.commit(withdrawn)
             await self.store.discard(withdrawn)
-
-
-def _unselected(params: Params) -> Params:
-    """Return params without ``$select``: records are needed with their id and SHA-256."""
-    return params.copy(query={k: v for k, v in params.query.items() if k != "$select"})
