@@ -190,6 +190,11 @@ class TokenCookies:
             handle.hook_table.add_outermost(self.sign_out, ("remove",))
             handle.compose_hooks()
 
+    @property
+    def options(self) -> TokenCookie:
+        """The options; after the setup, with the path of the refresh token."""
+        return self._options
+
     # -- the access token of a request ---------------------------------------------------------
 
     def parse(self, req: CookieRequest, res: CachedResponse | None) -> AmbientCredentials | None:

@@ -89,6 +89,7 @@ class UploadService:
         store: As given.
         id: The name of the id property.
         schema_keywords: Those of the service of the records, for `with_schema`.
+        records: As given.
         fields: As given.
         takes_uploads: True: `multipart` passes forms to services that have this attribute.
 
@@ -131,9 +132,25 @@ class UploadService:
         self.schema_keywords: Collection[Any] = getattr(keeper, "schema_keywords", ())
         if taken := {"name", "upload", "content", self.id, *_FACTS}.intersection(fields):
             raise ValueError(f"fields has {min(taken)!r}, which clients cannot set")
-        self._records = records
+        self.records = records
         self.fields = frozenset(fields)
         self._leftover_age = leftover_age
+
+    @property
+    def record_schema(self) -> dict[str, Any]:
+        """The JSON Schema of its records, for descriptions; hooks may add further properties."""
+        text: dict[str, Any] = {"type": "string"}
+        facts: dict[str, Any] = {
+            self.id: text if self.schema_keywords else {"anyOf": [{"type": "integer"}, text]},
+            **{"name": text, "type": text, "size": {"type": "integer"}, "sha256": text},
+            "createdAt": {**text, "format": "date-time"},
+        }
+        return {
+            "type": "object",
+            "properties": {**facts, **dict.fromkeys(sorted(self.fields), text)},
+            "required": list(facts),
+            "additionalProperties": True,
+        }
 
     def with_record_check(
         self, check: Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -161,23 +178,23 @@ class UploadService:
             )
         _SERVICE_OF[self.store] = ref(self)
         # A handle is set up by its application.
-        if not isinstance(self._records, ServiceHandle) and hasattr(self._records, "setup"):
-            await self._records.setup(app, path)
+        if not isinstance(self.records, ServiceHandle) and hasattr(self.records, "setup"):
+            await self.records.setup(app, path)
         await self.sweep()
 
     async def teardown(self, app: Any, path: str) -> None:
         """Tear down the service of the records."""
         _SERVICE_OF.pop(self.store, None)
-        if not isinstance(self._records, ServiceHandle) and hasattr(self._records, "teardown"):
-            await self._records.teardown(app, path)
+        if not isinstance(self.records, ServiceHandle) and hasattr(self.records, "teardown"):
+            await self.records.teardown(app, path)
 
     async def find(self, params: Params) -> Any:
         """Return records, or a page of them."""
-        return await self._records.find(params)
+        return await self.records.find(params)
 
     async def get(self, id: Id, params: Params) -> Record:
         """Return one record."""
-        record: Record = await self._records.get(id, params)
+        record: Record = await self.records.get(id, params)
         return record
 
     async def create(self, data: Any, params: Params) -> Any:
@@ -193,6 +210,7 @@ class UploadService:
         values = dict(data) if isinstance(data, Mapping) else {}
         upload = values.pop("upload", None)
         files: list[_File] = []
+        new_records: list[dict[str, Any]] = []
         try:
             if isinstance(upload, Upload):
                 values = {**await self._stage_form(upload, files), **values}
@@ -203,8 +221,12 @@ class UploadService:
                     "Send files over HTTP as multipart/form-data; the server needs the middleware"
                     " multipart() in front of this service"
                 )
-            created_at = datetime.now(UTC)
-            new_records = [self._new_record(file, values, created_at) for file in files]
+            for staged, name, content_type in files:
+                facts = {"name": name, "type": content_type, "size": staged.size}
+                facts["sha256"] = staged.sha256
+                now = datetime.now(UTC)  # schemas know times as JSON has them
+                new_record = {**values, **facts, "createdAt": javascript_date(now)}
+                new_records.append({**self._check_record(new_record), **facts, "createdAt": now})
         except BaseException:
             for file in files:
                 await self.store.discard(file.staged)
@@ -226,7 +248,7 @@ class UploadService:
                     raise BadRequest(f"{key!r} of an upload cannot be changed")
             if "name" in data:
                 check_file_name(data["name"])
-        return await self._records.patch(id, data, params)
+        return await self.records.patch(id, data, params)
 
     async def remove(self, id: Id, params: Params) -> Any:
         """Remove records, and their content unless other records have the same."""
@@ -235,7 +257,7 @@ class UploadService:
         if is_added:  # needed here, and taken out below
             params = params.copy()
             params.query["$select"] = [*(names or ()), "sha256"]
-        removed = await self._records.remove(id, params)
+        removed = await self.records.remove(id, params)
         records = removed if isinstance(removed, list) else [removed]
         for sha256 in {record["sha256"] for record in records}:
             await self._release(sha256)
@@ -291,21 +313,6 @@ class UploadService:
             raise BadRequest("content has to be bytes, or an asynchronous iterable of bytes")
         files.append(_File(await self.store.stage(content), name, content_type))
 
-    def _new_record(
-        self, file: _File, values: Mapping[str, Any], created_at: datetime
-    ) -> dict[str, Any]:
-        """Return the record of a file, checked.
-
-        Raises:
-            BadRequest: It does not fit the schema.
-        """
-        staged, name, content_type = file
-        facts = {"name": name, "type": content_type, "size": staged.size, "sha256": staged.sha256}
-        # Schemas know times as JSON has them.
-        times = {"createdAt": javascript_date(created_at)}
-        checked = self._check_record({**values, **facts, **times})
-        return {**checked, **facts, "createdAt": created_at}
-
     async def _add_records(
         self, files: list[_File], new_records: list[dict[str, Any]], params: Params
     ) -> list[Record]:
@@ -314,11 +321,11 @@ class UploadService:
         try:
             for (staged, *_), new_record in zip(files, new_records, strict=True):
                 await self.store.commit(staged)
-                records.append(await self._records.create(new_record, params))
+                records.append(await self.records.create(new_record, params))
                 await self.store.commit(staged)
         except BaseException:
             for record in records:
-                await self._records.remove(record[self.id], params.copy(query={}, provider=None))
+                await self.records.remove(record[self.id], params.copy(query={}, provider=None))
             for file in files:
                 await self._settle(file.staged)
             raise
@@ -335,7 +342,7 @@ class UploadService:
         await self.store.discard(file)
 
     async def _is_referenced(self, sha256: str) -> bool:
-        found = await self._records.find(
+        found = await self.records.find(
             Params(query={"sha256": sha256, "$limit": 1}, paginate=False)
         )
         return len(found) > 0

@@ -28,7 +28,8 @@ class ServiceFacts(NamedTuple):
 
     Attributes:
         handle: Its handle.
-        adapter: The adapter behind it, None for a service of the application's own.
+        adapter: The adapter behind it, that of the records for uploads; None for a service of the
+            application's own.
         query: The JSON Schema of queries by method.
         data: The JSON Schema of data by method.
         secured: The methods that need credentials.
@@ -36,6 +37,8 @@ class ServiceFacts(NamedTuple):
         signs_in: Whether it issues tokens.
         entity: Of a service that issues tokens: the property of its records that holds the user,
             and the path of the service that has the users. None for tokens without a user.
+        form_fields: Of a service that takes forms with files: the schemas of the fields beside
+            them, in a schema of their own. None for all others.
     """
 
     handle: ServiceHandle
@@ -46,11 +49,18 @@ class ServiceFacts(NamedTuple):
     record: Mapping[str, Any] | None
     signs_in: bool
     entity: tuple[str, str] | None = None
+    form_fields: Mapping[str, Any] | None = None
 
     @property
     def tag(self) -> str:
         """What its operations are grouped by: its path."""
         return self.handle.path or "/"
+
+    @property
+    def client_methods(self) -> list[str]:
+        """The methods that a client of FeathersJS can call: it sends JSON, and no forms."""
+        takes_forms = self.form_fields is not None
+        return [name for name in self.handle.methods if name != "create" or not takes_forms]
 
     @property
     def placeholders(self) -> list[str]:
@@ -118,9 +128,22 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     innermost = handle
     while isinstance(innermost.service, ServiceHandle):
         innermost = innermost.service
-    service = innermost.service
-    adapter = service if isinstance(service, AdapterService) else None
-    record = handle.record_schema
+    service = keeper = innermost.service
+    record, form_fields = handle.record_schema, None
+    if getattr(service, "takes_uploads", False) is True:
+        keeper = getattr(service, "records", None)
+        while isinstance(keeper, ServiceHandle):
+            keeper = keeper.service
+        record = record or getattr(service, "record_schema", None)
+        names, whole = getattr(service, "fields", ()), data.pop("create", {})
+        known = whole.get("properties", {})
+        form_fields = {
+            "type": "object",
+            "properties": {name: known.get(name, _TEXT) for name in sorted(names)},
+            "required": [name for name in whole.get("required", ()) if name in names],
+            **{key: whole[key] for key in ("$defs", "definitions") if key in whole},
+        }
+    adapter = keeper if isinstance(keeper, AdapterService) else None
     if record is not None and protected:
         properties = record.get("properties", {}).items()
         kept = {name: field for name, field in properties if name not in protected}
@@ -142,7 +165,10 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
             data.setdefault("create", credentials)
             # No hook says so: the service itself refuses a sign-out without credentials.
             secured.add("remove")
-    return ServiceFacts(handle, adapter, query, data, frozenset(secured), record, signs_in, entity)
+    return ServiceFacts(
+        *(handle, adapter, query, data, frozenset(secured), record, signs_in, entity),
+        form_fields=form_fields,
+    )
 
 
 def _metadata(
@@ -198,6 +224,12 @@ def _sign_in_schemas(service: AuthenticationService) -> tuple[dict[str, Any], di
     schemas = [*with_password, *others]
     credentials = schemas[0] if len(schemas) == 1 else {"type": "object", "anyOf": schemas}
     tokens = ["accessToken"] if service.sessions is None else ["accessToken", "refreshToken"]
+    optional: list[str] = []
+    if service.token_cookies is not None:
+        # Only pages of the application itself get cookies, and the token that belongs to them.
+        optional = ["csrfToken"]
+        if not service.token_cookies.options.tokens_in_body:
+            optional += tokens
     details = {
         "type": "object",
         "properties": {"strategy": _TEXT, "payload": {"type": "object"}},
@@ -206,4 +238,6 @@ def _sign_in_schemas(service: AuthenticationService) -> tuple[dict[str, Any], di
     result: dict[str, Any] = {**dict.fromkeys(tokens, _TEXT), "authentication": details}
     if service.entity is not None:
         result[service.entity] = {"type": "object"}
-    return credentials, {"type": "object", "properties": result, "required": list(result)}
+    required = [name for name in result if name not in optional]
+    properties = {**dict.fromkeys(optional, _TEXT), **result}
+    return credentials, {"type": "object", "properties": properties, "required": required}
