@@ -191,7 +191,7 @@ class Picture(BaseModel):
     type: str
     size: int
     sha256: str
-    createdAt: datetime
+    created_at: datetime = Field(alias="createdAt")
     title: str = Field("Untitled", max_length=10)
     stars: int | None = Field(None, le=5)
     owner_id: int = Field(alias="ownerId")
@@ -200,7 +200,7 @@ class Picture(BaseModel):
 PICTURE = {
     "properties": {
         "id": {"type": "integer"},
-        **dict.fromkeys(("name", "type", "sha256"), {"type": "string", "maxLength": 64}),
+        **{key: {"type": "string", "maxLength": 64} for key in ("name", "type", "sha256")},
         "size": {"type": "integer"},
         "createdAt": {"type": "string", "date": True},
         "title": {"type": "string", "default": "Untitled", "maxLength": 10},

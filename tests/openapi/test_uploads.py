@@ -37,7 +37,7 @@ class Picture(BaseModel):
     sha256: str
     stars: int
     album: Album | None = None
-    ownerId: int
+    owner: int
 
 
 @pytest.fixture
@@ -63,7 +63,10 @@ class TestForms:
         document = describe(app)
         post = document["paths"]["/uploads"]["post"]
         content = {"schema": {"$ref": "#/components/schemas/uploads.create"}}
-        assert post["requestBody"] == {"required": True, "content": {"multipart/form-data": content}}
+        assert post["requestBody"] == {
+            "required": True,
+            "content": {"multipart/form-data": content},
+        }
         assert schema_of(document, "uploads.create") == {
             "type": "object",
             "properties": {
@@ -117,7 +120,7 @@ class TestForms:
         assert form["properties"]["stars"]["type"] == "integer"
         assert form["properties"]["file"] == {"type": "string"}
         assert form["required"] == ["files", "stars"]
-        assert "ownerId" in schema_of(document, "pictures")["properties"]
+        assert "owner" in schema_of(document, "pictures")["properties"]
         names = {reference.removeprefix("#/components/schemas/") for reference in references(form)}
         assert names <= document["components"]["schemas"].keys()
         assert any("Album" in name for name in names)
@@ -143,7 +146,9 @@ class TestForms:
         document = describe(app)
         assert list(schema_of(document, "forms.create")["properties"]) == ["file"]
         created = document["paths"]["/forms"]["post"]["responses"]["201"]["content"]
-        assert created["application/json"]["schema"] == {"anyOf": [{}, {"type": "array", "items": {}}]}
+        assert created["application/json"]["schema"] == {
+            "anyOf": [{}, {"type": "array", "items": {}}]
+        }
 
     def test_events_have_the_record(self, app, make_service):
         app.configure(socketio()).use("uploads", make_service())

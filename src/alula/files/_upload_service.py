@@ -142,7 +142,10 @@ class UploadService:
         text: dict[str, Any] = {"type": "string"}
         facts: dict[str, Any] = {
             self.id: text if self.schema_keywords else {"anyOf": [{"type": "integer"}, text]},
-            **{"name": text, "type": text, "size": {"type": "integer"}, "sha256": text},
+            "name": text,
+            "type": text,
+            "size": {"type": "integer"},
+            "sha256": text,
             "createdAt": {**text, "format": "date-time"},
         }
         return {

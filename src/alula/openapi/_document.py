@@ -12,7 +12,7 @@ from alula.openapi._components import (
     open_parameters,
     query_parameters,
 )
-from alula.openapi._service_facts import ServiceFacts, facts_of
+from alula.openapi._service_facts import BINARY, ServiceFacts, facts_of
 from alula.types import ID_METHODS, STANDARD_METHODS
 
 if TYPE_CHECKING:
@@ -40,16 +40,12 @@ _ERROR_SCHEMA: Final = {
 BEARER: Final = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
 _ERROR: Final = {"$ref": "#/components/responses/Error"}
 
-# `format` is for generators that know OpenAPI 3.0, the media type is that of 3.1.
-_BINARY: Final = {
-    **{"type": "string", "format": "binary"},
-    "contentMediaType": "application/octet-stream",
-}
 _RANGE: Final = {
-    **{"name": "Range", "in": "header", "schema": {"type": "string"}},
+    "name": "Range",
+    "in": "header",
+    "schema": {"type": "string"},
     "description": "One range of bytes, such as `bytes=0-99`.",
 }
-_FILE_NAMES: Final = ("file", "files", "upload")  # the last one cannot be a field
 _SAFE: Final = frozenset({"find", "get"})
 _STREAM_SCHEMA: Final = {
     "type": "string",
@@ -124,12 +120,11 @@ def describe(
         if cookies is not None:
             options = cookies.options
             parts["securitySchemes"] |= {
-                "cookie": {
-                    **{"type": "apiKey", "in": "cookie", "name": options.name},
-                    "description": "Set by a sign-in over REST. It counts for pages of this server.",
-                },
+                "cookie": {"type": "apiKey", "in": "cookie", "name": options.name},
                 "csrf": {
-                    **{"type": "apiKey", "in": "header", "name": "X-CSRF-Token"},
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "X-CSRF-Token",
                     "description": f"The value of the cookie {options.csrf_name}.",
                 },
             }
@@ -177,7 +172,7 @@ class _ServiceOperations:
         # A placeholder of the path may have taken the name.
         self._key = next(name for name in _KEYS if name not in self._placeholders)
         # Of a service of the application's own it is not known what its methods return.
-        is_upload = facts.form_fields is not None
+        is_upload = facts.form is not None
         is_known = facts.adapter is not None or facts.signs_in or is_upload
         self._record: Schema = {"type": "object"} if facts.adapter is not None else {}
         if isinstance(facts.record, Mapping):
@@ -250,7 +245,7 @@ class _ServiceOperations:
         """Return the operation on the bytes of a file, if they have a route."""
         if self._signed_urls is None or not (self._signed_urls or "get" in self._methods):
             return {}
-        body = {"*/*": {"schema": _BINARY}}
+        body = {"*/*": {"schema": BINARY}}
         security = self._security(("get",))
         if self._signed_urls and security:
             security["security"].append({})
@@ -298,21 +293,14 @@ class _ServiceOperations:
         content: Part = {}
         results: dict[int, Schema] = {}
         if creates:
-            several = facts.form_fields is not None or (
+            several = facts.form is not None or (
                 facts.adapter is not None and facts.takes_several("create")
             )
             created = self._one
             lines.append(summary)
             parameters += self._parameters("create", member=True)
-            if (form := facts.form_fields) is not None:
-                # Files may have any name.
-                name = next(name for name in _FILE_NAMES if name not in form["properties"])
-                files = {"type": "array", "items": _BINARY, "minItems": 1}
-                required = [name, *form["required"]]
-                form = {**form, "properties": {name: files, **form["properties"]}}
-                schema = self._components.add(
-                    f"{self._name}.create", {**form, "required": required}
-                )
+            if facts.form is not None:
+                schema = self._components.add(f"{self._name}.create", facts.form)
                 content["multipart/form-data"] = {"schema": schema}
             else:
                 data = self._data("create")
@@ -332,7 +320,7 @@ class _ServiceOperations:
             }
             parameters.append(header)
         responses = self._responses("create", results, member=False)
-        if creates and facts.form_fields is not None:
+        if creates and facts.form is not None:
             responses |= {status: dict(_ERROR) for status in ("413", "415")}
         if creates and facts.adapter is not None:
             responses["201"]["links"] = {  # what can be done with a new record

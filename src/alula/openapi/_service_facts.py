@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from alula._service import ServiceHandle
+from alula._service import ServiceHandle, owning_handle
 from alula.adapters.base import AdapterService
 from alula.hooks import HookMetadata, hook_metadata
 from alula.types import EVENT_OF_METHOD
@@ -16,11 +16,21 @@ from alula.types import EVENT_OF_METHOD
 if TYPE_CHECKING:
     from alula.authentication import AuthenticationService
 
-__all__ = ["ServiceFacts", "facts_of"]
+__all__ = ["BINARY", "ServiceFacts", "facts_of"]
 
 _PLACEHOLDER: Final = re.compile(r"(?<![^/]):([^/]+)")  # a whole segment; "a:b" is plain text
 
 _TEXT: Final = {"type": "string"}
+
+# `format` is for generators that know OpenAPI 3.0, the media type is that of 3.1.
+BINARY: Final = {
+    "type": "string",
+    "format": "binary",
+    "contentMediaType": "application/octet-stream",
+}
+
+# Files may have any name that is not one of a field; the last of these cannot be one.
+_FILE_NAMES: Final = ("file", "files", "upload")
 
 
 class ServiceFacts(NamedTuple):
@@ -37,8 +47,8 @@ class ServiceFacts(NamedTuple):
         signs_in: Whether it issues tokens.
         entity: Of a service that issues tokens: the property of its records that holds the user,
             and the path of the service that has the users. None for tokens without a user.
-        form_fields: Of a service that takes forms with files: the schemas of the fields beside
-            them, in a schema of their own. None for all others.
+        form: Of a service that takes forms with files: the JSON Schema of its forms. None for all
+            others.
     """
 
     handle: ServiceHandle
@@ -49,7 +59,7 @@ class ServiceFacts(NamedTuple):
     record: Mapping[str, Any] | None
     signs_in: bool
     entity: tuple[str, str] | None = None
-    form_fields: Mapping[str, Any] | None = None
+    form: Mapping[str, Any] | None = None
 
     @property
     def tag(self) -> str:
@@ -59,7 +69,7 @@ class ServiceFacts(NamedTuple):
     @property
     def client_methods(self) -> list[str]:
         """The methods that a client of FeathersJS can call: it sends JSON, and no forms."""
-        takes_forms = self.form_fields is not None
+        takes_forms = self.form is not None
         return [name for name in self.handle.methods if name != "create" or not takes_forms]
 
     @property
@@ -125,24 +135,14 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
             schema = dict(data[method])
             required = [name for name in schema.pop("required") if name not in made]
             data[method] = {**schema, "required": required} if required else schema
-    innermost = handle
-    while isinstance(innermost.service, ServiceHandle):
-        innermost = innermost.service
+    innermost = owning_handle(handle)
     service = keeper = innermost.service
-    record, form_fields = handle.record_schema, None
+    record, form = handle.record_schema, None
     if getattr(service, "takes_uploads", False) is True:
-        keeper = getattr(service, "records", None)
-        while isinstance(keeper, ServiceHandle):
-            keeper = keeper.service
+        given = getattr(service, "records", None)
+        keeper = owning_handle(given).service if isinstance(given, ServiceHandle) else given
         record = record or getattr(service, "record_schema", None)
-        names, whole = getattr(service, "fields", ()), data.pop("create", {})
-        known = whole.get("properties", {})
-        form_fields = {
-            "type": "object",
-            "properties": {name: known.get(name, _TEXT) for name in sorted(names)},
-            "required": [name for name in whole.get("required", ()) if name in names],
-            **{key: whole[key] for key in ("$defs", "definitions") if key in whole},
-        }
+        form = _form_of(getattr(service, "fields", ()), data.pop("create", {}))
     adapter = keeper if isinstance(keeper, AdapterService) else None
     if record is not None and protected:
         properties = record.get("properties", {}).items()
@@ -167,8 +167,21 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
             secured.add("remove")
     return ServiceFacts(
         *(handle, adapter, query, data, frozenset(secured), record, signs_in, entity),
-        form_fields=form_fields,
+        form=form,
     )
+
+
+def _form_of(names: Collection[str], whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a form: files, and fields as in the schema of the whole record."""
+    known = whole.get("properties", {})
+    files = {"type": "array", "items": BINARY, "minItems": 1}
+    name = next(name for name in _FILE_NAMES if name not in names)
+    return {
+        "type": "object",
+        "properties": {name: files} | {key: known.get(key, _TEXT) for key in sorted(names)},
+        "required": [name, *(key for key in whole.get("required", ()) if key in names)],
+        **{key: whole[key] for key in ("$defs", "definitions") if key in whole},
+    }
 
 
 def _metadata(

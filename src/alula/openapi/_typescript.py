@@ -210,7 +210,7 @@ class _Module:
         many = array_of(one) if facts.adapter is not None else one
         both = union_of([one, many])
         data = ""
-        if facts.form_fields is None:
+        if facts.form is None:
             made = facts.data.get("create") or facts.data.get("update")
             data = self._declare(f"{name}Data", made)
         if not facts.signs_in:

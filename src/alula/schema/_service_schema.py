@@ -279,7 +279,7 @@ class _IncomingHooks:
         for resolver in self._of_data(method):
             made |= resolver.made_names
 
-        def leave(context: HookContext) -> None:
+        async def leave(context: HookContext) -> None:
             """Check nothing: the service itself does."""
 
         check: Hook = leave
