@@ -277,6 +277,20 @@ class TestSchema:
         assert service._check_record({"a": 1}) == {"a": 1}
 
 
+@pytest.mark.parametrize("of", ["memory", "mongodb"])
+async def test_it_says_what_its_records_are(service, tmp_path, of):
+    if of == "mongodb":
+        records = MongoDBService(AsyncMongoClient(connect=False)["a"]["b"])
+        service = UploadService(LocalFileStore(tmp_path), records)
+        assert service.record_schema["properties"]["_id"] == {"type": "string"}
+        return
+    schema = service.record_schema
+    uploads = application(tmp_path, service=with_schema(service, schema)).service("uploads")
+    record = await uploads.create({**CONTENT, "title": "Me", "ownerId": 7})
+    assert record.keys() == {*schema["properties"], "ownerId"}
+    assert schema["required"] == ["id", "name", "type", "size", "sha256", "createdAt"]
+
+
 @pytest.mark.parametrize("takes_uploads", [True, False])
 async def test_multipart_behind_rest_has_no_effect_and_says_so(tmp_path, takes_uploads):
     app = express(App()).use(json()).configure(rest()).use(multipart())

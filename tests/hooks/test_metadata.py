@@ -78,6 +78,35 @@ async def test_an_innermost_hook_may_replace_the_method():
     assert await notes.find() == "replaced"
 
 
+async def test_a_hook_follows_changes_of_methods_that_it_is_not_registered_for():
+    followed = []
+
+    class Notes(MemoryService):
+        async def archive(self, data, params):
+            return data
+
+    async def follow(context, next):
+        await next()
+        followed.append((context.method, context.service.path))
+
+    async def replace(context, next):
+        context.result = "replaced"
+
+    app = App().use("notes", Notes([{"id": 1}]), methods=["find", "get", "patch", "archive"])
+    app.use("others", MemoryService())
+    notes = app.service("notes").hooks(
+        around={"get": [annotate_hook(follow, follows_changes=True)]}
+    )
+    app.hooks(around={"patch": [annotate_hook(replace, innermost=True)]})  # inside the hook
+    await notes.find()
+    await notes.get(1)
+    assert followed == [("get", "notes")]
+    assert await notes.patch(1, {"a": 1}) == "replaced"
+    await notes.archive({})
+    await app.service("others").create({})
+    assert followed[1:] == [("patch", "notes"), ("archive", "notes")]
+
+
 def test_hooks_in_another_are_checked_like_it():
     class Holder:
         def __call__(self, context, next=None):
