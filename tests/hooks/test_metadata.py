@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import dataclass
 
 import pytest
 
@@ -92,11 +93,17 @@ async def test_a_hook_follows_changes_of_methods_that_it_is_not_registered_for()
     async def replace(context, next):
         context.result = "replaced"
 
+    @dataclass
+    class Plain:  # without a hash
+        name: str
+
+        async def __call__(self, context, next):
+            await next()
+
     app = App().use("notes", Notes([{"id": 1}]), methods=["find", "get", "patch", "archive"])
     app.use("others", MemoryService())
-    notes = app.service("notes").hooks(
-        around={"get": [annotate_hook(follow, follows_changes=True)]}
-    )
+    annotate_hook(follow, follows_changes=True)
+    notes = app.service("notes").hooks(around={"get": [follow], "archive": [Plain("a")]})
     app.hooks(around={"patch": [annotate_hook(replace, innermost=True)]})  # inside the hook
     await notes.find()
     await notes.get(1)
@@ -105,6 +112,9 @@ async def test_a_hook_follows_changes_of_methods_that_it_is_not_registered_for()
     await notes.archive({})
     await app.service("others").create({})
     assert followed[1:] == [("patch", "notes"), ("archive", "notes")]
+    notes.hooks(around={"update": [follow], "remove": [follow]})
+    await notes.archive({})
+    assert followed[3:] == [("archive", "notes")]
 
 
 def test_hooks_in_another_are_checked_like_it():

@@ -150,6 +150,21 @@ class TestForms:
             "anyOf": [{}, {"type": "array", "items": {}}]
         }
 
+    def test_attributes_of_other_kinds_are_not_descriptions(self, app):
+        class Forms:
+            takes_uploads = True
+
+            def fields(self):
+                """Return what only the service knows."""
+
+            record_schema = records = fields
+
+            async def create(self, data, params):
+                return {}
+
+        app.use("forms", Forms())
+        assert list(schema_of(describe(app), "forms.create")["properties"]) == ["file"]
+
     def test_events_have_the_record(self, app, make_service):
         app.configure(socketio()).use("uploads", make_service())
         app.service("uploads").publish("created")(lambda record, context: None)
@@ -179,8 +194,13 @@ class TestContent:
         app.use("users/:user/uploads", make_service())
         app.configure(file_content("users/:user/uploads", signer=signer))
         app.service("users/:user/uploads").hooks(around=[authenticate("jwt")])
-        operation = describe(app)["paths"]["/users/{user}/uploads/{id}/content"]["get"]
-        assert operation["security"] == [{"bearer": []}, *([{}] if is_signed else [])]
+        document = describe(app)
+        operation = document["paths"]["/users/{user}/uploads/{id}/content"]["get"]
+        signed = [{"signature": []}] if is_signed else []
+        assert operation["security"] == [{"bearer": []}, *signed]
+        schemes = document["components"]["securitySchemes"]
+        expected = {"type": "apiKey", "in": "query", "name": "signature"}
+        assert schemes.get("signature") == (expected if is_signed else None)
         assert "401" in operation["responses"]
 
     @pytest.mark.parametrize("is_signed", [False, True])
@@ -188,7 +208,17 @@ class TestContent:
         signer = UrlSigner("s" * 32) if is_signed else None
         app.use("uploads", make_service(), methods=["create"])
         app.configure(file_content("uploads", signer=signer))
-        assert ("/uploads/{id}/content" in describe(app)["paths"]) is is_signed
+        document = describe(app)
+        assert ("/uploads/{id}/content" in document["paths"]) is is_signed
+        if is_signed:
+            operation = document["paths"]["/uploads/{id}/content"]["get"]
+            assert operation["security"] == [{"signature": []}]
+            assert list(document["components"]["securitySchemes"]) == ["signature"]
+
+    def test_where_everybody_may_get_no_signature_is_needed(self, app, make_service):
+        app.use("uploads", make_service())
+        app.configure(file_content("uploads", signer=UrlSigner("s" * 32)))
+        assert "security" not in describe(app)["paths"]["/uploads/{id}/content"]["get"]
 
 
 class TestCookies:

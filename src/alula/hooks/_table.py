@@ -239,9 +239,10 @@ class HookTable:
         """
         if method in _READS:
             return call
-        hooks = dict.fromkeys(chain.from_iterable(self._hooks["around"].values()))
+        hooks = chain.from_iterable(self._hooks["around"].values())
         following = [hook for hook in hooks if hook_metadata(hook).get("follows_changes")]
-        return compose(following, call, HookNext) if following else call
+        # Once each, however many methods it is registered for.
+        return compose([*dict.fromkeys(following)], call, HookNext) if following else call
 
     def wrap(self, method: str, call: Call) -> Call:
         """Return ``call`` with the hooks of this level around it, itself without any hooks."""

@@ -115,19 +115,23 @@ def describe(
         "schemas": components.schemas,
         "responses": {"Error": {"description": "What went wrong", "content": error}},
     }
-    if secured:
-        parts["securitySchemes"] = {"bearer": BEARER}
-        if cookies is not None:
-            options = cookies.options
-            parts["securitySchemes"] |= {
-                "cookie": {"type": "apiKey", "in": "cookie", "name": options.name},
-                "csrf": {
-                    "type": "apiKey",
-                    "in": "header",
-                    "name": "X-CSRF-Token",
-                    "description": f"The value of the cookie {options.csrf_name}.",
-                },
-            }
+    schemes: Part = {"bearer": BEARER} if secured else {}
+    if any(file_routes.values()):
+        # Signed by the server; it comes with the URL.
+        schemes["signature"] = {"type": "apiKey", "in": "query", "name": "signature"}
+    if secured and cookies is not None:
+        options = cookies.options
+        schemes |= {
+            "cookie": {"type": "apiKey", "in": "cookie", "name": options.name},
+            "csrf": {
+                "type": "apiKey",
+                "in": "header",
+                "name": "X-CSRF-Token",
+                "description": f"The value of the cookie {options.csrf_name}.",
+            },
+        }
+    if schemes:
+        parts["securitySchemes"] = schemes
     info = {"title": title, "version": version}
     return {
         "openapi": "3.1.0",
@@ -243,12 +247,13 @@ class _ServiceOperations:
 
     def content(self) -> Part:
         """Return the operation on the bytes of a file, if they have a route."""
-        if self._signed_urls is None or not (self._signed_urls or "get" in self._methods):
+        offered = "get" in self._methods
+        if self._signed_urls is None or not (self._signed_urls or offered):
             return {}
         body = {"*/*": {"schema": BINARY}}
         security = self._security(("get",))
-        if self._signed_urls and security:
-            security["security"].append({})
+        if self._signed_urls and (security or not offered):
+            security = {"security": [*security.get("security", ()), {"signature": []}]}
         operation = {
             "operationId": f"{self._name}.content",
             "tags": [self._facts.tag],

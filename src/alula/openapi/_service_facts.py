@@ -141,8 +141,9 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     if getattr(service, "takes_uploads", False) is True:
         given = getattr(service, "records", None)
         keeper = owning_handle(given).service if isinstance(given, ServiceHandle) else given
-        record = record or getattr(service, "record_schema", None)
-        form = _form_of(getattr(service, "fields", ()), data.pop("create", {}))
+        described = getattr(service, "record_schema", None)
+        record = record or (described if isinstance(described, Mapping) else None)
+        form = _form_of(getattr(service, "fields", None), data.pop("create", {}))
     adapter = keeper if isinstance(keeper, AdapterService) else None
     if record is not None and protected:
         properties = record.get("properties", {}).items()
@@ -171,8 +172,10 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     )
 
 
-def _form_of(names: Collection[str], whole: Mapping[str, Any]) -> dict[str, Any]:
+def _form_of(fields: object, whole: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a form: files, and fields as in the schema of the whole record."""
+    # A service of the application's own may have a method of this name.
+    names = fields if isinstance(fields, Collection) else ()
     known = whole.get("properties", {})
     files = {"type": "array", "items": BINARY, "minItems": 1}
     name = next(name for name in _FILE_NAMES if name not in names)
