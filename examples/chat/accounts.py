@@ -15,7 +15,8 @@ from alula.authentication import (
     hash_password,
     protect,
 )
-from alula.errors import BadRequest, Conflict, Forbidden
+from alula.common_hooks import only_own
+from alula.errors import BadRequest, Conflict
 from alula.express import ExpressApplication
 
 MAX_NAME_LENGTH = 30
@@ -47,14 +48,14 @@ def add_accounts(app: ExpressApplication, users: Any, secret: str | None) -> Non
 
 def guard(messages: Any) -> None:
     """Let only signed-in users write messages, and change only their own."""
-    signed_in = authenticate("jwt")
+    signed_in, own = authenticate("jwt"), only_own("userId", of="_id")
     messages.hooks(
         before={
             "create": [signed_in],
             "react": [signed_in],
             "typing": [signed_in],
-            "patch": [signed_in, only_own],
-            "remove": [signed_in, only_own],
+            "patch": [signed_in, own],
+            "remove": [signed_in, own],
         }
     )
 
@@ -83,12 +84,3 @@ async def name_taken_property(_: HookContext, next) -> None:
     except Conflict:
         taken = {"name": "is taken"}
         raise Conflict("This name is taken", errors=taken) from None
-
-
-async def only_own(context: HookContext) -> None:
-    """Reject changes of other users' messages."""
-    if context.params.provider is None or context.id is None:
-        return  # internal calls; and external calls without an id are rejected anyway
-    message = await context.service.get(context.id)
-    if message["userId"] != context.params.user["_id"]:
-        raise Forbidden("You can change only your own messages")

@@ -546,6 +546,18 @@ async def test_a_token_that_is_not_valid_says_why(browser):
     assert (answer.status, answer.json["message"]) == (401, "invalid signature")
 
 
+async def test_an_error_leaves_the_cookies(browser):
+    """A page renews by its refresh token, and a concurrent request may have just done so."""
+    await browser.sign_in()
+    await browser.app.service("sessions").remove(None, adapter={"multi": True})
+    kept = dict(browser.cookies)
+    assert (await browser.ask("GET", "/notes")).status == 401
+    assert (await browser.ask("DELETE", "/authentication", **browser.csrf)).status == 401
+    assert browser.cookies == kept
+    await browser.sign_in()
+    assert (await browser.ask("GET", "/notes")).status == 200
+
+
 async def test_a_second_setup_changes_nothing(browser):
     service = browser.app.service("authentication").service
     await service.setup(browser.app.app, "authentication")
@@ -631,6 +643,39 @@ async def test_cookies_need_access_tokens():
     add_authentication(app, strategies=["local"], cookie=TokenCookie(), secret=SECRET)
     with pytest.raises(ValueError, match="register a JWTStrategy"):
         await app.setup()
+
+
+ADMIN = {
+    "name": "__Host-admin",
+    "refresh_name": "__Secure-admin-refresh",
+    "csrf_name": "__Host-admin-csrf",
+}
+
+
+@pytest.mark.parametrize("same", [{}, {"name": TOKEN.upper()}, {"csrf_name": TOKEN}])
+@pytest.mark.parametrize("is_mounted", [False, True])
+async def test_two_services_need_cookies_of_different_names(same, is_mounted):
+    app = App().use("users", MemoryService())
+    add_authentication(app, cookie=TokenCookie())
+    cookie = TokenCookie(**{**ADMIN, **same} if same else {})
+    if is_mounted:
+        inner = App().use("users", MemoryService())
+        add_authentication(inner, "login", cookie=cookie, secret="another secret, as long as it is")
+        app.use("admin", inner)
+    else:
+        add_authentication(app, "login", cookie=cookie)
+    with pytest.raises(ValueError, match=r"'(admin/)?login' have the same cookies, .*__host-token"):
+        await app.setup()
+
+
+async def test_two_services_with_cookies_of_different_names():
+    app = App().use("users", MemoryService())
+    service = add_authentication(app, cookie=TokenCookie())
+    add_authentication(app, "login", cookie=TokenCookie(**ADMIN))
+    add_authentication(app, "api", cookie=None)
+    app.use("again", service)
+    await app.setup()
+    await app.teardown()
 
 
 async def test_a_refresh_token_of_the_whole_host_needs_its_path():

@@ -8,12 +8,14 @@ import pytest
 from tests.common_hooks.conftest import ADA, BOB, app_of
 
 from alula import App, Page
+from alula._events import HeldEvents
 from alula.adapters.memory import MemoryService
 from alula.adapters.relations import belongs_to
 from alula.authentication import protect
 from alula.common_hooks import Cache, allow, cache, only_own, soft_delete
 from alula.errors import Forbidden, NotFound, Unavailable
 from alula.outgoing import RedactedRecord, public_part
+from alula.types import STANDARD_METHODS
 
 
 class Counting:
@@ -100,6 +102,84 @@ async def test_it_ends_with_a_change(notes, counting, kept, change):
         kept.clear()
     await notes.get(1)
     assert counting.calls == 2
+
+
+def without_event(context):
+    context.event = None
+
+
+@pytest.mark.parametrize("methods", [["find", "get"], ["all"]])
+@pytest.mark.parametrize("change", ["create", "update", "patch", "remove", "archive"])
+@pytest.mark.parametrize("level", ["service", "app"])
+async def test_it_ends_with_a_change_without_an_event(kept, methods, change, level):
+    class Archive(Counting):
+        async def archive(self, data, params):
+            return data
+
+        async def update(self, id, data, params):
+            return data
+
+        async def remove(self, id, params):
+            return {}
+
+    app = App().use("notes", Archive(), methods=[*STANDARD_METHODS, "archive"])
+    notes = app.service("notes").hooks(before=[without_event])
+    owner = notes if level == "service" else app
+    owner.hooks(around={method: [kept] for method in methods})
+    await notes.get(1)
+    assert len(kept) == 1
+    await notes.call(change, None if change in {"create", "archive"} else 5, {})
+    assert len(kept) == 0
+    await notes.get(1)
+    assert len(kept) == 1
+
+
+async def test_a_change_that_fails_ends_it(counting, kept):
+    async def half(id, data, params):
+        raise Unavailable("the answer was lost")
+
+    counting.patch = half
+    notes = app_of(counting, around={"get": [kept]})
+    await notes.get(1)
+    with pytest.raises(Unavailable):
+        await notes.patch(1, {})
+    assert len(kept) == 0
+
+
+@pytest.mark.parametrize("level", ["service", "app"])
+async def test_a_removal_in_place_of_the_method_ends_it(memory, kept, level):
+    app = App().use("notes", memory)
+    notes = app.service("notes").hooks(before=[without_event])
+    (notes if level == "service" else app).hooks(around={"find": [kept]})
+    (app if level == "service" else notes).hooks(before=[soft_delete()])
+    assert len(await notes.find()) == 3
+    await notes.remove(1)
+    assert len(await notes.find()) == 2
+
+
+async def test_an_after_hook_reads_what_was_changed(memory, kept):
+    async def count(context):
+        context.result = len(await context.service.find())
+
+    notes = app_of(memory, around={"find": [kept]}, after={"create": [count]})
+    await notes.find()
+    assert await notes.create({"text": "new"}) == 4
+
+
+async def test_a_transaction_ends_it_when_it_has_committed(kept):
+    seen = []
+
+    async def in_transaction(context, next):
+        with HeldEvents(lambda _: True) as held:
+            await next()
+            seen.append(len(kept))
+        held.release()
+
+    notes = app_of(MemoryService([{"id": 1}]), around={"find": [kept], "patch": [in_transaction]})
+    notes.hooks(before=[without_event])
+    await notes.find()
+    await notes.patch(1, {"a": 1})
+    assert (seen, len(kept)) == ([1], 0)
 
 
 DIFFERENT = [

@@ -5,10 +5,18 @@ from __future__ import annotations
 import pytest
 from tests.common_hooks.conftest import ADA, BOB, app_of
 
+from alula import App
 from alula.adapters.memory import MemoryService
-from alula.authentication import authenticate
-from alula.common_hooks import allow, only_own, set_owner, stash_before
-from alula.errors import BadRequest, Forbidden, MethodNotAllowed, NotAuthenticated, NotFound
+from alula.authentication import AuthenticationService, authenticate
+from alula.common_hooks import allow, only_own, rate_limit, set_owner, stash_before
+from alula.errors import (
+    BadRequest,
+    Forbidden,
+    MethodNotAllowed,
+    NotAuthenticated,
+    NotFound,
+    TooManyRequests,
+)
 from alula.schema import with_schema
 
 SCHEMA = {
@@ -293,3 +301,66 @@ async def test_of_two_owners_one_wins():
     notes = app_of(service, before={"remove": [only_own(), stash_before(), give_away]})
     with pytest.raises(NotFound):
         await notes.remove(1, ADA)
+
+
+class TestUsersOfAnotherName:
+    """An authentication service with ``entity="account"`` puts the user into `params.account`."""
+
+    @pytest.fixture
+    async def app(self, memory):
+        app = App().use("users", MemoryService([{"id": 7, "role": "admin"}])).use("notes", memory)
+        service = AuthenticationService(
+            app, secret="s" * 32, entity="account", strategies=["jwt"], throttle=False
+        )
+        await app.use("authentication", service).setup()
+        yield app
+        await app.teardown()
+
+    async def test_it_is_named(self, app):
+        notes = app.service("notes").hooks(
+            around=[authenticate("jwt"), set_owner(entity="account")],
+            before=[
+                only_own(entity="account"),
+                allow("admin", field="role", entity="account"),
+                rate_limit(3, window=60, by="user", entity="account"),
+            ],
+        )
+        token = app.service("authentication").service.create_access_token({}, "7")
+        params = {
+            "provider": "rest",
+            "authentication": {"strategy": "jwt", "accessToken": token},
+        }
+        assert [note["id"] for note in await notes.find(params)] == [1]
+        assert (await notes.create({"text": "mine"}, params))["userId"] == 7
+        with pytest.raises(NotFound):
+            await notes.remove(2, params)
+        with pytest.raises(NotAuthenticated):
+            await notes.find(provider="rest", user={"id": 7, "role": "admin"})
+        assert (await notes.create({"text": "ours"}, account={"id": 7}))["userId"] == 7
+        assert "userId" not in await notes.create({"text": "ours"}, user={"id": 7})
+        for _ in range(2):
+            await notes.find(params)
+        with pytest.raises(TooManyRequests):
+            await notes.find(params)
+
+    @pytest.mark.parametrize("make", [only_own, set_owner])
+    async def test_an_id_that_is_not_there_is_told_with_its_name(self, memory, make):
+        notes = app_of(memory, before=[make(entity="account", of="key")])
+        with pytest.raises(RuntimeError, match=r"params\.account has no 'key'"):
+            await notes.create({}, provider="rest", account={"id": 7})
+            await notes.find(provider="rest", account={"id": 7})
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            only_own,
+            set_owner,
+            lambda **options: allow("admin", **options),
+            lambda **options: rate_limit(1, window=60, by="user", **options),
+        ],
+    )
+    def test_the_name_is_checked(self, make):
+        with pytest.raises(TypeError, match="takes names of properties"):
+            make(entity=None)
+        with pytest.raises(ValueError, match="cannot be the name"):
+            make(entity="params.account")

@@ -346,7 +346,7 @@ async def test_only_the_own_messages_can_be_changed(chat, message, ben):
         await chat.patch(path, json={"text": "New"}, headers=ben),
         await chat.delete(path, headers=ben),
     ):
-        assert refused(answer, 403) == "You can change only your own messages"
+        refused(answer, 404)  # the query finds messages of the caller alone
     assert (await chat.get(path)).json() == message
     assert (await chat.delete(path)).status_code == 200
 

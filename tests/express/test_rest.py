@@ -591,3 +591,24 @@ async def test_a_guard_mounted_at_the_path_of_a_service_sees_every_way_to_it(pat
     app.configure(rest())
     app.use("admin", MemoryService([{"id": 1}]))
     assert (await call(app, "GET", path)).status == 403
+
+
+@pytest.mark.parametrize(
+    ("content_type", "advice"),
+    [
+        ("multipart/form-data; boundary=x", "register multipart() before rest()"),
+        ("application/json", "register json() before rest()"),
+        ("text/plain", "send multipart/form-data"),
+    ],
+)
+async def test_a_missing_parser_of_forms_is_named(content_type, advice):
+    class Forms:
+        takes_uploads = True
+
+        async def create(self, data, params):
+            return data
+
+    app = express(App()).configure(rest())
+    app.use("inner", App().use("forms", Forms()))
+    answer = await call(app, "POST", "/inner/forms", b"x", {"content-type": content_type})
+    assert (answer.status, answer.json["message"].endswith(advice)) == (415, True)

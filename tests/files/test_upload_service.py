@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import datetime
 from hashlib import sha256
 
 import pytest
+from bson import ObjectId
+from pydantic import BaseModel, Field
+from pymongo import AsyncMongoClient
 from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, Text
 from tests.express.asgi_client import call, post_json
 from tests.files.forms import (
@@ -24,9 +28,12 @@ from tests.files.forms import (
 
 from alula import App, Params
 from alula.adapters.memory import MemoryService
+from alula.adapters.mongodb import MongoDBService
 from alula.adapters.sql import Database, SQLService
 from alula.errors import BadRequest, NotAuthenticated, NotFound, Unavailable, UnsupportedMediaType
-from alula.files import LocalFileStore, UploadService
+from alula.express import error_handler, express, json, rest
+from alula.files import LocalFileStore, UploadService, multipart
+from alula.outgoing import RedactedRecord
 from alula.schema import with_schema
 
 HELLO = sha256(b"hello").hexdigest()
@@ -129,11 +136,173 @@ async def test_what_hooks_add_goes_into_the_record_and_wins(app):
     assert (record["size"], record["sha256"]) == (5, HELLO)
 
 
-async def test_what_a_client_selects_does_not_matter_here(app):
-    answer = await post_form(app, file_part(b"hello"), url="/uploads?$select[]=name")
-    assert answer.json["sha256"] == HELLO
-    answer = await call(app, "DELETE", "/uploads/0?$select[]=name")
-    assert (answer.status, answer.json["sha256"]) == (200, HELLO)
+class TestSelect:
+    async def test_of_new_records(self, app):
+        answer = await post_form(app, file_part(b"hello"), url="/uploads?$select[]=name")
+        assert (answer.status, answer.json) == (201, {"id": 0, "name": "a.txt"})
+        files = [file_part(b"%d" % n, f"{n}.txt") for n in range(2)]
+        answer = await post_form(app, *files, url="/uploads?$select[]=size")
+        assert answer.json == [{"id": 1, "size": 1}, {"id": 2, "size": 1}]
+
+    @pytest.mark.parametrize("names", [["name"], ["sha256", "name"], ["id"]])
+    async def test_of_what_is_removed(self, app, tmp_path, names):
+        uploads = app.service("uploads")
+        record = await uploads.create({**CONTENT})
+        url = "/uploads/0?" + "&".join(f"$select[]={name}" for name in names)
+        answer = await call(app, "DELETE", url)
+        assert answer.json == {"id": 0, **{name: record[name] for name in names}}
+        assert files_below(tmp_path) == []
+
+    async def test_of_several_that_are_removed(self, app, tmp_path):
+        uploads, query = app.service("uploads"), {"$select": ["name"]}
+        for content in (b"a", b"b"):
+            await uploads.create({**CONTENT, "content": content})
+        removed = await uploads.remove(None, query=query)
+        assert removed == [{"id": n, "name": "a.txt"} for n in range(2)]
+        assert (query, files_below(tmp_path)) == ({"$select": ["name"]}, [])
+
+    async def test_what_is_hidden_stays_hidden(self, tmp_path):
+        class Redacting(MemoryService):
+            async def remove(self, id, params):
+                record = await super().remove(id, params)
+                return RedactedRecord(record, {"id": record["id"], "sha256": record["sha256"]})
+
+        service = UploadService(LocalFileStore(tmp_path), Redacting())
+        uploads = application(tmp_path, service=service).service("uploads")
+        await uploads.create({**CONTENT})
+        removed = await uploads.remove(0, query={"$select": ["name"]})
+        assert (dict(removed), removed.public) == ({"id": 0, "name": "a.txt"}, {"id": 0})
+
+    @pytest.mark.parametrize("query", ["$select[a]=b", "$select[]=$x"])
+    async def test_a_wrong_one_is_refused_before_anything_happens(self, app, tmp_path, query):
+        answer = await post_form(app, file_part(b"hello"), url=f"/uploads?{query}")
+        assert answer.status == 400
+        assert files_below(tmp_path) == []
+        await app.service("uploads").create({**CONTENT})
+        assert (await call(app, "DELETE", f"/uploads/0?{query}")).status == 400
+        assert len(stored(tmp_path)) == 1
+
+
+class Picture(BaseModel):
+    """A record of uploads."""
+
+    id: int
+    name: str = Field(max_length=20)
+    type: str
+    size: int
+    sha256: str
+    created_at: datetime = Field(alias="createdAt")
+    title: str = Field("Untitled", max_length=10)
+    stars: int | None = Field(None, le=5)
+    owner_id: int = Field(alias="ownerId")
+
+
+PICTURE = {
+    "properties": {
+        "id": {"type": "integer"},
+        **{key: {"type": "string", "maxLength": 64} for key in ("name", "type", "sha256")},
+        "size": {"type": "integer"},
+        "createdAt": {"type": "string", "date": True},
+        "title": {"type": "string", "default": "Untitled", "maxLength": 10},
+        "stars": {"anyOf": [{"type": "string", "pattern": "^[0-5]$"}, {"type": "null"}]},
+        "ownerId": {"type": "integer"},
+    },
+    "required": ["id", "name", "type", "size", "sha256", "createdAt", "ownerId"],
+}
+
+
+class TestSchema:
+    @pytest.fixture(params=["pydantic", "json"])
+    def model(self, request):
+        return Picture if request.param == "pydantic" else PICTURE
+
+    @pytest.fixture
+    def app(self, tmp_path, records, model):
+        service = UploadService(LocalFileStore(tmp_path), records, fields=["title", "stars"])
+        app = application(tmp_path, service=with_schema(service, model))
+
+        @app.service("uploads").around("create")
+        async def own(context, next):
+            context.data = {**context.data, "ownerId": 7}
+            await next()
+
+        return app
+
+    async def test_the_whole_record_is_checked(self, app, tmp_path, model):
+        fields = field_part("title", "Me"), field_part("stars", "5")
+        record = (await post_form(app, file_part(b"hello"), *fields)).json
+        assert (record["title"], record["ownerId"], record["sha256"]) == ("Me", 7, HELLO)
+        assert record["stars"] == (5 if model is Picture else "5")
+        assert (await post_form(app, file_part(b"other"))).json["title"] == "Untitled"
+        stored = await app.service("uploads").get(0)
+        assert type(stored["createdAt"]) is datetime
+        assert (await call(app, "GET", "/uploads/0/content")).body == b"hello"
+
+    @pytest.mark.parametrize("field", [("title", "too long for it"), ("stars", "6")])
+    async def test_what_does_not_fit_is_refused(self, app, tmp_path, records, field):
+        answer = await post_form(app, file_part(b"a"), file_part(b"b"), field_part(*field))
+        assert (answer.status, field[0] in answer.text) == (400, True)
+        assert (files_below(tmp_path), await records.find(Params())) == ([], [])
+
+    async def test_what_hooks_add_has_to_fit(self, app, tmp_path):
+        @app.service("uploads").before("create")
+        async def disown(context):
+            context.data = {**context.data, "ownerId": "nobody"}
+
+        answer = await post_form(app, file_part(b"a"))
+        assert (answer.status, "ownerId" in answer.text) == (400, True)
+        assert files_below(tmp_path) == []
+
+    async def test_other_methods_are_checked_as_ever(self, app):
+        await post_form(app, file_part(b"hello"))
+        uploads = app.service("uploads")
+        with pytest.raises(BadRequest):
+            await uploads.patch(0, {"title": "too long for it"})
+        assert (await uploads.patch(0, {"title": "Me"}))["title"] == "Me"
+        assert len((await call(app, "GET", "/uploads?size=5&title=Me")).json) == 1
+        assert (await call(app, "GET", "/uploads?other=5")).status == 400
+        removed = await call(app, "DELETE", "/uploads/0?$select[]=title")
+        assert removed.json == {"id": 0, "title": "Me"}
+
+    async def test_the_program_is_checked_too(self, app, tmp_path):
+        uploads = app.service("uploads")
+        assert (await uploads.create({**CONTENT, "title": "Me"}))["title"] == "Me"
+        with pytest.raises(BadRequest):
+            await uploads.create({**CONTENT, "title": "too long for it"})
+        assert len(files_below(tmp_path)) == 1
+
+    def test_the_given_service_is_not_changed(self, service):
+        bundle = with_schema(service, PICTURE)
+        assert (bundle.service is service, bundle.service.store) == (False, service.store)
+        assert service._check_record({"a": 1}) == {"a": 1}
+
+
+@pytest.mark.parametrize("of", ["memory", "mongodb"])
+async def test_it_says_what_its_records_are(service, tmp_path, of):
+    if of == "mongodb":
+        records = MongoDBService(AsyncMongoClient(connect=False)["a"]["b"])
+        service = UploadService(LocalFileStore(tmp_path), records)
+        assert service.record_schema["properties"]["_id"] == {"type": "string"}
+        return
+    schema = service.record_schema
+    uploads = application(tmp_path, service=with_schema(service, schema)).service("uploads")
+    record = await uploads.create({**CONTENT, "title": "Me", "ownerId": 7})
+    assert record.keys() == {*schema["properties"], "ownerId"}
+    assert schema["required"] == ["id", "name", "type", "size", "sha256", "createdAt"]
+
+
+@pytest.mark.parametrize("takes_uploads", [True, False])
+async def test_multipart_behind_rest_has_no_effect_and_says_so(tmp_path, takes_uploads):
+    app = express(App()).use(json()).configure(rest()).use(multipart())
+    service = UploadService(LocalFileStore(tmp_path), MemoryService())
+    app.use("uploads", service if takes_uploads else MemoryService())
+    app.use(error_handler(logger=False))
+    answer = await post_form(app, file_part(b"hello"))
+    expected = "register multipart() before rest()" if takes_uploads else "send application/json"
+    assert (answer.status, expected in answer.json["message"]) == (415, True)
+    answer = await call(app, "POST", "/uploads", b"hello", {"content-type": "text/plain"})
+    expected = "send multipart/form-data" if takes_uploads else "send application/json"
+    assert (answer.status, expected in answer.json["message"]) == (415, True)
 
 
 REFUSED = {
@@ -445,6 +614,59 @@ def test_arguments_that_are_not_valid(tmp_path, change, error, message):
     given = {"store": LocalFileStore(tmp_path), "records": MemoryService(), **change}
     with pytest.raises(error, match=message):
         UploadService(given.pop("store"), given.pop("records"), **given)
+
+
+@pytest.fixture
+async def collection(mongodb_url):
+    async with AsyncMongoClient(mongodb_url, tz_aware=True) as client:
+        collection = client["alula_files"][f"c{ObjectId()}"]
+        yield collection
+        await collection.drop()
+
+
+@pytest.mark.parametrize("has_schema", [False, True])
+async def test_records_in_mongodb(collection, tmp_path, has_schema):
+    records = MongoDBService(collection, multi=["remove"])
+    service = UploadService(LocalFileStore(tmp_path), records, fields=["title"])
+    if has_schema:
+        fields = {"_id": {"type": "string", "objectid": True}, **PICTURE["properties"]}
+        service = with_schema(service, {"properties": fields, "required": ["name"]})
+    app = application(tmp_path, service=service)
+    await app.setup()
+    first = (await post_form(app, file_part(b"hello"), field_part("title", "Me"))).json
+    second = (await post_form(app, file_part(b"hello", "b.txt"))).json
+    assert ObjectId.is_valid(first["_id"])
+    assert (first["title"], first["createdAt"][-1]) == ("Me", "Z")
+    url = f"/uploads/{second['_id']}"
+    assert (await call(app, "GET", f"{url}/content")).body == b"hello"
+    assert (await call(app, "GET", "/uploads/nothing/content")).status in {400, 404}
+    assert (await app.service("uploads").get(first["_id"]))["createdAt"].tzinfo is not None
+    selected = await call(app, "GET", f"/uploads?sha256={HELLO}&$select[]=name&$sort[name]=-1")
+    assert [record["name"] for record in selected.json] == ["b.txt", "a.txt"]
+    removed = await call(app, "DELETE", f"/uploads/{first['_id']}?$select[]=name")
+    assert removed.json == {"_id": first["_id"], "name": "a.txt"}
+    assert len(files_below(tmp_path)) == 1
+    assert (await call(app, "DELETE", url)).status == 200
+    assert files_below(tmp_path) == []
+    for content in (b"a", b"b", b"a"):
+        await app.service("uploads").create({**CONTENT, "content": content})
+    assert len(await app.service("uploads").remove(None)) == 3
+    assert files_below(tmp_path) == []
+    await app.teardown()
+
+
+async def test_uploads_that_come_and_go_at_once_in_mongodb(collection, tmp_path):
+    service = UploadService(LocalFileStore(tmp_path), MongoDBService(collection))
+    uploads = application(tmp_path, service=service).service("uploads")
+
+    async def come_and_go(number):
+        record = await uploads.create({**CONTENT, "content": b"%d" % (number % 3)})
+        if number % 2:
+            await uploads.remove(record["_id"])
+
+    await asyncio.gather(*(come_and_go(number) for number in range(30)))
+    kept = {record["sha256"] for record in await uploads.find()}
+    assert {path.rpartition(os.sep)[2] for path in files_below(tmp_path)} == kept
 
 
 async def test_records_in_a_table(tmp_path):

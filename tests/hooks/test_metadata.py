@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import dataclass
 
 import pytest
 
@@ -76,6 +77,44 @@ async def test_an_innermost_hook_may_replace_the_method():
     app = App().use("notes", MemoryService())
     notes = app.service("notes").hooks(around=[annotate_hook(replace, innermost=True)])
     assert await notes.find() == "replaced"
+
+
+async def test_a_hook_follows_changes_of_methods_that_it_is_not_registered_for():
+    followed = []
+
+    class Notes(MemoryService):
+        async def archive(self, data, params):
+            return data
+
+    async def follow(context, next):
+        await next()
+        followed.append((context.method, context.service.path))
+
+    async def replace(context, next):
+        context.result = "replaced"
+
+    @dataclass
+    class Plain:  # without a hash
+        name: str
+
+        async def __call__(self, context, next):
+            await next()
+
+    app = App().use("notes", Notes([{"id": 1}]), methods=["find", "get", "patch", "archive"])
+    app.use("others", MemoryService())
+    annotate_hook(follow, follows_changes=True)
+    notes = app.service("notes").hooks(around={"get": [follow], "archive": [Plain("a")]})
+    app.hooks(around={"patch": [annotate_hook(replace, innermost=True)]})  # inside the hook
+    await notes.find()
+    await notes.get(1)
+    assert followed == [("get", "notes")]
+    assert await notes.patch(1, {"a": 1}) == "replaced"
+    await notes.archive({})
+    await app.service("others").create({})
+    assert followed[1:] == [("patch", "notes"), ("archive", "notes")]
+    notes.hooks(around={"update": [follow], "remove": [follow]})
+    await notes.archive({})
+    assert followed[3:] == [("archive", "notes")]
 
 
 def test_hooks_in_another_are_checked_like_it():

@@ -107,7 +107,7 @@ def test_a_front_end_compiles(name, tmp_path):
 
 
 def test_a_service_of_every_kind_compiles(tmp_path):
-    assert compiled(tmp_path, typescript(make_everything())) == ""
+    assert compiled(tmp_path, typescript(make_everything(tmp_path / "uploads"))) == ""
 
 
 def test_declarations_alone_compile(tmp_path):

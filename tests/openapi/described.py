@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -17,6 +19,7 @@ from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, LocalStrategy, hash_password, protect
 from alula.errors import NotAuthenticated
 from alula.express import error_handler, express, json, not_found, rest
+from alula.files import LocalFileStore, UploadService, file_content, multipart
 from alula.hooks import annotate_hook
 from alula.openapi import openapi
 from alula.realtime import socketio
@@ -84,9 +87,10 @@ def refuse(context):
         raise NotAuthenticated("Not authenticated")
 
 
-def make_app() -> Any:
+def make_app(folder: Path | None = None) -> Any:
+    """Return the application, with uploads if there is a folder for them."""
     app = express(App(debug=True))
-    app.use(json())
+    app.use(json(), multipart())
     app.configure(rest())
     app.configure(openapi(title="Everything", version="2.1", description="All kinds."))
     app.configure(socketio())  # no service has a publisher
@@ -106,14 +110,18 @@ def make_app() -> Any:
         before={"create": [hash_password("password")]}, after=[protect("password")]
     )
     app.use("authentication", sign_in(app))
+    if folder is not None:
+        uploads = UploadService(LocalFileStore(folder), MemoryService(), fields=["title"])
+        app.use("uploads", uploads).configure(file_content("uploads"))
     app.use(not_found(), error_handler(logger=False))
     return app
 
 
 async def serve() -> None:
-    server = await make_app().listen(0)
-    print(server.url, flush=True)
-    await server.wait_closed()
+    with TemporaryDirectory() as folder:
+        server = await make_app(Path(folder)).listen(0)
+        print(server.url, flush=True)
+        await server.wait_closed()
 
 
 def references(value: Any) -> Iterator[str]:

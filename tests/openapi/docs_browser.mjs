@@ -49,7 +49,7 @@ const checks = {
     await page.getByRole('heading', { name: 'Everything 2.1' }).waitFor()
     const names = await page.getByRole('navigation').getByRole('link').allTextContents()
     assert.deepEqual(names, ['people', 'teams/:team/tasks', 'plain', 'calc', 'jobs', 'secret',
-      'users', 'authentication'])
+      'users', 'authentication', 'uploads'])
     assert.equal(await page.title(), 'Everything 2.1')
     assert.match(await page.locator('#about').textContent(), /All kinds/)
   },
@@ -72,6 +72,21 @@ const checks = {
     await operation('people.find').getByLabel('id[$in]').fill('1, 2')
     const answer = await send('people.find')
     assert.match(answer, /^200 GET .*"total": 1,\s+"limit": 1/s)
+  },
+  'a form with a file is sent': async () => {
+    await open('uploads.create')
+    const form = operation('uploads.create')
+    await form.getByLabel('file').setInputFiles({
+      name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('Hello')
+    })
+    await form.getByLabel('title').fill('Mine')
+    const answer = await send('uploads.create')
+    assert.match(answer, /201/)
+    assert.match(answer, /"name": "a.txt"/)
+    assert.match(answer, /"title": "Mine"/)
+    await open('uploads.content')
+    await operation('uploads.content').getByLabel('id (required)').fill('0')
+    assert.match(await send('uploads.content'), /Hello/)
   },
   'an error is shown': async () => {
     await operation('people.find').getByLabel('age', { exact: true }).fill('many')

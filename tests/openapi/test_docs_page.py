@@ -18,6 +18,7 @@ CHECKS = (
     "it links to both descriptions",
     "a record is created from the example",
     "it is found by a query",
+    "a form with a file is sent",
     "an error is shown",
     "values in the path are encoded",
     "a custom method is called",

@@ -829,3 +829,36 @@ async def test_a_property_may_be_anything():
     service = messages({"properties": {"any": True, "key": {"type": "string"}}}, hidden=["key"])
     created = await service.create({"any": [1], "key": "secret"})
     assert public_part(created) == {"id": 1, "any": [1]}
+
+
+class Forms(MemoryService):
+    """A service that has the record in its method only, and checks it there."""
+
+    check = None
+
+    def with_record_check(self, check):
+        checked = Forms()
+        checked.check = check
+        return checked
+
+    async def create(self, data, params):
+        return self.check({"text": data["form"], "likes": data.get("likes", 0)})
+
+
+async def test_a_service_may_check_its_records_itself():
+    forms = Forms()
+    likes = resolve({"likes": lambda value, form: 5})
+    app = App().use("forms", with_schema(forms, Message, data=likes))
+    assert forms.check is None
+    record = await app.service("forms").create({"form": "Hello"})
+    assert (record["text"], record["likes"]) == ("Hello", 5)
+    with pytest.raises(BadRequest):
+        await app.service("forms").create({"form": ""})
+    with pytest.raises(BadRequest):  # the other methods are checked as ever
+        await app.service("forms").patch(1, {"text": ""})
+    described = [
+        hook_metadata(hook)["data"]("create").json_schema()["properties"]
+        for hook in app.service("forms").hook_table.of("before", "create")
+        if "data" in hook_metadata(hook)
+    ]
+    assert ["text" in properties for properties in described] == [True]

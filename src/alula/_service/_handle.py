@@ -276,6 +276,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             if getattr(self.app, "debug", False):
                 call = watch_params(call)
             inner = self._app_hooks.wrap_innermost(name, self.hook_table.wrap_innermost(name, call))
+            inner = self._app_hooks.wrap_changes(name, self.hook_table.wrap_changes(name, inner))
             # As in FeathersJS: all hooks of the application are outside those of the service.
             composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, inner))
             composed = self.hook_table.surround(name, composed)

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 
 from alula._context import HookContext, Params
 from alula._cookies import SameSite, format_cookie, parse_cookies
-from alula._identity import AmbientCredentials
+from alula._identity import AmbientCredentials, find_authentication
 from alula.errors import Forbidden, FrameworkError, NotAuthenticated
 from alula.hooks import Next
 from alula.outgoing import public_part
@@ -76,7 +76,7 @@ class TokenCookie:
 
     def __post_init__(self) -> None:
         names = (self.name, self.refresh_name, self.csrf_name)
-        if len({name.lower() for name in names}) < len(names):
+        if len(self.lower_names) < len(names):
             raise ValueError(f"TokenCookie: each cookie needs a name of its own, not {names}")
         if isinstance(self.origins, str):
             raise TypeError(f"TokenCookie: origins is a list of texts: [{self.origins!r}]")
@@ -88,6 +88,11 @@ class TokenCookie:
                 )
         for name in names:
             self.line(name, "", 0)  # what browsers would drop is an error now
+
+    @property
+    def lower_names(self) -> frozenset[str]:
+        """The names of all cookies in lower case: names of prefixes have no case in browsers."""
+        return frozenset(map(str.lower, (self.name, self.refresh_name, self.csrf_name)))
 
     def line(self, name: str, value: str, max_age: int) -> str:
         """Return the header ``Set-Cookie`` of one of the cookies."""
@@ -157,10 +162,24 @@ class TokenCookies:
             path: Where the authentication service is registered.
 
         Raises:
-            ValueError: No strategy checks access tokens.
+            ValueError: No strategy checks access tokens, or another authentication service has a
+                cookie of the same name.
         """
         if self._authentication.token_strategy is None:
             raise ValueError("cookie=TokenCookie(...) needs access tokens: register a JWTStrategy")
+        for other_path in app.services:
+            other = getattr(find_authentication(app, other_path), "token_cookies", None)
+            if not isinstance(other, TokenCookies) or other is self:
+                continue
+            # A sign-in of one would replace the cookies of the other, or sign in there.
+            shared = self._options.lower_names & other._options.lower_names  # noqa: SLF001  # same class
+            if shared:
+                raise ValueError(
+                    f"the authentication services {path!r} and {other_path!r} have the same"
+                    f" cookies, {', '.join(sorted(shared))}; give one of them other names, such as"
+                    ' TokenCookie(name="__Host-admin", refresh_name="__Secure-admin-refresh",'
+                    ' csrf_name="__Host-admin-csrf")'
+                )
         if self._options.refresh_path is None:
             self._options = replace(self._options, refresh_path=f"/{path}")
         handle = app.service(path)
@@ -170,6 +189,11 @@ class TokenCookies:
             handle.hook_table.add_outermost(self.sign_in, ("create",))
             handle.hook_table.add_outermost(self.sign_out, ("remove",))
             handle.compose_hooks()
+
+    @property
+    def options(self) -> TokenCookie:
+        """The options; after the setup, with the path of the refresh token."""
+        return self._options
 
     # -- the access token of a request ---------------------------------------------------------
 

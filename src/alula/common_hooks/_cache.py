@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
 from alula._context import HookContext, Params
+from alula._events import emit_unless_held
 from alula._service import ServiceHandle
 from alula.adapters._records import copied
 from alula.common_hooks._call import own_service
@@ -54,7 +55,7 @@ class Cache:
         self._running: dict[object, asyncio.Future[Any]] = {}
         self._changes = 0
         self._handles: WeakSet[ServiceHandle] = WeakSet()
-        annotate_hook(self, kinds=("around",), innermost=True)
+        annotate_hook(self, kinds=("around",), innermost=True, follows_changes=True)
 
     def __len__(self) -> int:
         """Return how many results are kept."""
@@ -67,8 +68,18 @@ class Cache:
         self._running.clear()
 
     async def __call__(self, context: HookContext, next: Next) -> None:
-        """Set the result from what is kept, or run the method and keep its result."""
-        key = self._key(context) if context.method in _CACHED else None
+        """Set the result from what is kept, or run the method and keep its result.
+
+        Around any other method, forget all results behind it.
+        """
+        if context.method not in _CACHED:
+            try:
+                await next()
+            finally:  # one that fails may have changed something, too
+                # What a transaction changes is not there to be read before its end.
+                emit_unless_held(context, self.clear)
+            return
+        key = self._key(context)
         if key is None or context.result is not UNSET:
             await next()
             return
@@ -176,10 +187,11 @@ def cache(
     call. So permissions are checked each time, and conditions that hooks add to the query are part
     of what a result is kept for, as are the method, the id and the path.
 
-    Concurrent calls for the same result share one call of the method. Every event of the service
-    (``created`` and so on) ends all results. Changes by other processes send no events here, so
-    ``ttl`` bounds how old a result can be. Not kept are results of calls with ``$include``, and of
-    those with options of the application for this call, such as a transaction.
+    Concurrent calls for the same result share one call of the method. Every call of another method
+    ends all results, whichever methods the hook is registered for and whether the call emits an
+    event. So does every event of the service (``created`` and so on). Changes by other processes
+    are neither here, so ``ttl`` bounds how old a result can be. Not kept are results of calls with
+    ``$include``, and of those with options of the application for this call, such as a transaction.
 
     Args:
         ttl: How long a result is kept at most, in seconds.

@@ -32,42 +32,44 @@ _CHANGES: Final = frozenset({"update", "patch"})  # their data is never a list
 _OF_PAGES: Final = ("$select", "$limit", "$skip", "$sort")
 
 
-def user_of(context: HookContext, hook: str) -> Mapping[str, Any]:
+def user_of(context: HookContext, hook: str, entity: str) -> Mapping[str, Any]:
     """Return the signed-in user.
 
     Args:
         context: The call.
         hook: The name of the hook that needs the user, for the message.
+        entity: The name of the user in params.
 
     Raises:
         NotAuthenticated: There is none.
     """
-    user = context.params.user
+    user = context.params.get(entity)
     if not isinstance(user, Mapping):
         raise NotAuthenticated(
-            f"{hook} needs a signed-in user, and there is none; sign in, and register {hook} behind"
-            " authenticate(...)"
+            f"{hook} needs params.{entity}, and nobody is signed in; sign in, and register {hook}"
+            f" behind authenticate(...). For users of another name: {hook}(..., entity='account')"
         )
     return user
 
 
-def user_id(context: HookContext, hook: str, of: str) -> Any:
+def user_id(context: HookContext, hook: str, of: str, entity: str) -> Any:
     """Return the id of the signed-in user.
 
     Args:
         context: The call.
         hook: The name of the hook that needs it, for messages.
         of: The property of the user that has the id.
+        entity: The name of the user in params.
 
     Raises:
         NotAuthenticated: Nobody is signed in.
         RuntimeError: The user has no such property. None is not an id: records without an owner
             would belong to such users.
     """
-    value = user_of(context, hook).get(of)
+    value = user_of(context, hook, entity).get(of)
     if value is None:
         raise RuntimeError(
-            f"{hook}: params.user has no {of!r}; name the property of users that has their id:"
+            f"{hook}: params.{entity} has no {of!r}; name the property of users that has their id:"
             f' {hook}(..., of="_id")'
         )
     return value

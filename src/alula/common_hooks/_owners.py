@@ -26,7 +26,7 @@ _BY_QUERY: Final = frozenset({"find", "get", "update", "patch", "remove"})
 
 
 @hook_factory('only_own("userId")')
-def only_own(field: str = "userId", *, of: str = "id") -> Hook:
+def only_own(field: str = "userId", *, of: str = "id", entity: str = "user") -> Hook:
     """Return a hook that restricts clients to the records of the signed-in user.
 
     It adds a condition to the query of `find`, `get`, `update`, `patch` and `remove`, so the
@@ -39,6 +39,8 @@ def only_own(field: str = "userId", *, of: str = "id") -> Hook:
     Args:
         field: The property of the records that has the id of their owner.
         of: The property of the user that has the id: ``"_id"`` for users in MongoDB.
+        entity: The name of the user in params, which is the ``entity`` of the authentication
+            service: ``"account"`` for ``params.account``.
 
     Raises:
         TypeError: A name is not a string.
@@ -56,12 +58,12 @@ def only_own(field: str = "userId", *, of: str = "id") -> Hook:
         ...     around=[authenticate("jwt"), set_owner("userId")], before=[only_own("userId")]
         ... )
     """
-    check_properties("only_own", field, of)
+    check_properties("only_own", field, of, entity)
 
     def restrict(context: HookContext, next: Next | None = None) -> object:
         if context.params.provider is not None:
             if context.method in _BY_QUERY:
-                narrow(context, field, user_id(context, "only_own", of))
+                narrow(context, field, user_id(context, "only_own", of, entity))
             elif context.method != "create":
                 raise RuntimeError(
                     f"only_own cannot restrict the custom method `{context.method}` of"
@@ -73,7 +75,9 @@ def only_own(field: str = "userId", *, of: str = "id") -> Hook:
 
 
 @hook_factory('set_owner("userId")')
-def set_owner(field: str = "userId", *, of: str = "id", refuse: bool = False) -> Hook:
+def set_owner(
+    field: str = "userId", *, of: str = "id", entity: str = "user", refuse: bool = False
+) -> Hook:
     """Return a hook that makes the signed-in user the owner of what a client creates.
 
     The owner stays: clients cannot change it by `patch`, also not by update operators, and an
@@ -86,6 +90,7 @@ def set_owner(field: str = "userId", *, of: str = "id", refuse: bool = False) ->
     Args:
         field: The property that gets the id of the user.
         of: The property of the user that has the id: ``"_id"`` for users in MongoDB.
+        entity: As for `only_own`.
         refuse: Whether data of a client that names the property is a `BadRequest`. By default,
             the client's value is ignored.
 
@@ -105,13 +110,13 @@ def set_owner(field: str = "userId", *, of: str = "id", refuse: bool = False) ->
         >>> asyncio.run(notes.create({"text": "Hello"}, provider="rest", user={"id": 7}))
         {'text': 'Hello', 'userId': 7, 'id': 1}
     """
-    check_properties("set_owner", field, of)
+    check_properties("set_owner", field, of, entity)
 
     async def own(context: HookContext, next: Next | None = None) -> None:
         method, params = context.method, context.params
         if params.provider is None:
-            if method == "create" and params.user is not None:
-                owner = user_id(context, "set_owner", of)
+            if method == "create" and params.get(entity) is not None:
+                owner = user_id(context, "set_owner", of, entity)
                 change_data(context, lambda data: {field: owner, **data})
         elif method in _WITH_DATA:
             await own_data(context)
@@ -119,7 +124,7 @@ def set_owner(field: str = "userId", *, of: str = "id", refuse: bool = False) ->
             await next()
 
     async def own_data(context: HookContext) -> None:
-        owner = user_id(context, "set_owner", of)
+        owner = user_id(context, "set_owner", of, entity)
         if refuse:
             change_data(context, refused)
         if context.method == "create":
@@ -141,7 +146,7 @@ def set_owner(field: str = "userId", *, of: str = "id", refuse: bool = False) ->
 
 
 @hook_factory('allow("admin")')
-def allow(*roles: str, field: str = "roles") -> Hook:
+def allow(*roles: str, field: str = "roles", entity: str = "user") -> Hook:
     """Return a hook that refuses clients whose user has none of these roles.
 
     Calls of the application itself pass. Register it behind `authenticate`.
@@ -149,10 +154,11 @@ def allow(*roles: str, field: str = "roles") -> Hook:
     Args:
         roles: The roles, of which a user needs one.
         field: The property of the user that has its role, or a list of its roles.
+        entity: As for `only_own`.
 
     Raises:
         TypeError: There are no roles, or a name is not a string.
-        ValueError: ``field`` is not the name of a property.
+        ValueError: ``field`` or ``entity`` is not the name of a property.
         NotAuthenticated: By the hook: a client calls, and nobody is signed in.
         Forbidden: By the hook: the user has none of the roles.
 
@@ -164,12 +170,12 @@ def allow(*roles: str, field: str = "roles") -> Hook:
     """
     if not roles or not all(isinstance(role, str) for role in roles):
         raise TypeError(f"allow takes the names of roles, one by one: allow('admin'), not {roles}")
-    check_properties("allow", field)
+    check_properties("allow", field, entity)
     allowed = frozenset(roles)
 
     def check(context: HookContext, next: Next | None = None) -> object:
         if context.params.provider is not None:
-            given = user_of(context, "allow").get(field)
+            given = user_of(context, "allow", entity).get(field)
             owned = given if isinstance(given, list | tuple | set | frozenset) else (given,)
             if not any(isinstance(role, str) and role in allowed for role in owned):
                 raise Forbidden(f"Your role does not allow `{context.method}` of {context.path}")

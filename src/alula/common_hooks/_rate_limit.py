@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 from alula._context import HookContext
 from alula._gcra import Budget, MemoryTimes, ServiceTimes, Times, network_of, too_many_requests
 from alula._identity import private_service
-from alula.common_hooks._call import user_id
+from alula.common_hooks._call import check_properties, user_id
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
 
 __all__ = ["rate_limit"]
@@ -29,6 +29,7 @@ def rate_limit(
     window: float,
     by: By,
     of: str = "id",
+    entity: str = "user",
     service: str | None = None,
     now: Callable[[], float] = time.time,
 ) -> Hook:
@@ -46,6 +47,8 @@ def rate_limit(
             64 bits; calls without an address share one budget. Or a function of the context that
             returns a text or a number.
         of: With ``by="user"``, the property of the user that has the id.
+        entity: With ``by="user"``, the name of the user in params: the ``entity`` of the
+            authentication service.
         service: The path of a service that stores the budgets for several processes. It is closed
             to clients; the one of the sign-in throttle serves as well. None keeps the budgets in
             the memory of this process.
@@ -53,6 +56,7 @@ def rate_limit(
 
     Raises:
         ValueError: An argument is not valid.
+        TypeError: ``of`` or ``entity`` is not a string.
         TooManyRequests: By the hook: the budget is spent. ``Retry-After`` says how many seconds to
             wait.
         NotAuthenticated: By the hook, with ``by="user"``: nobody is signed in.
@@ -69,8 +73,9 @@ def rate_limit(
     milliseconds = int(window * 1000)
     if milliseconds < tries:
         raise ValueError(f"rate_limit: window is {window!r}; give seconds, a thousandth per try")
+    check_properties("rate_limit", of, entity)
     callers: dict[object, Callable[[HookContext], object]] = {
-        "user": lambda context: user_id(context, "rate_limit", of),
+        "user": lambda context: user_id(context, "rate_limit", of, entity),
         "address": lambda context: network_of(context.params.ip),
     }
     caller = callers.get(by, by)

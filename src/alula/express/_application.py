@@ -61,6 +61,8 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
             for it by the header ``Accept``.
         transports: Names of what carries calls to the services, such as ``"rest"``. Plugins that
             bring a transport add its name.
+        file_routes: By the path of a service whose files have a route of their own,
+            ``GET <path>/ID/content``: whether signed URLs open it without credentials.
     """
 
     def __init__(self, app: App[Paths], existing: Starlette | None = None) -> None:
@@ -69,6 +71,7 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
         app.present_as(self)
         self.representations: dict[str, Representation] = {}
         self.transports: list[str] = []
+        self.file_routes: dict[str, bool] = {}
         self.settings = app.settings
         self._own_publishers = app.channel_registry.publishers
         self.service_middleware: dict[ServiceHandle, ServiceMiddleware] = {}

@@ -160,7 +160,8 @@ class Response:
                 ``http://localhost``.
             http_only: Whether scripts of a page cannot read it.
             same_site: With which requests of other sites browsers send it.
-            signed: Whether the setting ``cookie secret`` signs it, for ``req.signed_cookies``.
+            signed: Whether the setting ``cookie secret`` signs it. ``req.signed_cookies`` checks it
+                with the same setting, so there is no argument for the secret.
             partitioned: Whether each site that embeds this one has a cookie of its own.
 
         Raises:

@@ -16,7 +16,7 @@ from starlette.types import Receive
 from alula._context import HookContext, Params, RequestParams
 from alula._http import METHOD_HEADER, method_for, not_allowed, response_for
 from alula._routes import PlainMatch
-from alula._service import ServiceHandle
+from alula._service import ServiceHandle, owning_handle
 from alula._user_code import name_of
 from alula.errors import BadRequest, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
@@ -197,7 +197,7 @@ async def call_service(
             return
     data = None
     if method not in METHODS_WITHOUT_DATA and (data := req.body) is UNSET:
-        data = await _data_without_parser(req)
+        data = await _data_without_parser(req, handle)
     target = record_id if method in ID_METHODS else None
     query = req.query
     params: Params = RequestParams({**query} if query else {}, "rest", req.headers, route, req.ip)
@@ -223,14 +223,18 @@ async def call_service(
         res.data = public_part(res.data)
 
 
-async def _data_without_parser(req: Request) -> dict[str, Any]:
+async def _data_without_parser(req: Request, handle: ServiceHandle) -> dict[str, Any]:
     """Return the data of a request whose body no parser took."""
     if req.has_body and await req.has_content():
         content_type = req.get("content-type") or "none"
-        is_json = content_type.startswith("application/json")
+        advice = "send application/json"
+        if content_type.startswith("application/json"):
+            advice = "register json() before rest()"
+        elif getattr(owning_handle(handle).service, "takes_uploads", False) is True:
+            is_form = content_type.startswith("multipart/form-data")
+            advice = "register multipart() before rest()" if is_form else "send multipart/form-data"
         raise UnsupportedMediaType(
-            f"No parser takes a body of the content type {content_type};"
-            f" {'register json() before rest()' if is_json else 'send application/json'}"
+            f"No parser takes a body of the content type {content_type}; {advice}"
         )
     return {}
 

@@ -111,6 +111,7 @@ def file_content(
             req.match = match
             await run_steps(around.before if around and not is_signed else (), req, res, serve)
 
+        app.file_routes[path.strip("/")] = signer is not None
         app.get(f"/{path.strip('/')}/:upload/content", respond)
 
     async def get(match: Match[ServiceHandle], req: Request, res: Response) -> HookContext:

@@ -13,7 +13,8 @@ way.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
+from copy import copy
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -25,12 +26,15 @@ from alula.errors import BadRequest, UnsupportedMediaType
 from alula.files._content_types import UNKNOWN_TYPE, is_content_type
 from alula.files._form import Upload, check_file_name
 from alula.files._store import FileStore, StagedFile
+from alula.outgoing import RedactedRecord, javascript_date
+from alula.query import Grammar
 from alula.types import Id, Record
 
 __all__ = ["UploadService"]
 
 _FACTS: Final = frozenset({"type", "size", "sha256", "createdAt"})
 _MIN_LEFTOVER_AGE: Final = 3600
+_GRAMMAR: Final = Grammar()
 
 # By store: the service that is set up with it.
 _SERVICE_OF: Final[WeakKeyDictionary[FileStore, ref[UploadService]]] = WeakKeyDictionary()
@@ -50,7 +54,8 @@ class UploadService:
     A record has ``name``, ``type``, ``size``, ``sha256``, ``createdAt``, and the id of its adapter.
     ``create`` takes a form: ``data["upload"]`` is an `Upload`, which is read when all hooks have
     agreed. All other properties that hooks put into ``data`` go into the record. A form with
-    several files gives a list of records.
+    several files gives a list of records. The model of ``with_schema(UploadService(...), Model)``
+    describes the whole record, which is checked when the form has been read.
 
     Your program passes content: ``create({"name": ..., "type": ..., "content": ...})``, where the
     content is bytes or an asynchronous iterable of bytes. Clients cannot.
@@ -83,6 +88,9 @@ class UploadService:
     Attributes:
         store: As given.
         id: The name of the id property.
+        schema_keywords: Those of the service of the records, for `with_schema`.
+        records: As given.
+        fields: As given.
         takes_uploads: True: `multipart` passes forms to services that have this attribute.
 
     Raises:
@@ -118,12 +126,46 @@ class UploadService:
         while isinstance(keeper, ServiceHandle):
             keeper = keeper.service
         self.store = store
+        self._check_record: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
         self.id: str = getattr(keeper, "id", "id")
+        # By these, `with_schema` knows types of the database, such as ids.
+        self.schema_keywords: Collection[Any] = getattr(keeper, "schema_keywords", ())
         if taken := {"name", "upload", "content", self.id, *_FACTS}.intersection(fields):
             raise ValueError(f"fields has {min(taken)!r}, which clients cannot set")
-        self._records = records
-        self._fields = frozenset(fields)
+        self.records = records
+        self.fields = frozenset(fields)
         self._leftover_age = leftover_age
+
+    @property
+    def record_schema(self) -> dict[str, Any]:
+        """The JSON Schema of its records, for descriptions; hooks may add further properties."""
+        text: dict[str, Any] = {"type": "string"}
+        facts: dict[str, Any] = {
+            self.id: text if self.schema_keywords else {"anyOf": [{"type": "integer"}, text]},
+            "name": text,
+            "type": text,
+            "size": {"type": "integer"},
+            "sha256": text,
+            "createdAt": {**text, "format": "date-time"},
+        }
+        return {
+            "type": "object",
+            "properties": {**facts, **dict.fromkeys(sorted(self.fields), text)},
+            "required": list(facts),
+            "additionalProperties": True,
+        }
+
+    def with_record_check(
+        self, check: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    ) -> UploadService:
+        """Return the same service that checks each new record; `with_schema` calls this.
+
+        Args:
+            check: Takes a record without its id, and returns it as it is to be stored.
+        """
+        checked = copy(self)
+        checked._check_record = check  # noqa: SLF001  # same class
+        return checked
 
     async def setup(self, app: Any, path: str) -> None:
         """Set up the service of the records, and sweep.
@@ -139,26 +181,26 @@ class UploadService:
             )
         _SERVICE_OF[self.store] = ref(self)
         # A handle is set up by its application.
-        if not isinstance(self._records, ServiceHandle) and hasattr(self._records, "setup"):
-            await self._records.setup(app, path)
+        if not isinstance(self.records, ServiceHandle) and hasattr(self.records, "setup"):
+            await self.records.setup(app, path)
         await self.sweep()
 
     async def teardown(self, app: Any, path: str) -> None:
         """Tear down the service of the records, and close the store."""
         _SERVICE_OF.pop(self.store, None)
         try:
-            if not isinstance(self._records, ServiceHandle) and hasattr(self._records, "teardown"):
-                await self._records.teardown(app, path)
+            if not isinstance(self.records, ServiceHandle) and hasattr(self.records, "teardown"):
+                await self.records.teardown(app, path)
         finally:
             await self.store.close()
 
     async def find(self, params: Params) -> Any:
         """Return records, or a page of them."""
-        return await self._records.find(params)
+        return await self.records.find(params)
 
     async def get(self, id: Id, params: Params) -> Record:
         """Return one record."""
-        record: Record = await self._records.get(id, params)
+        record: Record = await self.records.get(id, params)
         return record
 
     async def create(self, data: Any, params: Params) -> Any:
@@ -166,12 +208,15 @@ class UploadService:
 
         Raises:
             UnsupportedMediaType: The data of a client is not a form.
-            BadRequest: The form is not valid, has no file, or a field that is not allowed.
+            BadRequest: The form is not valid, has no file or a field that is not allowed, or a
+                record does not fit its schema.
             PayloadTooLarge: The form exceeds a limit.
         """
+        _GRAMMAR.read_select(params.query)  # before anything is stored
         values = dict(data) if isinstance(data, Mapping) else {}
         upload = values.pop("upload", None)
         files: list[_File] = []
+        new_records: list[dict[str, Any]] = []
         try:
             if isinstance(upload, Upload):
                 values = {**await self._stage_form(upload, files), **values}
@@ -182,11 +227,17 @@ class UploadService:
                     "Send files over HTTP as multipart/form-data; the server needs the middleware"
                     " multipart() in front of this service"
                 )
+            for staged, name, content_type in files:
+                facts = {"name": name, "type": content_type, "size": staged.size}
+                facts["sha256"] = staged.sha256
+                now = datetime.now(UTC)  # schemas know times as JSON has them
+                new_record = {**values, **facts, "createdAt": javascript_date(now)}
+                new_records.append({**self._check_record(new_record), **facts, "createdAt": now})
         except BaseException:
             for file in files:
                 await self.store.discard(file.staged)
             raise
-        records = await self._add_records(files, values, _unselected(params))
+        records = await self._add_records(files, new_records, params)
         for file in files:
             await self.store.discard(file.staged)
         return records if len(records) > 1 else records[0]
@@ -203,15 +254,26 @@ class UploadService:
                     raise BadRequest(f"{key!r} of an upload cannot be changed")
             if "name" in data:
                 check_file_name(data["name"])
-        return await self._records.patch(id, data, params)
+        return await self.records.patch(id, data, params)
 
     async def remove(self, id: Id, params: Params) -> Any:
         """Remove records, and their content unless other records have the same."""
-        removed = await self._records.remove(id, _unselected(params))
+        names = _GRAMMAR.read_select(params.query)
+        is_added = names is not None and "sha256" not in names
+        if is_added:  # needed here, and taken out below
+            params = params.copy()
+            params.query["$select"] = [*(names or ()), "sha256"]
+        removed = await self.records.remove(id, params)
         records = removed if isinstance(removed, list) else [removed]
         for sha256 in {record["sha256"] for record in records}:
             await self._release(sha256)
-        return removed
+        if not is_added:
+            return removed
+        shown = []
+        for record in records:
+            kept = {name: value for name, value in record.items() if name != "sha256"}
+            shown.append(record.changed(kept) if isinstance(record, RedactedRecord) else kept)
+        return shown if isinstance(removed, list) else shown[0]
 
     async def sweep(self) -> None:
         """Remove what interrupted uploads and removals have left; `setup` does this."""
@@ -225,10 +287,10 @@ class UploadService:
             if part.file_name:
                 staged = await self.store.stage(part)
                 files.append(_File(staged, part.file_name, part.type))
-            elif part.name in self._fields and part.name not in fields:
+            elif part.name in self.fields and part.name not in fields:
                 fields[part.name] = await part.text()
             else:
-                known = ", ".join(sorted(self._fields)) or "none"
+                known = ", ".join(sorted(self.fields)) or "none"
                 raise BadRequest(
                     f"The field {part.name!r} is not known here, or is there twice; the fields"
                     f" beside files are: {known}"
@@ -258,25 +320,18 @@ class UploadService:
         files.append(_File(await self.store.stage(content), name, content_type))
 
     async def _add_records(
-        self, files: list[_File], values: Mapping[str, Any], params: Params
+        self, files: list[_File], new_records: list[dict[str, Any]], params: Params
     ) -> list[Record]:
         """Add a record for each file, or none at all."""
         records: list[Record] = []
         try:
-            for staged, name, content_type in files:
-                facts = {
-                    "name": name,
-                    "type": content_type,
-                    "size": staged.size,
-                    "sha256": staged.sha256,
-                    "createdAt": datetime.now(UTC),
-                }
+            for (staged, *_), new_record in zip(files, new_records, strict=True):
                 await self.store.commit(staged)
-                records.append(await self._records.create({**values, **facts}, params))
+                records.append(await self.records.create(new_record, params))
                 await self.store.commit(staged)
         except BaseException:
             for record in records:
-                await self._records.remove(record[self.id], params.copy(query={}, provider=None))
+                await self.records.remove(record[self.id], params.copy(query={}, provider=None))
             for file in files:
                 await self._settle(file.staged)
             raise
@@ -293,7 +348,7 @@ class UploadService:
         await self.store.discard(file)
 
     async def _is_referenced(self, sha256: str) -> bool:
-        found = await self._records.find(
+        found = await self.records.find(
             Params(query={"sha256": sha256, "$limit": 1}, paginate=False)
         )
         return len(found) > 0
@@ -312,8 +367,3 @@ class UploadService:
             if is_referenced:
                 await self.store.commit(withdrawn)
             await self.store.discard(withdrawn)
-
-
-def _unselected(params: Params) -> Params:
-    """Return params without ``$select``: records are needed with their id and SHA-256."""
-    return params.copy(query={k: v for k, v in params.query.items() if k != "$select"})

@@ -53,6 +53,9 @@ class HookMetadata(TypedDict, total=False):
     innermost: Hook | bool
     """An around hook that runs directly around the method, inside all other hooks. True for an
     around hook that runs only there itself."""
+    follows_changes: bool
+    """For an around hook: whether it also runs around all methods but `find` and `get`, outside the
+    innermost hooks, whichever methods it is registered for."""
     sets: Collection[str]
     """Names of properties of the data that it sets, so clients need not send them."""
     hooks: Sequence[Hook]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from alula._context import HookContext
@@ -37,6 +38,7 @@ AroundHook = TypeVar("AroundHook", bound=Callable[[HookContext, "Next"], Any])
 
 HOOK_TYPES: Final = ("around", "before", "after", "error")
 EVERY_METHOD: Final = "all"
+_READS: Final = frozenset({"find", "get"})
 
 
 OneOrMore: TypeAlias = Hook | Sequence[Hook]
@@ -245,6 +247,18 @@ class HookTable:
             if inner:
                 innermost.append(hook if inner is True else inner)
         return compose(innermost, call, HookNext) if innermost else call
+
+    def wrap_changes(self, method: str, call: Call) -> Call:
+        """Return ``call`` with hooks around it whose metadata says that they follow changes.
+
+        It is not known what a custom method does, so it counts as a change.
+        """
+        if method in _READS:
+            return call
+        hooks = chain.from_iterable(self._hooks["around"].values())
+        following = [hook for hook in hooks if hook_metadata(hook).get("follows_changes")]
+        # Once each, however many methods it is registered for.
+        return compose([*dict.fromkeys(following)], call, HookNext) if following else call
 
     def wrap(self, method: str, call: Call) -> Call:
         """Return ``call`` with the hooks of this level around it, itself without any hooks."""

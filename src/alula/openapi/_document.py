@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from alula._identity import find_authentication
 from alula.openapi._components import (
     Components,
     Schema,
     open_parameters,
     query_parameters,
 )
-from alula.openapi._service_facts import ServiceFacts, facts_of
+from alula.openapi._service_facts import BINARY, ServiceFacts, facts_of
 from alula.types import ID_METHODS, STANDARD_METHODS
 
 if TYPE_CHECKING:
     from alula._app import App
+    from alula.authentication._token_cookies import TokenCookies
     from alula.express import ExpressApplication
 
 __all__ = ["describe"]
@@ -38,6 +40,13 @@ _ERROR_SCHEMA: Final = {
 BEARER: Final = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
 _ERROR: Final = {"$ref": "#/components/responses/Error"}
 
+_RANGE: Final = {
+    "name": "Range",
+    "in": "header",
+    "schema": {"type": "string"},
+    "description": "One range of bytes, such as `bytes=0-99`.",
+}
+_SAFE: Final = frozenset({"find", "get"})
 _STREAM_SCHEMA: Final = {
     "type": "string",
     "description": "Server-sent events for records that match the query; there are no pages.",
@@ -84,21 +93,45 @@ def describe(
     paths: Part = {}
     tags = []
     secured = False
+    cookies: TokenCookies | None = getattr(find_authentication(app), "token_cookies", None)
+    # A plain application has no routes for files; its web application has.
+    file_routes: Mapping[str, bool] = getattr(getattr(app, "front", app), "file_routes", {})
     streams = any(server.transport == "sse" for server in app.channel_registry.servers)
     for handle in app.services.values():
         if not handle.methods:
             continue
         facts = facts_of(handle)
         secured = secured or facts.signs_in or bool(facts.secured)
-        paths |= _ServiceOperations(facts, components, streams=streams).paths()
+        paths |= _ServiceOperations(
+            facts,
+            components,
+            streams=streams,
+            has_cookie=cookies is not None,
+            signed_urls=file_routes.get(handle.path),
+        ).paths()
         tags.append({"name": facts.tag})
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     parts: Part = {
         "schemas": components.schemas,
         "responses": {"Error": {"description": "What went wrong", "content": error}},
     }
-    if secured:
-        parts["securitySchemes"] = {"bearer": BEARER}
+    schemes: Part = {"bearer": BEARER} if secured else {}
+    if any(file_routes.values()):
+        # Signed by the server; it comes with the URL.
+        schemes["signature"] = {"type": "apiKey", "in": "query", "name": "signature"}
+    if secured and cookies is not None:
+        options = cookies.options
+        schemes |= {
+            "cookie": {"type": "apiKey", "in": "cookie", "name": options.name},
+            "csrf": {
+                "type": "apiKey",
+                "in": "header",
+                "name": "X-CSRF-Token",
+                "description": f"The value of the cookie {options.csrf_name}.",
+            },
+        }
+    if schemes:
+        parts["securitySchemes"] = schemes
     info = {"title": title, "version": version}
     return {
         "openapi": "3.1.0",
@@ -116,11 +149,23 @@ class _ServiceOperations:
         facts: What is known of the service.
         components: Takes the schemas of the service.
         streams: Whether there are server-sent events.
+        has_cookie: Whether a cookie signs requests in, too.
+        signed_urls: Whether signed URLs open its files; None if these have no route.
     """
 
-    def __init__(self, facts: ServiceFacts, components: Components, *, streams: bool) -> None:
+    def __init__(
+        self,
+        facts: ServiceFacts,
+        components: Components,
+        *,
+        streams: bool,
+        has_cookie: bool,
+        signed_urls: bool | None,
+    ) -> None:
         self._facts = facts
         self._streams = streams
+        self._has_cookie = has_cookie
+        self._signed_urls = signed_urls
         self._components = components
         handle = facts.handle
         self._summaries = _SIGN_IN_SUMMARIES if facts.signs_in else _SUMMARIES
@@ -131,7 +176,8 @@ class _ServiceOperations:
         # A placeholder of the path may have taken the name.
         self._key = next(name for name in _KEYS if name not in self._placeholders)
         # Of a service of the application's own it is not known what its methods return.
-        is_known = facts.adapter is not None or facts.signs_in
+        is_upload = facts.form is not None
+        is_known = facts.adapter is not None or facts.signs_in or is_upload
         self._record: Schema = {"type": "object"} if facts.adapter is not None else {}
         if isinstance(facts.record, Mapping):
             self._record = components.add_record(self._name, facts.record)
@@ -149,6 +195,7 @@ class _ServiceOperations:
         items = {
             base: (self._placeholders, self.collection()),
             member: ([*self._placeholders, self._key], self.member()),
+            f"{member}/content": ([*self._placeholders, self._key], self.content()),
         }
         text = {"type": "string"}
         return {
@@ -198,6 +245,32 @@ class _ServiceOperations:
             if method in ID_METHODS and not (self._facts.signs_in and method == "remove")
         }
 
+    def content(self) -> Part:
+        """Return the operation on the bytes of a file, if they have a route."""
+        offered = "get" in self._methods
+        if self._signed_urls is None or not (self._signed_urls or offered):
+            return {}
+        body = {"*/*": {"schema": BINARY}}
+        security = self._security(("get",))
+        if self._signed_urls and (security or not offered):
+            security = {"security": [*security.get("security", ()), {"signature": []}]}
+        operation = {
+            "operationId": f"{self._name}.content",
+            "tags": [self._facts.tag],
+            "summary": "Get the bytes of a file",
+            "parameters": [_RANGE],
+            "responses": {
+                "200": {"description": "The file", "content": body},
+                "206": {"description": "The part that Range names", "content": body},
+                "304": {"description": "The client has it already (If-None-Match)"},
+                **{status: dict(_ERROR) for status in ("404", "416", "default")},
+            },
+            **security,
+        }
+        if "get" in self._facts.secured:
+            operation["responses"]["401"] = dict(_ERROR)
+        return {"get": operation}
+
     def _operation(
         self, method: str, result: Schema, *, member: bool = False, several: bool = False
     ) -> Part:
@@ -222,13 +295,21 @@ class _ServiceOperations:
         lines: list[str] = []
         parameters: list[Part] = []
         bodies: list[Schema] = []
+        content: Part = {}
         results: dict[int, Schema] = {}
         if creates:
-            several = facts.adapter is not None and facts.takes_several("create")
-            data, created = self._data("create"), self._one
+            several = facts.form is not None or (
+                facts.adapter is not None and facts.takes_several("create")
+            )
+            created = self._one
             lines.append(summary)
             parameters += self._parameters("create", member=True)
-            bodies.append({"anyOf": [data, _list_of(data)]} if several else data)
+            if facts.form is not None:
+                schema = self._components.add(f"{self._name}.create", facts.form)
+                content["multipart/form-data"] = {"schema": schema}
+            else:
+                data = self._data("create")
+                bodies.append({"anyOf": [data, _list_of(data)]} if several else data)
             results[201] = {"anyOf": [created, _list_of(created)]} if several else created
         for name in self._custom:
             lines.append(f"`{name}`: {facts.documentation(name) or 'a method of this service.'}")
@@ -244,6 +325,8 @@ class _ServiceOperations:
             }
             parameters.append(header)
         responses = self._responses("create", results, member=False)
+        if creates and facts.form is not None:
+            responses |= {status: dict(_ERROR) for status in ("413", "415")}
         if creates and facts.adapter is not None:
             responses["201"]["links"] = {  # what can be done with a new record
                 method: {
@@ -253,14 +336,15 @@ class _ServiceOperations:
                 for method in self._methods
                 if method in ID_METHODS
             }
-        body = bodies[0] if len(bodies) == 1 else {"anyOf": bodies}
+        if bodies:
+            content |= _json(bodies[0] if len(bodies) == 1 else {"anyOf": bodies})
         return {
             "operationId": f"{self._name}.{'create' if creates else 'call'}",
             "tags": [facts.tag],
             "summary": summary,
             "description": "\n\n".join(lines),
             "parameters": parameters,
-            "requestBody": {"required": True, "content": _json(body)},
+            "requestBody": {"required": True, "content": content},
             "responses": responses,
             **self._security((*(("create",) if creates else ()), *self._custom)),
             **self._token_change("create"),
@@ -297,7 +381,11 @@ class _ServiceOperations:
         secured = self._facts.secured.intersection(methods)
         # In OpenAPI `{}` means that no credentials are needed: a POST may also be an open method.
         open_too: list[Part] = [] if secured.issuperset(methods) else [{}]
-        return {"security": [{"bearer": []}, *open_too]} if secured else {}
+        # The browser adds the cookie by itself, so whatever may change something needs more.
+        is_safe = _SAFE.issuperset(methods)
+        cookie: Part = {"cookie": []} if is_safe else {"cookie": [], "csrf": []}
+        cookies = [cookie] if self._has_cookie else []
+        return {"security": [{"bearer": []}, *cookies, *open_too]} if secured else {}
 
     def _token_change(self, method: str) -> Part:
         """Return what a method does with an access token, for pages that keep one."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from alula._service import ServiceHandle
+from alula._service import ServiceHandle, owning_handle
 from alula.adapters.base import AdapterService
 from alula.hooks import HookMetadata, hook_metadata
 from alula.types import EVENT_OF_METHOD
@@ -16,11 +16,21 @@ from alula.types import EVENT_OF_METHOD
 if TYPE_CHECKING:
     from alula.authentication import AuthenticationService
 
-__all__ = ["ServiceFacts", "facts_of"]
+__all__ = ["BINARY", "ServiceFacts", "facts_of"]
 
 _PLACEHOLDER: Final = re.compile(r"(?<![^/]):([^/]+)")  # a whole segment; "a:b" is plain text
 
 _TEXT: Final = {"type": "string"}
+
+# `format` is for generators that know OpenAPI 3.0, the media type is that of 3.1.
+BINARY: Final = {
+    "type": "string",
+    "format": "binary",
+    "contentMediaType": "application/octet-stream",
+}
+
+# Files may have any name that is not one of a field; the last of these cannot be one.
+_FILE_NAMES: Final = ("file", "files", "upload")
 
 
 class ServiceFacts(NamedTuple):
@@ -28,7 +38,8 @@ class ServiceFacts(NamedTuple):
 
     Attributes:
         handle: Its handle.
-        adapter: The adapter behind it, None for a service of the application's own.
+        adapter: The adapter behind it, that of the records for uploads; None for a service of the
+            application's own.
         query: The JSON Schema of queries by method.
         data: The JSON Schema of data by method.
         secured: The methods that need credentials.
@@ -36,6 +47,8 @@ class ServiceFacts(NamedTuple):
         signs_in: Whether it issues tokens.
         entity: Of a service that issues tokens: the property of its records that holds the user,
             and the path of the service that has the users. None for tokens without a user.
+        form: Of a service that takes forms with files: the JSON Schema of its forms. None for all
+            others.
     """
 
     handle: ServiceHandle
@@ -46,11 +59,18 @@ class ServiceFacts(NamedTuple):
     record: Mapping[str, Any] | None
     signs_in: bool
     entity: tuple[str, str] | None = None
+    form: Mapping[str, Any] | None = None
 
     @property
     def tag(self) -> str:
         """What its operations are grouped by: its path."""
         return self.handle.path or "/"
+
+    @property
+    def client_methods(self) -> list[str]:
+        """The methods that a client of FeathersJS can call: it sends JSON, and no forms."""
+        takes_forms = self.form is not None
+        return [name for name in self.handle.methods if name != "create" or not takes_forms]
 
     @property
     def placeholders(self) -> list[str]:
@@ -115,12 +135,16 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
             schema = dict(data[method])
             required = [name for name in schema.pop("required") if name not in made]
             data[method] = {**schema, "required": required} if required else schema
-    innermost = handle
-    while isinstance(innermost.service, ServiceHandle):
-        innermost = innermost.service
-    service = innermost.service
-    adapter = service if isinstance(service, AdapterService) else None
-    record = handle.record_schema
+    innermost = owning_handle(handle)
+    service = keeper = innermost.service
+    record, form = handle.record_schema, None
+    if getattr(service, "takes_uploads", False) is True:
+        given = getattr(service, "records", None)
+        keeper = owning_handle(given).service if isinstance(given, ServiceHandle) else given
+        described = getattr(service, "record_schema", None)
+        record = record or (described if isinstance(described, Mapping) else None)
+        form = _form_of(getattr(service, "fields", None), data.pop("create", {}))
+    adapter = keeper if isinstance(keeper, AdapterService) else None
     if record is not None and protected:
         properties = record.get("properties", {}).items()
         kept = {name: field for name, field in properties if name not in protected}
@@ -142,7 +166,25 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
             data.setdefault("create", credentials)
             # No hook says so: the service itself refuses a sign-out without credentials.
             secured.add("remove")
-    return ServiceFacts(handle, adapter, query, data, frozenset(secured), record, signs_in, entity)
+    return ServiceFacts(
+        *(handle, adapter, query, data, frozenset(secured), record, signs_in, entity),
+        form=form,
+    )
+
+
+def _form_of(fields: object, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a form: files, and fields as in the schema of the whole record."""
+    # A service of the application's own may have a method of this name.
+    names = fields if isinstance(fields, Collection) else ()
+    known = whole.get("properties", {})
+    files = {"type": "array", "items": BINARY, "minItems": 1}
+    name = next(name for name in _FILE_NAMES if name not in names)
+    return {
+        "type": "object",
+        "properties": {name: files} | {key: known.get(key, _TEXT) for key in sorted(names)},
+        "required": [name, *(key for key in whole.get("required", ()) if key in names)],
+        **{key: whole[key] for key in ("$defs", "definitions") if key in whole},
+    }
 
 
 def _metadata(
@@ -198,6 +240,12 @@ def _sign_in_schemas(service: AuthenticationService) -> tuple[dict[str, Any], di
     schemas = [*with_password, *others]
     credentials = schemas[0] if len(schemas) == 1 else {"type": "object", "anyOf": schemas}
     tokens = ["accessToken"] if service.sessions is None else ["accessToken", "refreshToken"]
+    optional: list[str] = []
+    if service.token_cookies is not None:
+        # Only pages of the application itself get cookies, and the token that belongs to them.
+        optional = ["csrfToken"]
+        if not service.token_cookies.options.tokens_in_body:
+            optional += tokens
     details = {
         "type": "object",
         "properties": {"strategy": _TEXT, "payload": {"type": "object"}},
@@ -206,4 +254,6 @@ def _sign_in_schemas(service: AuthenticationService) -> tuple[dict[str, Any], di
     result: dict[str, Any] = {**dict.fromkeys(tokens, _TEXT), "authentication": details}
     if service.entity is not None:
         result[service.entity] = {"type": "object"}
-    return credentials, {"type": "object", "properties": result, "required": list(result)}
+    required = [name for name in result if name not in optional]
+    properties = {**dict.fromkeys(optional, _TEXT), **result}
+    return credentials, {"type": "object", "properties": properties, "required": required}

@@ -173,7 +173,7 @@ class _Module:
         uses = "".join(
             f"  client.use({path}, connection.service({path}), {{ methods: [{methods}] }})\n"
             for path, methods in (
-                (literal(facts.handle.path), ", ".join(map(literal, facts.handle.methods)))
+                (literal(facts.handle.path), ", ".join(map(literal, facts.client_methods)))
                 for facts in self.services
                 if not facts.signs_in
             )
@@ -209,11 +209,14 @@ class _Module:
         one = name if facts.adapter is not None or facts.signs_in else "unknown"
         many = array_of(one) if facts.adapter is not None else one
         both = union_of([one, many])
-        data = self._declare(f"{name}Data", facts.data.get("create") or facts.data.get("update"))
+        data = ""
+        if facts.form is None:
+            made = facts.data.get("create") or facts.data.get("update")
+            data = self._declare(f"{name}Data", made)
         if not facts.signs_in:
             self._declare(f"{name}Patch", facts.data.get("patch"))
         params = self.params(facts, name)
-        for method in facts.handle.methods:
+        for method in facts.client_methods:
             several = facts.adapter is not None and facts.takes_several(method)
             id_type = self.id_type(facts, name)
             if method == "find":

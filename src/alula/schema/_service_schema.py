@@ -72,7 +72,8 @@ def with_schema(
         ['id', 'text']
 
     Args:
-        service: The service. Its ``id`` and ``schema_keywords`` count, if it has them.
+        service: The service. Its ``id`` and ``schema_keywords`` count, if it has them. If it has
+            ``with_record_check(check)``, such as an `UploadService`, its ``create`` checks records.
         model: The JSON Schema of its records (type ``object``), or a Pydantic model. A JSON
             Schema is closed unless it says something about ``additionalProperties``, and knows
             the keyword ``date``, which converts text to dates.
@@ -127,7 +128,13 @@ def with_schema(
     around: list[Hook] = [resolve_external(*redacting)] if redacting else []
     if result is not None:
         around.append(resolve_result(result))
-    incoming = _IncomingHooks(records, extensions or {}, query, data, visibility.not_queryable)
+    # A service of forms has the record when the form has been read, so its method checks that.
+    if callable(with_check := getattr(service, "with_record_check", None)):
+        service = with_check(records.whole(()).validate)
+    incoming = _IncomingHooks(
+        *(records, extensions or {}, query, data, visibility.not_queryable),
+        checks_create=with_check is None,
+    )
     methods = {name for name in STANDARD_METHODS if callable(getattr(service, name, None))}
     methods.update(*(given for given in (query, data) if isinstance(given, Mapping)))
     described = with_computed(
@@ -195,6 +202,7 @@ class _IncomingHooks:
         query: The resolvers of queries.
         data: The resolvers of data.
         not_queryable: Fields that the queries of clients must not name.
+        checks_create: Whether the data of `create` is a record; otherwise it is only resolved.
     """
 
     def __init__(
@@ -204,8 +212,11 @@ class _IncomingHooks:
         query: Resolvers | None,
         data: Resolvers | None,
         not_queryable: Collection[str],
+        *,
+        checks_create: bool,
     ) -> None:
         self._records = records
+        self._checks_create = checks_create
         queries = [by_method(query, STANDARD_METHODS)] if query is not None else [{}]
         datas = [by_method(data, METHODS_WITH_DATA)] if data is not None else [{}]
         self._of_query = resolvers_of("with_schema", queries)
@@ -267,7 +278,13 @@ class _IncomingHooks:
         made: set[str] = set()
         for resolver in self._of_data(method):
             made |= resolver.made_names
-        check = validate_data(self._records.whole(self._required[method], made))
+
+        async def leave(context: HookContext) -> None:
+            """Check nothing: the service itself does."""
+
+        check: Hook = leave
+        if method != "create" or self._checks_create:
+            check = validate_data(self._records.whole(self._required[method], made))
         # Descriptions say what a client has to send: all but what the server makes in any case.
         sent = self._records.whole((), made)
         return annotate_hook(check, data=lambda _method: sent, kinds=("before",))

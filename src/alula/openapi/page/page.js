@@ -117,15 +117,34 @@ function tokenNote(operation, answer, text) {
   return change === "revoked" ? element("p", {}, "Signed out.") : null;
 }
 
+// Returns the inputs of a form: files, and texts.
+function formInputs(given, id) {
+  const { properties = {}, required = [] } = resolved(given);
+  return Object.entries(properties).map(([name, schema], index) => element("input", {
+    id: `${id}form-${index}`, name, required: required.includes(name), autocomplete: "off",
+    ...(schema.items?.format === "binary" ? { type: "file", multiple: true } : { placeholder: typeOf(schema) }),
+  }));
+}
+
+// Returns what is sent for a form; a text that is empty is left out.
+function formOf(inputs) {
+  const form = new FormData();
+  for (const { name, files, value } of inputs) {
+    for (const file of files ?? []) form.append(name, file);
+    if (!files && value !== "") form.append(name, value);
+  }
+  return form;
+}
+
 async function call(verb, path, operation, fields, body, output) {
   const { url, headers } = requestOf(path, fields);
   headers.Accept = "application/json";
   if (token.value) headers.Authorization = `Bearer ${token.value.trim()}`;
-  if (body !== null) headers["Content-Type"] = "application/json";
+  if (typeof body === "string") headers["Content-Type"] = "application/json";
   output.replaceChildren(element("p", {}, "Waiting"));
   try {
     const answer = await fetch(url, {
-      method: verb.toUpperCase(), headers, body: body === null ? undefined : body.value,
+      method: verb.toUpperCase(), headers, body,
     });
     let text = await answer.text();
     try {
@@ -160,7 +179,10 @@ function operationView(path, verb, operation, shared) {
   );
   const operators = fields.filter(({ parameter }) => /.\[\$/.test(parameter.name));
   const usual = fields.filter((each) => !operators.includes(each));
-  const schema = operation.requestBody?.content?.["application/json"]?.schema;
+  const content = operation.requestBody?.content ?? {};
+  const upload = content["multipart/form-data"]?.schema;
+  const inputs = upload ? formInputs(upload, id) : [];
+  const schema = upload ? undefined : content["application/json"]?.schema;
   const body = schema
     ? element("textarea", { id: `${id}body`, spellcheck: false, value: JSON.stringify(example(schema), null, 2) })
     : null;
@@ -174,6 +196,10 @@ function operationView(path, verb, operation, shared) {
       element("div", { className: "fields" }, ...operators.flatMap(({ row }) => row))) : null,
     body && element("h3", {}, element("label", { htmlFor: `${id}body` }, "Body")),
     body,
+    upload ? element("h3", {}, "Form") : null,
+    element("div", { className: "fields" }, ...inputs.flatMap((input) => [
+      element("label", { htmlFor: input.id }, element("code", {}, input.name)), input,
+    ])),
     element("button", { type: "submit" }, operation["x-alula-token"] ? operation.summary : "Send"),
     output,
     element("h3", {}, "Answers"),
@@ -181,7 +207,7 @@ function operationView(path, verb, operation, shared) {
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    call(verb, path, operation, fields, body, output);
+    call(verb, path, operation, fields, upload ? formOf(inputs) : body?.value, output);
   });
   const lock = operation.security ? element("span", { className: "lock" }, " (needs a token)") : null;
   return element("details", { className: "operation", id: operation.operationId },
