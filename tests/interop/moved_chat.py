@@ -1,4 +1,4 @@
-"""The feathers-chat of the page for newcomers from FeathersJS, on settings as FeathersJS has them."""
+"""The feathers-chat of the page for newcomers, on settings as FeathersJS has them."""
 
 from __future__ import annotations
 
