@@ -17,6 +17,7 @@ from alula.common_hooks._call import (
 )
 from alula.errors import BadRequest, Forbidden
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
+from alula.types import METHODS_WITHOUT_DATA
 
 __all__ = ["allow", "only_own", "set_owner"]
 
@@ -69,7 +70,7 @@ def only_own(field: str = "userId", *, of: str = "id") -> Hook:
                 )
         return None if next is None else next()
 
-    return annotate_hook(restrict, kinds=_KINDS)
+    return annotate_hook(restrict, kinds=_KINDS, ignores=("create",), needs_user="only_own")
 
 
 @hook_factory('set_owner("userId")')
@@ -137,7 +138,9 @@ def set_owner(field: str = "userId", *, of: str = "id", refuse: bool = False) ->
             )
         return data
 
-    return annotate_hook(own, kinds=_KINDS, sets=(field,))
+    return annotate_hook(
+        own, kinds=_KINDS, sets=(field,), ignores=METHODS_WITHOUT_DATA, needs_user="set_owner"
+    )
 
 
 @hook_factory('allow("admin")')
@@ -175,4 +178,4 @@ def allow(*roles: str, field: str = "roles") -> Hook:
                 raise Forbidden(f"Your role does not allow `{context.method}` of {context.path}")
         return None if next is None else next()
 
-    return annotate_hook(check, kinds=_KINDS)
+    return annotate_hook(check, kinds=_KINDS, needs_user="allow")
