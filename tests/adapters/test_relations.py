@@ -417,3 +417,4 @@ async def test_a_relation_to_a_service_that_is_missing_is_an_error_at_the_start(
     app.use("posts", MemoryService(relations={"author": belongs_to("users", "authorId")}))
     with pytest.raises(LookupError, match="no service at 'users'; did you mean 'user'"):
         await app.setup()
+    await MemoryService(relations={"author": belongs_to("users", "authorId")}).setup(None, "posts")

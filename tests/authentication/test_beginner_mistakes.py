@@ -132,7 +132,7 @@ class TestStrategiesOfHooks:
         app.use("staff", staff)
         app.service("users").hooks(before=[authenticate(service="staff", strategies=["badge"])])
         await app.setup()
-        app.service("users").hooks(before=[authenticate(service="/staff", strategies=["jtw"])])
+        app.service("users").hooks(before=[authenticate(service="staff", strategies=["jtw"])])
         with pytest.raises(LookupError, match=r"authenticate\('jtw'\).*registered: badge"):
             await staff.setup(app, "staff")
 

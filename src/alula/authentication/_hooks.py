@@ -8,7 +8,13 @@ from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from alula._context import HookContext
-from alula._identity import Application, authentication_at, identify, strategies_of
+from alula._identity import (
+    Application,
+    authentication_at,
+    find_authentication,
+    identify,
+    strategies_of,
+)
 from alula._service import ServiceHandle
 from alula._service_object import check_multi
 from alula.authentication._entities import check_property, without
@@ -64,13 +70,12 @@ def authenticate(
     )
 
 
-def check_hooks(strategies: StrategyTable, app: Application, path: str) -> None:
+def check_hooks(strategies: StrategyTable, app: Application) -> None:
     """Check that a service has all strategies that hooks of the application want from it.
 
     Args:
-        strategies: The strategies of the service.
+        strategies: The service.
         app: The application.
-        path: The path of the service.
 
     Raises:
         LookupError: One is not registered.
@@ -81,8 +86,7 @@ def check_hooks(strategies: StrategyTable, app: Application, path: str) -> None:
         tables = (handle.app.hook_table, handle.hook_table)
         for table, method, kind in product(tables, handle.hook_methods(), ("around", "before")):
             for metadata in map(hook_metadata, table.of(kind, method)):
-                wanted = metadata.get("authentication") or app.settings["authentication"]
-                if wanted.strip("/") != path:
+                if find_authentication(app, metadata.get("authentication")) is not strategies:
                     continue
                 for name in metadata.get("strategies", ()):
                     try:

@@ -239,7 +239,7 @@ class AuthenticationService(StrategyTable):
         for extension in self.extensions:
             await extension.setup(self)
         app.settings.setdefault("authentication", path)
-        check_hooks(self, app, path)
+        check_hooks(self, app)
         handle = app.service(path)
         for event in ("created", "removed"):
             handle.off(event, self._emit)  # a second setup must not emit twice
