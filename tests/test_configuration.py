@@ -612,3 +612,9 @@ def test_it_names_the_command_that_brings_what_it_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic", None)
     with pytest.raises(ImportError, match=r"install it with: pip install 'alula\[schema\]'"):
         runpy.run_path(alula.configuration.__file__)
+
+
+@pytest.mark.parametrize("model", [Pages(), dict, None])
+def test_settings_that_are_not_a_model_are_an_error(model, tmp_path):
+    with pytest.raises(TypeError, match="takes a Pydantic model, the class itself"):
+        load_settings(model, tmp_path)

@@ -410,3 +410,11 @@ async def test_a_schema_of_the_records_needs_no_word_of_relations(checked, provi
 async def test_and_it_refuses_what_it_refused_before(checked, query):
     with pytest.raises(BadRequest):
         await checked.find(query=query, provider="rest")
+
+
+async def test_a_relation_to_a_service_that_is_missing_is_an_error_at_the_start():
+    app = App().use("user", MemoryService())
+    app.use("posts", MemoryService(relations={"author": belongs_to("users", "authorId")}))
+    with pytest.raises(LookupError, match="no service at 'users'; did you mean 'user'"):
+        await app.setup()
+    await MemoryService(relations={"author": belongs_to("users", "authorId")}).setup(None, "posts")

@@ -109,3 +109,35 @@ async def test_strategies_that_only_read_requests():
     service.register("jwt", JWTStrategy())
     await app.use("authentication", service).setup()
     assert service.strategies == ()
+
+
+class TestStrategiesOfHooks:
+    """Those that nobody registers are told at the start, not only by the first call."""
+
+    @pytest.mark.parametrize("kind", ["around", "before"])
+    async def test_of_a_service(self, app, kind):
+        app.service("users").hooks({kind: {"get": [authenticate("jwt", "jtw")]}})
+        expected = r"^authenticate\('jtw'\) of service 'users': no strategy .*: jwt, local$"
+        with pytest.raises(LookupError, match=expected):
+            await app.setup()
+
+    async def test_of_the_application(self, app):
+        app.hooks(before=[authenticate("jtw")])
+        with pytest.raises(LookupError, match="no strategy is registered as 'jtw'"):
+            await app.setup()
+
+    async def test_of_a_service_that_a_hook_names(self, app):
+        staff = AuthenticationService(app, secret=SECRET, strategies=["badge"])
+        staff.register("badge", JWTStrategy())
+        app.use("staff", staff)
+        app.service("users").hooks(before=[authenticate(service="staff", strategies=["badge"])])
+        await app.setup()
+        app.service("users").hooks(before=[authenticate(service="staff", strategies=["jtw"])])
+        with pytest.raises(LookupError, match=r"authenticate\('jtw'\).*registered: badge"):
+            await staff.setup(app, "staff")
+
+    async def test_of_another_application_are_its_own(self, app):
+        inner = App().use("notes", MemoryService())
+        inner.service("notes").hooks(before=[authenticate("badge")])
+        app.use("inner", inner)
+        await app.setup()

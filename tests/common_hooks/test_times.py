@@ -263,3 +263,9 @@ class TestSoftDelete:
         notes = app_of(memory, before=[soft_delete()])
         with pytest.raises(BadRequest, match="must be an object"):
             await notes.create("x", ADA)
+
+
+@pytest.mark.parametrize("make", [timestamps, soft_delete])
+def test_a_time_is_not_a_clock(make):
+    with pytest.raises(TypeError, match=rf"{make.__name__}: now is 5; give a function"):
+        make(now=5)

@@ -25,6 +25,16 @@ class Service:
         return data
 
 
+def test_a_service_is_not_an_attribute():
+    app = express(App()).use("messages", Service())
+    with pytest.raises(AttributeError, match=r"the service is at app\.service\('messages'\)$"):
+        app.messages  # noqa: B018  # looking it up is the test
+    with pytest.raises(AttributeError, match=r"has no attribute 'mesages'$"):
+        app.mesages  # noqa: B018  # as above
+    with pytest.raises(AttributeError, match=r"has no attribute 'messages'$"):
+        object.__new__(ExpressApplication).messages  # noqa: B018  # before it has an application
+
+
 @pytest.fixture
 def core():
     return App()

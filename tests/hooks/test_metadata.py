@@ -131,3 +131,59 @@ def test_hooks_in_another_are_checked_like_it():
         inner = annotate_hook(Holder(), **{place: True})
         with pytest.raises(TypeError, match="at a place of its own"):
             app.service("notes").hooks(around=[annotate_hook(Holder(), hooks=[inner])])
+
+
+class TestMethodsThatAHookIgnores:
+    @pytest.fixture
+    def notes(self):
+        return App().use("notes", MemoryService()).service("notes")
+
+    @pytest.fixture
+    def check_text(self):
+        return annotate_hook(lambda context: None, ignores=("find", "remove"))
+
+    def test_to_name_one_is_an_error(self, notes, check_text):
+        message = r"before hook .* of service 'notes' would have no effect for `remove`"
+        with pytest.raises(TypeError, match=message):
+            notes.hooks(before={"create": [check_text], "remove": [check_text]})
+        assert notes.hook_table.of("before", "create") == []
+
+    def test_others_and_all_may_have_it(self, notes, check_text):
+        notes.hooks(before={"create": [check_text], "all": [check_text]})
+        assert notes.hook_table.of("before", "find") == [check_text]
+
+
+class TestHooksThatNeedTheUser:
+    @pytest.fixture
+    def notes(self):
+        return App().use("notes", MemoryService()).service("notes")
+
+    @pytest.fixture
+    def needing(self):
+        return annotate_hook(lambda *_: None, needs_user="owned")
+
+    @pytest.fixture
+    def signing_in(self):
+        return annotate_hook(lambda *_: None, strategies=("jwt",))
+
+    def test_they_run_behind_what_sets_it(self, notes, needing, signing_in):
+        notes.hooks(around=[signing_in, needing, signing_in], before=[needing, signing_in])
+
+    def test_one_that_runs_before_it_is_an_error(self, notes, needing, signing_in):
+        message = "owned of service 'notes' would run before `authenticate` for `find`"
+        with pytest.raises(TypeError, match=message):
+            notes.hooks(around=[needing, needing, signing_in])
+        assert notes.hook_table.of("around", "find") == []
+        assert notes.hook_table.changes == 1  # those of its registration
+
+    def test_so_it_is_over_several_calls_and_types(self, notes, needing, signing_in):
+        notes.hooks(around={"patch": [needing]})
+        with pytest.raises(TypeError, match="for `patch`"):
+            notes.hooks(before=[signing_in])
+        assert notes.hook_table.of("before", "patch") == []
+        with pytest.raises(TypeError, match="for `get`"):
+            notes.hooks(before={"all": [needing], "get": [signing_in]})
+
+    def test_the_application_may_set_it(self, notes, needing, signing_in):
+        notes.app.hooks(before=[signing_in])
+        notes.hooks(around=[needing])

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 from examples.chat.app import make_app as make_chat
-from tests.docs.test_code_blocks import blocks_of
+from tests.interop import moved_chat
 from tests.interop.node_script import assert_passed, run_checks
 from tests.interop.typed_chat import make_app
 from tests.openapi.described import make_app as make_everything
@@ -31,7 +31,9 @@ PACKAGES = (
     "@feathersjs/authentication-client",
     "@feathersjs/feathers",
     "@feathersjs/rest-client",
+    "@feathersjs/socketio-client",
     "@types/node",
+    "socket.io-client",
     "typescript",
 )
 OPTIONS = {"strict": True, "target": "es2022", "skipLibCheck": True, "types": ["node"]}
@@ -48,17 +50,8 @@ BROWSER = {
 }
 NODE = {"module": "nodenext", "esModuleInterop": True, "outDir": "built"}
 CHECKS = ("sign in", "messages", "notes", "a route", "no schema")
-
-
-def moved_chat():
-    """Return the application of the page for those who come from FeathersJS."""
-    namespace = {"__name__": "documentation"}
-    for _, code in blocks_of((ROOT / "docs" / "from-feathersjs.md").read_text()):
-        # Not with the annotations of this module, which are texts.
-        exec(compile(code, "from-feathersjs.md", "exec", dont_inherit=True), namespace)
-        if "make_chat" in namespace:
-            return namespace["make_chat"]("of thirty-two characters or more")
-    raise AssertionError("the page has no make_chat")
+MOVED_CHECKS = ("sign up", "messages", "owners", "events", "strangers")
+LINES_OF_MOVED_CHAT = 119
 
 
 def generated_code(folder):
@@ -96,7 +89,7 @@ def compiled(folder, code, *names, options=BROWSER):
 APPLICATIONS = {
     "front_end.ts": lambda _: typescript(make_app()),
     "chat.ts": lambda _: typescript(make_chat()),
-    "moved_chat.ts": lambda _: typescript(moved_chat()),
+    "moved_chat.ts": lambda folder: typescript(moved_chat.make_app(folder)),
     "generated.ts": generated_code,
 }
 
@@ -166,3 +159,33 @@ async def test_a_server_answers_as_typed(check, outcomes):
 
 async def test_no_check_runs_that_is_not_listed(outcomes):
     assert tuple(outcomes) == CHECKS
+
+
+def test_the_moved_chat_is_short():
+    code = moved_chat.code_of_chat()
+    assert len(code.splitlines()) <= LINES_OF_MOVED_CHAT
+    # It is the whole application: settings, services, real time, and what starts it.
+    assert {"load_settings(", "socketio(", "AuthenticationService(", ".run("} <= set(
+        re.findall(r"\.?\w+\(", code)
+    )
+
+
+@pytest.fixture(scope="module", params=["rest", "socketio"])
+async def moved_outcomes(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("moved")
+    app = moved_chat.make_app(folder)
+    said = compiled(folder, typescript(app), "moved_chat.ts", "moved_calls.ts", options=NODE)
+    assert said == ""
+    async with await app.listen(0) as server:
+        arguments = (server.url, request.param)
+        script = folder / "built" / "moved_calls.js"
+        return await anyio.to_thread.run_sync(run_checks, script, PACKAGES, *arguments)
+
+
+@pytest.mark.parametrize("check", MOVED_CHECKS)
+async def test_the_moved_chat_serves_its_front_end(check, moved_outcomes):
+    assert_passed(moved_outcomes, check)
+
+
+async def test_the_moved_chat_has_no_other_check(moved_outcomes):
+    assert tuple(moved_outcomes) == MOVED_CHECKS

@@ -5,6 +5,7 @@ import pytest
 from alula import App, disallow
 from alula.adapters.memory import MemoryService
 from alula.schema import (
+    SchemaError,
     resolve,
     resolve_all,
     resolve_data,
@@ -14,6 +15,7 @@ from alula.schema import (
     validate_data,
     validate_query,
     virtual,
+    with_schema,
 )
 
 MAKERS = [
@@ -35,3 +37,17 @@ def test_what_makes_a_hook_is_not_one(maker, kind):
 def test_what_makes_a_resolver_is_not_one():
     with pytest.raises(TypeError, match=r"virtual makes one.*write virtual"):
         resolve({"user": virtual})
+
+
+@pytest.mark.parametrize("more", [{}, {"additionalProperties": False}])
+def test_a_required_property_that_nobody_can_send(more):
+    schema = {"properties": {"text": {}}, "required": ["id", "txt"], **more}
+    with pytest.raises(SchemaError, match=r"'txt' is required, but is not among .*: id, text$"):
+        with_schema(MemoryService(), schema)
+
+
+def test_a_required_property_of_an_open_schema_may_be_any():
+    schema = {"properties": {"text": {}}, "required": ["txt"], "additionalProperties": True}
+    with_schema(MemoryService(), schema)
+    with pytest.raises(SchemaError, match="required"):
+        with_schema(MemoryService(), {"properties": {"text": {}}, "required": "text"})

@@ -143,7 +143,7 @@ class AdapterService(ABC, Generic[OptionsT]):
 
         An adapter that has a setup of its own calls this one.
         """
-        self.relations.app = app
+        self.relations.connect(app)
 
     # -- what the store does -------------------------------------------------------------------
 

@@ -175,6 +175,17 @@ class Relations:
         self.app: _App | None = None
         self._rewrites = bool(self.filters) and not joins
 
+    def connect(self, app: _App | None) -> None:
+        """Remember the application that has the other services.
+
+        Raises:
+            LookupError: It does not have one of them.
+        """
+        self.app = app
+        if app is not None:
+            for relation in self._relations.values():
+                app.service(relation.service)
+
     def __getitem__(self, name: str) -> Relation:
         relation = self._relations[name]
         if not relation.key:

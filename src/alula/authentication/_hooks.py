@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from itertools import product
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from alula._context import HookContext
-from alula._identity import authentication_at, identify, strategies_of
+from alula._identity import (
+    Application,
+    authentication_at,
+    find_authentication,
+    identify,
+    strategies_of,
+)
+from alula._service import ServiceHandle
 from alula._service_object import check_multi
 from alula.authentication._entities import check_property, without
 from alula.authentication._passwords import HashedPassword
+from alula.authentication._strategy_table import StrategyTable
 from alula.errors import BadRequest, Conflict
-from alula.hooks import Next, annotate_hook, hook_factory
+from alula.hooks import Next, annotate_hook, hook_factory, hook_metadata
 from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
-from alula.types import STANDARD_METHODS, UNSET
+from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
 
-__all__ = ["authenticate", "hash_password", "hide_taken", "password_hash", "protect"]
+__all__ = ["authenticate", "check_hooks", "hash_password", "hide_taken", "password_hash", "protect"]
 
 Hook: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
@@ -56,7 +65,36 @@ def authenticate(
         if next is not None:
             await next()
 
-    return annotate_hook(check_caller, strategies=allowed, kinds=("before", "around"))
+    return annotate_hook(
+        check_caller, strategies=allowed, authentication=service, kinds=("before", "around")
+    )
+
+
+def check_hooks(strategies: StrategyTable, app: Application) -> None:
+    """Check that a service has all strategies that hooks of the application want from it.
+
+    Args:
+        strategies: The service.
+        app: The application.
+
+    Raises:
+        LookupError: One is not registered.
+    """
+    for handle in app.services.values():
+        if isinstance(handle.service, ServiceHandle):  # of another application
+            continue
+        tables = (handle.app.hook_table, handle.hook_table)
+        for table, method, kind in product(tables, handle.hook_methods(), ("around", "before")):
+            for metadata in map(hook_metadata, table.of(kind, method)):
+                if find_authentication(app, metadata.get("authentication")) is not strategies:
+                    continue
+                for name in metadata.get("strategies", ()):
+                    try:
+                        strategies.strategy(name)
+                    except LookupError as error:
+                        raise LookupError(
+                            f"authenticate({name!r}) of {handle!r}: {error}"
+                        ) from None
 
 
 @hook_factory('hash_password("password")')
@@ -111,7 +149,7 @@ def hash_password(field: str, *, service: str | None = None, strategy: str = "lo
                 changed[name] = {**operand, field: await resolve(operand[field], data, context)}
         return changed
 
-    return annotate_hook(hash_data, kinds=("before", "around"))
+    return annotate_hook(hash_data, kinds=("before", "around"), ignores=METHODS_WITHOUT_DATA)
 
 
 @hook_factory('password_hash("local")')

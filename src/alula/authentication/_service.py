@@ -18,6 +18,7 @@ from alula.authentication._attempt import Attempt, Extension, current_attempt
 from alula.authentication._connections import SignedInConnections
 from alula.authentication._entities import Entities, without
 from alula.authentication._followed_users import FollowedUsers
+from alula.authentication._hooks import check_hooks
 from alula.authentication._refresh_tokens import RefreshStrategy, RefreshTokens
 from alula.authentication._sessions import Sessions
 from alula.authentication._strategies import JWTStrategy, LocalStrategy
@@ -220,7 +221,8 @@ class AuthenticationService(StrategyTable):
 
         Raises:
             ValueError: The secret or another option is not valid; the message says what to do.
-            LookupError: A strategy or the users' service is not registered.
+            LookupError: A strategy, also one that a hook names, or the users' service is not
+                registered.
         """
         if self.entities is not None:
             _ = self.entities.id_name
@@ -237,6 +239,7 @@ class AuthenticationService(StrategyTable):
         for extension in self.extensions:
             await extension.setup(self)
         app.settings.setdefault("authentication", path)
+        check_hooks(self, app)
         handle = app.service(path)
         for event in ("created", "removed"):
             handle.off(event, self._emit)  # a second setup must not emit twice

@@ -56,7 +56,7 @@ def stash_before(name: str = "before") -> Hook:
             record = None if context.id is None else await stored_record(context)
             context.params[name] = record
 
-    return annotate_hook(stash, kinds=("before",))
+    return annotate_hook(stash, kinds=("before",), ignores=("find", "get"))
 
 
 @hook_factory('params_from_client("locale")')

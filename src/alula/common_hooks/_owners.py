@@ -17,6 +17,7 @@ from alula.common_hooks._call import (
 )
 from alula.errors import BadRequest, Forbidden
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
+from alula.types import METHODS_WITHOUT_DATA
 
 __all__ = ["allow", "only_own", "set_owner"]
 
@@ -71,7 +72,7 @@ def only_own(field: str = "userId", *, of: str = "id", entity: str = "user") -> 
                 )
         return None if next is None else next()
 
-    return annotate_hook(restrict, kinds=_KINDS)
+    return annotate_hook(restrict, kinds=_KINDS, ignores=("create",), needs_user="only_own")
 
 
 @hook_factory('set_owner("userId")')
@@ -142,7 +143,9 @@ def set_owner(
             )
         return data
 
-    return annotate_hook(own, kinds=_KINDS, sets=(field,))
+    return annotate_hook(
+        own, kinds=_KINDS, sets=(field,), ignores=METHODS_WITHOUT_DATA, needs_user="set_owner"
+    )
 
 
 @hook_factory('allow("admin")')
@@ -181,4 +184,4 @@ def allow(*roles: str, field: str = "roles", entity: str = "user") -> Hook:
                 raise Forbidden(f"Your role does not allow `{context.method}` of {context.path}")
         return None if next is None else next()
 
-    return annotate_hook(check, kinds=_KINDS)
+    return annotate_hook(check, kinds=_KINDS, needs_user="allow")

@@ -94,7 +94,7 @@ def populate(relations: Mapping[str, Relation]) -> Hook:
             public = list(map(_with, views, map(public_part, added)))
             context.dispatch = _with_records(context.dispatch, method, public)
 
-    return annotate_hook(add, kinds=("after",))
+    return annotate_hook(add, kinds=("after",), ignores=("create", "update", "patch", "remove"))
 
 
 async def _add_relation(

@@ -21,7 +21,7 @@ from alula.common_hooks._call import (
 )
 from alula.errors import NotFound
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
-from alula.types import UNSET
+from alula.types import METHODS_WITHOUT_DATA, UNSET
 
 __all__ = ["soft_delete", "timestamps", "unix_milliseconds", "utc_now"]
 
@@ -66,7 +66,7 @@ def timestamps(
             of your own.
 
     Raises:
-        TypeError: There is no property, or a name is not a string.
+        TypeError: There is no property, a name is not a string, or ``now`` is not a function.
         ValueError: A name is not that of a property.
         BadRequest: By the hook: the data is not an object.
 
@@ -81,6 +81,7 @@ def timestamps(
     """
     names = tuple(name for name in (created, updated) if name is not None)
     check_properties("timestamps", *names)
+    _check_clock("timestamps", now)
 
     async def stamp(context: HookContext, next: Next | None = None) -> None:
         method = context.method
@@ -109,7 +110,7 @@ def timestamps(
         else:
             context.data = {**data, **times}
 
-    return annotate_hook(stamp, kinds=_KINDS, sets=names)
+    return annotate_hook(stamp, kinds=_KINDS, sets=names, ignores=METHODS_WITHOUT_DATA)
 
 
 @hook_factory("soft_delete()")
@@ -128,7 +129,7 @@ def soft_delete(field: str = "deletedAt", *, now: Callable[[], object] = unix_mi
         now: As for `timestamps`.
 
     Raises:
-        TypeError: The name is not a string.
+        TypeError: The name is not a string, or ``now`` is not a function.
         ValueError: The name is not that of a property.
         RuntimeError: By the hook: the service has no `patch`, or belongs to another application.
 
@@ -146,6 +147,7 @@ def soft_delete(field: str = "deletedAt", *, now: Callable[[], object] = unix_mi
         [{'id': 1, 'deletedAt': 1234}]
     """
     check_properties("soft_delete", field)
+    _check_clock("soft_delete", now)
 
     def hide(context: HookContext, next: Next | None = None) -> object:
         method, params = context.method, context.params
@@ -177,3 +179,11 @@ def soft_delete(field: str = "deletedAt", *, now: Callable[[], object] = unix_mi
         context.result = await result if hasattr(result, "__await__") else result
 
     return annotate_hook(hide, kinds=_KINDS, innermost=mark)
+
+
+def _check_clock(hook: str, now: object) -> None:
+    if not callable(now):
+        raise TypeError(
+            f"{hook}: now is {now!r}; give a function that returns the time, without brackets:"
+            f" {hook}(now=utc_now)"
+        )

@@ -102,6 +102,7 @@ def load_settings(
         environ: The environment variables.
 
     Raises:
+        TypeError: ``model`` is not a Pydantic model.
         ConfigurationError: A setting is missing, unknown or not valid, or a file cannot be read;
             the text lists all problems.
 
@@ -111,6 +112,10 @@ def load_settings(
         >>> load_settings(Settings, ".", environ={"PORT": "8080"}).port
         8080
     """
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        # Without the object: its repr may have secrets.
+        shown = model.__name__ if isinstance(model, type) else f"an object of {type(model).__name__}"
+        raise TypeError(f"load_settings takes a Pydantic model, the class itself, not {shown}")
     loading = _Loading(model, Path(folder), prefix, environ)
     loading.read_files()
     loading.read_variables()

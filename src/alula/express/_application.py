@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from starlette.applications import Starlette
 
@@ -78,6 +88,16 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
 
     def __repr__(self) -> str:
         return f"express({self.app!r})"
+
+    if not TYPE_CHECKING:  # for type checkers, an unknown attribute stays an error
+
+        def __getattr__(self, name: str) -> Any:
+            # Not self.app: before __init__ has set it, that would end up here again.
+            app = self.__dict__.get("app")
+            known = app is not None and name in app.services
+            hint = f"; the service is at app.service({name!r})" if known else ""
+            message = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(message, name=name)
 
     @property
     def debug(self) -> bool:

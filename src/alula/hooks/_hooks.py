@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
@@ -17,6 +17,7 @@ __all__ = [
     "HookMetadata",
     "annotate_hook",
     "check_hook",
+    "check_order",
     "check_returned",
     "disallow",
     "factory_call",
@@ -42,6 +43,8 @@ class HookMetadata(TypedDict, total=False):
     """Returns, for a method, the validator of its data, or None."""
     strategies: tuple[str, ...]
     """The names of the authentication strategies that it accepts."""
+    authentication: str | None
+    """The path of the service that has these strategies, None for the default one."""
     protects: Collection[str]
     """The names of properties that it hides from clients."""
     kinds: Collection[str]
@@ -56,6 +59,10 @@ class HookMetadata(TypedDict, total=False):
     follows_changes: bool
     """For an around hook: whether it also runs around all methods but `find` and `get`, outside the
     innermost hooks, whichever methods it is registered for."""
+    ignores: Collection[str]
+    """Names of methods that it does nothing for; to register it for one of these is an error."""
+    needs_user: str
+    """Its name, if it needs the user of a call. Then it cannot run before `authenticate`."""
     sets: Collection[str]
     """Names of properties of the data that it sets, so clients need not send them."""
     hooks: Sequence[Hook]
@@ -200,6 +207,34 @@ def check_hook(kind: str, hook: object, where: str) -> None:
                 " have a condition; register the hook itself"
             )
         check_hook(kind, inner, where)
+
+
+def check_order(hooks: Iterable[Hook], method: str, where: str) -> None:
+    """Check that no hook that needs the user runs before `authenticate` sets it.
+
+    If no hook has strategies, one of the application may set the user.
+
+    Args:
+        hooks: The around hooks and then the before hooks of a method, in their order.
+        method: The method.
+        where: Whose hooks these are, for the message.
+
+    Raises:
+        TypeError: One does.
+    """
+    waiting = ""
+    for hook in hooks:
+        metadata = hook_metadata(hook)
+        if "strategies" not in metadata:
+            waiting = waiting or metadata.get("needs_user", "")
+            continue
+        if waiting:
+            raise TypeError(
+                f"{waiting} of {where} would run before `authenticate` for `{method}`, so without a"
+                " user; register it behind authenticate(...). Around hooks run before all before"
+                " hooks, and hooks for all methods before those for one"
+            )
+        return
 
 
 _ADVICE: Final = {

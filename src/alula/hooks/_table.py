@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from alula._context import HookContext
 from alula._user_code import describe_frames, name_of
-from alula.hooks._hooks import Hook, check_hook, check_returned, hook_metadata
+from alula.hooks._hooks import Hook, check_hook, check_order, check_returned, hook_metadata
 from alula.types import UNSET
 
 __all__ = [
@@ -176,7 +176,8 @@ class HookTable:
 
         Raises:
             ValueError: A type or a method does not exist.
-            TypeError: A hook is not a function, or takes the wrong number of arguments.
+            TypeError: A hook is not a function, takes the wrong number of arguments, would have no
+                effect, or needs the user before `authenticate` sets it.
         """
         checked: list[tuple[str, str, Hook]] = []
         for kind, by_method in hooks.items():
@@ -194,9 +195,25 @@ class HookTable:
                     )
                 for hook in given if isinstance(given, list | tuple) else [given]:
                     check_hook(kind, hook, where)
+                    if method in hook_metadata(hook).get("ignores", ()):
+                        raise TypeError(
+                            f"{kind} hook {name_of(hook)} of {where} would have no effect for"
+                            f" `{method}`; register it for other methods"
+                        )
                     checked.append((kind, method, hook))
-        for kind, method, hook in checked:  # only now: all hooks are registered, or none
+        before = self._hooks
+        self._hooks = {
+            kind: {method: [*given] for method, given in by_method.items()}
+            for kind, by_method in before.items()
+        }
+        for kind, method, hook in checked:
             self._hooks[kind].setdefault(method, []).append(hook)
+        try:
+            for method in methods:
+                check_order((*self.of("around", method), *self.of("before", method)), method, where)
+        except TypeError:
+            self._hooks = before  # all hooks are registered, or none
+            raise
         self.changes += 1
 
     def add_innermost(self, hook: Hook, methods: Collection[str]) -> None:

@@ -138,4 +138,9 @@ def validate_data(validator: object) -> Hook:
         if next is not None:
             await next()
 
-    return annotate_hook(validate_data_hook, data=checker_for, kinds=("before", "around"))
+    return annotate_hook(
+        validate_data_hook,
+        data=checker_for,
+        kinds=("before", "around"),
+        ignores=METHODS_WITHOUT_DATA,
+    )

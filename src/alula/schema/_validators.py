@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from alula.schema._failures import SchemaError
-from alula.schema._hidden_and_queryable import without_fields
+from alula.schema._hidden_and_queryable import field_names, without_fields
 from alula.schema._json_schema.compiler import Schema
 from alula.schema._json_schema.formats import keyword_date
 from alula.schema._json_schema.query_schema import Extensions, query_schema
@@ -184,6 +184,14 @@ class JsonRecords:
             id_schema = {"anyOf": [*types, {"type": "string"}]}
             self.schema["properties"] = {id: id_schema, **properties}
         self._given = schema
+        declared, required = field_names(self.schema), schema.get("required")
+        for name in required if isinstance(required, list | tuple) else ():
+            # Nobody could create a record: without the property it is refused, and with it.
+            if declared is not None and name not in declared:
+                raise SchemaError(
+                    f"with_schema: {name!r} is required, but is not among the properties:"
+                    f" {', '.join(declared)}"
+                )
 
     def query(self, extensions: Extensions, without: Collection[str] = ()) -> AnyValidator:
         """Return the validator of queries, which must not name the fields ``without``."""
