@@ -6,7 +6,7 @@ import gc
 import pytest
 
 from alula.hooks import Next, compose
-from alula.hooks._table import enter
+from alula.hooks._composition import enter
 
 
 async def core(trace):

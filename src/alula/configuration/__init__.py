@@ -114,7 +114,9 @@ def load_settings(
     """
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         # Without the object: its repr may have secrets.
-        shown = model.__name__ if isinstance(model, type) else f"an object of {type(model).__name__}"
+        shown = (
+            model.__name__ if isinstance(model, type) else f"an object of {type(model).__name__}"
+        )
         raise TypeError(f"load_settings takes a Pydantic model, the class itself, not {shown}")
     loading = _Loading(model, Path(folder), prefix, environ)
     loading.read_files()

@@ -3,6 +3,10 @@
 See `Hookable.hooks` for how they are registered.
 """
 
+from alula.hooks._composition import HookNext as HookNext
+from alula.hooks._composition import Next
+from alula.hooks._composition import compose as compose
+from alula.hooks._composition import run_hooks as run_hooks
 from alula.hooks._hooks import Hook, HookMetadata, annotate_hook, disallow, hook_metadata
 
 # Other packages of Alula use these; they are not public.
@@ -12,11 +16,7 @@ from alula.hooks._hooks import hook_factory as hook_factory
 from alula.hooks._hooks import provider_test as provider_test
 from alula.hooks._table import HOOK_TYPES as HOOK_TYPES
 from alula.hooks._table import Hookable as Hookable
-from alula.hooks._table import HookNext as HookNext
 from alula.hooks._table import HookTable as HookTable
 from alula.hooks._table import HookTypes as HookTypes
-from alula.hooks._table import Next
-from alula.hooks._table import compose as compose
-from alula.hooks._table import run_hooks as run_hooks
 
 __all__ = ["Hook", "HookMetadata", "Next", "annotate_hook", "disallow", "hook_metadata"]
