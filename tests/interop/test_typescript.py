@@ -25,6 +25,8 @@ from alula.adapters.memory import MemoryService
 from alula.openapi import typescript
 from alula.schema import with_schema
 
+pytestmark = pytest.mark.slow  # the compiler; `make outside` runs it
+
 FRONT_ENDS = Path(__file__).with_name("typescript")
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
