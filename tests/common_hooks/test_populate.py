@@ -157,9 +157,12 @@ async def test_for_services_of_ones_own():
     assert (await own.get(0))["author"]["name"] == "Ada"  # by its text
     assert [await own.get(1), await own.get(2)] == [None, "text"]
     added = {"userId": 7, "author": {"id": 7, "name": "Ada"}}
+    page = {"total": 1, "limit": 5, "skip": 0}
     for found, expected in (
         (({"userId": 7}, 5), [added, 5]),
-        ({"data": [{"userId": 7}], "more": 1}, {"data": [added], "more": 1}),
+        (Page(total=1, limit=5, skip=0, data=[{"userId": 7}]), {**page, "data": [added]}),
+        # A record that looks like a page is none.
+        ({**page, "data": [{"userId": 7}]}, {**page, "data": [{"userId": 7}]}),
         ("text", "text"),
         ({"more": 1}, {"more": 1}),
     ):

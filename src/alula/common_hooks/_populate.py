@@ -73,9 +73,12 @@ def populate(relations: Mapping[str, Relation]) -> Hook:
             raise ValueError(f"populate: {name!r} has no key; {how_to_name_key(name, relation)}")
 
     async def add(context: HookContext) -> None:
-        if context.method not in {"find", "get"}:
-            return
         method = context.method
+        # Of `find`, a mapping that is not a page is one record, whatever names it has.
+        if method != "get" and not (
+            method == "find" and isinstance(context.result, Page | list | tuple)
+        ):
+            return
         records = _records_of(context.result, method)
         # The records themselves may belong to the service: these have the keys, and get the rest.
         related: list[Record] = [dict(r) if isinstance(r, Mapping) else {} for r in records]
@@ -151,18 +154,15 @@ async def add_one_by_find(inclusion: Inclusion, records: Sequence[Record], id: s
 def _records_of(result: Any, method: str) -> Sequence[Any]:
     if method == "get":
         return [result]
-    records = result.get("data") if isinstance(result, Mapping) else result
-    return records if isinstance(records, list | tuple) else []
+    records: Sequence[Any] = result.get("data", ()) if isinstance(result, dict) else result
+    return records
 
 
 def _with_records(result: Any, method: str, records: list[Any]) -> Any:
     if method == "get":
         return records[0]
-    if isinstance(result, list | tuple):
-        return records
-    if not isinstance(result, Mapping) or "data" not in result:
-        return result
-    return (result.copy() if isinstance(result, Page) else dict(result)) | {"data": records}
+    # What clients get of a page may be a plain dict.
+    return result | {"data": records} if isinstance(result, dict) else records
 
 
 def _with(record: Any, values: Mapping[str, Any]) -> Any:
