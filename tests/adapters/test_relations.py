@@ -396,6 +396,8 @@ async def test_a_schema_of_the_records_needs_no_word_of_relations(checked, provi
     assert (post["id"], post["author"]) == (5, None)
     query = {"$sort": {"author.name": "-1", "id": "1"}, "$limit": "2"}
     assert [post["id"] for post in await checked.find(query=query, provider=provider)] == [2, 1]
+    query = {"$sort": {"author.name": "-1"}, "$limit": "1"}
+    assert [post["id"] for post in await checked.find(query=query, provider=provider)] == [2]
 
 
 @pytest.mark.parametrize(
