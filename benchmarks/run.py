@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="one short request: does it run?")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0, help="for each figure")
-    parser.add_argument("--only", help="names of servers, separated by commas")
+    parser.add_argument("--only", help="names of servers, separated by semicolons")
     parser.add_argument("--rows", help="names of requests, separated by semicolons")
     parser.add_argument("--plots", type=Path, default=ROOT / "docs", help="folder for the plots")
     options = parser.parse_args()
@@ -154,7 +154,7 @@ def main() -> None:
 
 
 def _chosen(contest: Contest, only: str | None) -> list[Contender]:
-    contenders = [c for c in contest.contenders if not only or c.name in only.split(",")]
+    contenders = [c for c in contest.contenders if not only or c.name in only.split(";")]
     missing = set()
     if not (HERE / "node_modules").is_dir() or not shutil.which("node"):
         missing.add("node")
