@@ -40,7 +40,16 @@ THIRD_PARTY = {
     "cli": {"alembic", "jinja2", "sqlalchemy", "typer"},
     "client": {"aiohttp", "httpx2", "js", "pyodide", "websockets", "yarl"},
     "configuration": {"pydantic"},
-    "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop", "websockets"},
+    "express": {
+        "anyio",
+        "h11",
+        "httptools",
+        "orjson",
+        "starlette",
+        "uvicorn",
+        "uvloop",
+        "websockets",
+    },
     # orjson: to name the extra without it; the last three for buckets.
     "files": {"orjson", "python_multipart", "aiobotocore", "aiohttp", "botocore"},
     "json_encoding": {"orjson"},  # for those who send: the core imports it nowhere

@@ -15,8 +15,8 @@ import pytest
 import uvicorn
 from tests.express.serving import client_of
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 import alula.express
@@ -41,6 +41,7 @@ OF_PROTOCOLS = ["connection_made", "connection_lost", "data_received", "send_400
 MISSING = [
     *((protocol, name) for protocol in (HttpToolsProtocol, H11Protocol) for name in OF_PROTOCOLS),
     *((HttpToolsProtocol, name) for name in ("on_header", "on_headers_complete", "on_body")),
+    *((HttpToolsProtocol, name) for name in ("_start_asgi_task", "_unset_keepalive_if_required")),
     *((H11Protocol, name) for name in ("handle_events", "on_response_complete")),
     *((uvicorn.Server, name) for name in ("startup", "on_tick", "_wait_tasks_to_complete")),
 ]
@@ -80,6 +81,18 @@ def test_an_attribute_that_is_gone_keeps_it_from_starting(monkeypatch):
 
     monkeypatch.setattr(RequestResponseCycle, "__init__", renamed)
     with pytest.raises(ImportError, match=r"no attribute '?response_complete"):
+        check_uvicorn()
+
+
+def test_an_attribute_of_the_connection_that_is_gone_keeps_it_from_starting(monkeypatch):
+    before = HttpToolsProtocol.__init__
+
+    def renamed(self, config, server_state, app_state, _loop=None):
+        before(self, config, server_state, app_state, _loop)
+        del self.pipeline
+
+    monkeypatch.setattr(HttpToolsProtocol, "__init__", renamed)
+    with pytest.raises(ImportError, match="HttpToolsProtocol has no attribute pipeline"):
         check_uvicorn()
 
 
@@ -192,6 +205,12 @@ def test_a_copy_that_is_not_installed_names_its_extra(monkeypatch):
         check_uvicorn()
 
 
+def test_a_part_of_uvicorn_that_the_guard_of_httptools_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "alula.express._uvicorn.httptools_guard", None)
+    with pytest.raises(ImportError, match="a version that works: pip install 'uvicorn"):
+        guards()
+
+
 def test_without_httptools_h11_is_guarded():
     ran = run(
         "import sys; sys.modules['httptools'] = None\n"
@@ -219,6 +238,7 @@ def test_no_other_file_knows_uvicorn():
     looks_whether_it_is_there = "express/__init__.py"
     assert found == {
         "express/_uvicorn/check.py",
+        "express/_uvicorn/httptools_guard.py",
         "express/_uvicorn/protocol.py",
         "express/_uvicorn/server.py",
         "express/_uvicorn/websockets.py",
@@ -259,6 +279,18 @@ async def test_a_subclass_of_the_users_own_is_guarded():
         writer.write(b"GET /" + b"a" * 70_000)
         assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
         writer.close()
+
+
+class Overriding(HttpToolsProtocol):
+    """Changes what would never run."""
+
+    def on_headers_complete(self):
+        super().on_headers_complete()
+
+
+async def test_a_subclass_that_changes_what_is_replaced_is_refused():
+    with pytest.raises(TypeError, match=r"overrides on_headers_complete, which Alula replaces"):
+        await application().listen(0, http=Overriding)
 
 
 @pytest.mark.parametrize("http", [Foreign, lambda **_: Foreign()], ids=["a class", "a function"])

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 import uvicorn
 from uvicorn.server import ServerState
 
-from alula.express._uvicorn.protocol import JoinedWrites, guarded, guards, unsupported_uvicorn
+from alula.express._uvicorn.protocol import guarded, guards, unsupported_uvicorn
 
 __all__ = ["check_uvicorn", "check_websockets"]
 
@@ -24,9 +24,15 @@ _METHODS: Final = {
         "_wait_tasks_to_complete": "self",
     },
     "HttpToolsProtocol": {
+        "on_url": "self url",
         "on_header": "self name value",
         "on_headers_complete": "self",
         "on_body": "self body",
+        "on_message_complete": "self",
+        "handle_websocket_upgrade": "self",
+        "_should_upgrade": "self",
+        "_start_asgi_task": "self cycle app",
+        "_unset_keepalive_if_required": "self",
     },
     "H11Protocol": {"handle_events": "self"},
     "WebSocketsSansIOProtocol": {
@@ -55,13 +61,26 @@ _METHODS_OF_PROTOCOLS: Final = {
 _ATTRIBUTES: Final = {
     "connections": "",
     "flow": "read_paused write_paused",
-    "cycle": "scope transport body more_body keep_alive disconnected logger response_started"
-    " response_complete",
     "scope": "",
-    "server_state": "connections tasks default_headers",
+    "server_state": "connections tasks default_headers total_requests",
     "timeout_keep_alive_task": "",
 }
 """Attributes of each connection, and their attributes."""
+
+_ATTRIBUTES_OF_PROTOCOLS: Final = {
+    "HttpToolsProtocol": {
+        "config": "reset_contextvars",
+        "headers": "append",
+        **dict.fromkeys(("parser", "url", "expect_100_continue", "app", "pipeline"), ""),
+        **dict.fromkeys(("limit_concurrency", "tasks", "timeout_keep_alive", "logger"), ""),
+        **dict.fromkeys(("access_log", "access_logger", "root_path"), ""),
+    },
+    "H11Protocol": {
+        "cycle": "scope transport body more_body keep_alive disconnected logger response_started"
+        " response_complete"
+    },
+}
+"""As `_ATTRIBUTES`, of each protocol."""
 
 _ATTRIBUTES_OF_WEBSOCKETS: Final = (
     *("handshake_initiated", "handshake_complete", "close_sent", "disconnected", "queue"),
@@ -116,7 +135,10 @@ def _check_guard(protocol: type[asyncio.Protocol]) -> None:
     probe, other = _Probe(protocol), _Probe(protocol)
     connection = probe.connection
     connection.data_received(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{")
-    for name, inner in _ATTRIBUTES.items():
+    attributes = {**_ATTRIBUTES, **_ATTRIBUTES_OF_PROTOCOLS[protocol.__name__]}
+    for name, inner in attributes.items():
+        if not hasattr(connection, name):
+            raise LookupError(f"{protocol.__name__} has no attribute {name}")
         for attribute in inner.split():
             if not hasattr(getattr(connection, name), attribute):
                 raise LookupError(f"{protocol.__name__}.{name} has no attribute {attribute}")
@@ -124,7 +146,7 @@ def _check_guard(protocol: type[asyncio.Protocol]) -> None:
     guarded_parts = {
         "its connections": connection in connection.connections,
         "its timers": probe.timers == 1,
-        "the head of a request": isinstance(connection.cycle.transport, JoinedWrites),
+        "the head of a request": connection.guards_response(),
         "the body of a request": connection.pending_request() is connection.cycle,
         "what it refuses": b'"code":400' in other.written and other.is_closed,
     }
@@ -174,7 +196,7 @@ class _Probe:
         self.connection.logger = logging.Logger("silent", logging.CRITICAL)
         self.connection.connection_made(self)
 
-    def call_later(self, *_: object) -> Self:
+    def call_later(self, *_: object, **__: object) -> Self:
         self.timers += 1
         return self
 

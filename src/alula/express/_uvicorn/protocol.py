@@ -8,23 +8,15 @@ here come before uvicorn's protocol classes in the method resolution order.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
-from contextvars import Context, copy_context
-from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, requires
 from typing import Any, Final, cast
 
 import uvicorn
 
-from alula._json_encoding import dumps
-from alula.errors import BadRequest, FrameworkError, Timeout
-from alula.express._connection_limits import (
-    MAX_HEAD_BYTES,
-    ConnectionLimits,
-    StallTimeout,
-    head_too_large,
-)
+from alula.errors import BadRequest, FrameworkError
+from alula.express._connection_limits import MAX_HEAD_BYTES, ConnectionLimits, head_too_large
+from alula.express._uvicorn.guard import HEAD_TOO_LARGE, TRAILERS_TOO_LARGE, Guard
 
 __all__ = ["HTTPProtocol", "JoinedWrites", "guarded", "guards", "unsupported_uvicorn"]
 
@@ -53,9 +45,7 @@ try:
 except ImportError as error:
     raise unsupported_uvicorn(error) from error
 
-_PIECE_BYTES: Final = 16 * 1024  # fed to the parser at a time, so that counting can stop it
 _MAX_COPIED_BYTES: Final = 64 * 1024  # longer parts of a body are written without a copy
-_CHECKS_PER_TIMEOUT: Final = 4  # how often the progress of a connection is checked
 
 
 def guarded(
@@ -76,6 +66,17 @@ def guarded(
     """
     for theirs, guard in guards().items():
         if isinstance(protocol, type) and issubclass(protocol, theirs):
+            lost = [
+                name
+                for name in sorted(guard.replaces)
+                if getattr(protocol, name) not in {getattr(theirs, name), getattr(guard, name)}
+            ]
+            if lost:
+                raise TypeError(
+                    f"http={protocol!r} overrides {', '.join(lost)}, which Alula replaces: it would"
+                    " never run. If the class has limits of its own, say so:"
+                    " allow_unguarded_http=True"
+                )
             bases = (protocol,) if issubclass(protocol, guard) else (guard, protocol)
             namespace = {"limits": limits or ConnectionLimits(), "__doc__": guard.__doc__}
             return cast("type[asyncio.Protocol]", type(protocol.__name__, bases, namespace))
@@ -101,7 +102,7 @@ class JoinedWrites:
 
     __slots__ = ("_began", "_connection", "_head", "_transport")
 
-    def __init__(self, connection: _Guard) -> None:
+    def __init__(self, connection: Guard) -> None:
         self._connection = connection
         self._transport = connection.transport
         self._head: bytes | None = None
@@ -139,43 +140,19 @@ class JoinedWrites:
             self._transport.write(head + data)
 
 
-class _Guard(asyncio.Protocol):
-    """What all guards have in common.
+class H11Guard(Guard):
+    """Guards uvicorn's protocol that parses with h11, which can limit heads by itself.
 
     Each request gets a copy of the context in which the connection was made. Otherwise, context
     variables that a request sets would leak into the next ones: asyncio reads on, and uvicorn
     starts the next request, in the context of the request before.
     """
 
-    limits: ConnectionLimits
+    conn: _StrictConnection
 
-    # Of uvicorn's protocol.
-    transport: asyncio.Transport
-    loop: asyncio.AbstractEventLoop
-    connections: set[Any]
-    server_state: Any
-    flow: Any
-    scope: Any  # of the request whose head is being read, or was read last
-    cycle: Any  # the last request whose head is complete, and its response
-    timeout_keep_alive_task: Any  # set while the connection is idle: uvicorn's own timer
-
-    _context: Context
-    _next_check: asyncio.TimerHandle
-    written = 0  # bytes of responses on this connection
-    _received = 0  # bytes of requests
-    _budget = _PIECE_BYTES  # bytes that may be fed before they are counted; 0 for no more
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._context = copy_context()
-        super().connection_made(transport)
-        limits = self.limits
-        self._reads = StallTimeout(limits.read_timeout, limits.read_timeout * limits.min_rate)
-        self._writes = StallTimeout(limits.write_timeout, limits.write_timeout * limits.min_rate)
-        self._schedule_check()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._next_check.cancel()
-        super().connection_lost(exc)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.conn = _StrictConnection()
 
     def data_received(self, data: bytes) -> None:
         self._context.copy().run(self._feed_in_pieces, data)
@@ -186,187 +163,16 @@ class _Guard(asyncio.Protocol):
             # The body is not read any more, and the connection may stay idle for a minute.
             self.cycle.body.clear()
 
-    def send_400_response(self, msg: str) -> None:
-        self.refuse_in_turn(BadRequest(msg))
-
-    def refuse_in_turn(self, error: FrameworkError) -> None:
-        """Refuse what is being read, and read no more; responses before it are sent first."""
-        cycle, self._budget = self.cycle, 0
-        if cycle is None or (cycle.response_complete and not self._is_of(cycle)):
-            self.refuse(error)
-        elif not self._is_of(cycle):
-            cycle.keep_alive = False
-            self.flow.pause_reading()
-        elif cycle.response_started:
-            self.transport.abort()
-        else:
-            self.refuse(error)
-
-    def _is_of(self, cycle: Any) -> bool:
-        """Tell whether what is being read is the rest of this request."""
-        return cycle.more_body and cycle.scope is self.scope
-
-    def refuse(self, error: FrameworkError) -> None:
-        """Respond with an error, and close the connection."""
-        self._budget = 0
-        body = dumps(error.to_dict())
-        headers = [
-            *self.server_state.default_headers,
-            (b"content-type", b"application/json; charset=utf-8"),
-            (b"content-length", b"%d" % len(body)),
-            (b"connection", b"close"),
-        ]
-        status = b"HTTP/1.1 %d %s\r\n" % (error.code, HTTPStatus(error.code).phrase.encode())
-        lines = b"".join(b"%s: %s\r\n" % pair for pair in headers)
-        self.transport.write(status + lines + b"\r\n" + body)
-        self.transport.close()
-
-    def cut_short(self, error: FrameworkError) -> None:
-        """Respond with an error in place of the response that is about to be cancelled.
-
-        uvicorn would log the cancellation with its whole stack, and send a 500 in plain text.
-        """
-        cycle = self.cycle
-        if cycle is None or cycle.response_complete:
-            return
-        cycle.logger = _SILENT
-        if not cycle.response_started:
-            self.refuse(error)
-            cycle.disconnected = True
-
-    def _feed_in_pieces(self, data: bytes) -> None:
-        if len(data) <= self._budget:  # nearly always
-            self._feed(data)
-            return
-        at = 0
-        while at < len(data) and self._budget > 0 and self in self.connections:
-            piece = data[at : at + self._budget]
-            at += len(piece)
-            self._feed(piece)
-
-    def _feed(self, data: bytes) -> None:
-        self._received += len(data)
-        super().data_received(data)
-
-    # -- clients that stall --------------------------------------------------------------------
-
-    def _schedule_check(self) -> None:
-        shortest = min(self.limits.read_timeout, self.limits.write_timeout)
-        self._next_check = self.loop.call_later(
-            shortest / _CHECKS_PER_TIMEOUT, self._check_progress
-        )
-
-    def _check_progress(self) -> None:
-        """Close the connection if the client stalls. A timer costs nothing per request."""
-        if self not in self.connections:  # a WebSocket has taken it over
-            return
-        now, pending, cycle = self.loop.time(), self.pending_request(), self.cycle
-        unread = self.transport.get_write_buffer_size()
-        if self._writes.has_passed(self if unread else None, self.written - unread, now):
-            self.transport.abort()
-        elif not self._reads.has_passed(pending, self._received if pending is cycle else 0, now):
-            self._schedule_check()
-        elif self._received == 0 or (cycle is not None and cycle.response_started):
-            self.transport.abort()
-        else:
-            self.refuse(Timeout("The request did not arrive in time"))
-            # The client may not read this response either.
-            self._schedule_check()
-
-    def pending_request(self) -> object:
-        """Return the request whose rest the client has not sent yet, None if there is none.
-
-        It is the scope until the head is complete, then the cycle. A body has to arrive at a
-        minimum rate, but a head must be complete in time, however many bytes of it arrive.
-        """
-        scope, cycle = self.scope, self.cycle
-        if self.transport.is_closing():
-            return None
-        if cycle is None:
-            return self if scope is None else scope
-        if cycle.response_complete:
-            if scope is not cycle.scope:
-                return scope
-            return cycle if self.timeout_keep_alive_task is None else None
-        return cycle if cycle.more_body and not self.flow.read_paused else None
-
-
-class _HttpToolsGuard(_Guard):
-    """Guards uvicorn's protocol that parses with httptools, which has no limits."""
-
-    parser: Any
-    headers: Any  # those of the head that is being read, as pairs of bytes
-    _counted_scope: Any = None  # the head that is being counted, by its scope
-    _head_bytes = 0
-    _bytes_outside_body = 0  # since the head, or since the last part of the body
-    _accepts_upgrade = True
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        # Trailers, behind a chunked body, arrive here too. They are not headers of the request:
-        # they could name a method, or headers that a proxy in front has removed.
-        if self.cycle is None or self.cycle.scope is not self.scope:
-            super().on_header(name, value)  # type: ignore[misc]  # of the protocol behind
-
-    def on_headers_complete(self) -> None:
-        # For an upgrade, the parser ends the request at its head. Its body would be read as the
-        # next request (request smuggling).
-        if self.parser.should_upgrade() and any(
-            name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
-            for name, value in self.headers
-        ):
-            self._accepts_upgrade = False
-            raise ValueError(_UPGRADE_WITH_BODY)  # stops the parser; uvicorn then sends a 400
-        super().on_headers_complete()  # type: ignore[misc]  # as above
-        self._bytes_outside_body = 0
-        cycle, scope = self.cycle, self.scope
-        # uvicorn writes nothing behind the head of a response to HEAD, so that cannot wait.
-        if cycle is not None and cycle.scope is scope and scope["method"] != "HEAD":
-            cycle.transport = JoinedWrites(self)
-
-    def on_body(self, body: bytes) -> None:
-        self._bytes_outside_body = 0
-        super().on_body(body)  # type: ignore[misc]  # as above
-
-    def send_400_response(self, msg: str) -> None:
-        super().send_400_response(msg if self._accepts_upgrade else _UPGRADE_WITH_BODY)
-
-    def _feed(self, data: bytes) -> None:
-        super()._feed(data)
-        scope, cycle = self.scope, self.cycle
-        if not self._budget:
-            return
-        if cycle is not None and cycle.scope is scope:
-            # Behind the head, chunk extensions and trailers count: httptools keeps all of them.
-            self._budget = _PIECE_BYTES
-            self._bytes_outside_body += len(data)
-            if self._bytes_outside_body > MAX_HEAD_BYTES:
-                self.refuse_in_turn(head_too_large(_TRAILERS_TOO_LARGE))
-        elif scope is not None:
-            if scope is self._counted_scope:
-                self._head_bytes += len(data)
-            else:  # it began in this piece, behind the blank line of the head before
-                self._counted_scope = scope
-                self._head_bytes = len(data.rpartition(b"\r\n\r\n")[2])
-            self._budget = min(_PIECE_BYTES, MAX_HEAD_BYTES - self._head_bytes)
-            if not self._budget:
-                self.refuse_in_turn(head_too_large(_HEAD_TOO_LARGE))
-
-
-class _H11Guard(_Guard):
-    """Guards uvicorn's protocol that parses with h11, which can limit heads by itself."""
-
-    conn: _StrictConnection
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.conn = _StrictConnection()
-
     def handle_events(self) -> None:
         before = self.cycle
         super().handle_events()  # type: ignore[misc]  # of the protocol behind
         cycle = self.cycle
         if cycle is not before:
             cycle.transport = JoinedWrites(self)
+
+    def guards_response(self) -> bool:
+        """Tell whether the response to the last request is written by `JoinedWrites`."""
+        return isinstance(self.cycle.transport, JoinedWrites)
 
     def send_400_response(self, msg: str) -> None:
         self.refuse_in_turn(self.conn.refusal or BadRequest(msg))
@@ -395,7 +201,7 @@ class _StrictConnection(h11.Connection):
         except h11.RemoteProtocolError as error:
             if error.error_status_hint == 431:
                 is_head = before is h11.IDLE
-                text = _HEAD_TOO_LARGE if is_head else _TRAILERS_TOO_LARGE
+                text = HEAD_TOO_LARGE if is_head else TRAILERS_TOO_LARGE
                 self.refusal = head_too_large(text)
             raise
         # Not for other events: `trailing_data` copies, and there may be many small chunks.
@@ -403,7 +209,7 @@ class _StrictConnection(h11.Connection):
             unparsed, self._unparsed = self._unparsed, len(self.trailing_data[0])
             if isinstance(event, h11.Request):
                 if unparsed - self._unparsed > MAX_HEAD_BYTES:
-                    self.refusal = head_too_large(_HEAD_TOO_LARGE)
+                    self.refusal = head_too_large(HEAD_TOO_LARGE)
                 # A proxy in front may go by the other header, and see another request in the body
                 # (request smuggling).
                 elif {b"content-length", b"transfer-encoding"} <= {
@@ -417,19 +223,17 @@ class _StrictConnection(h11.Connection):
         return event
 
 
-_HEAD_TOO_LARGE: Final = f"The head of the request has over {MAX_HEAD_BYTES} bytes"
-_UPGRADE_WITH_BODY: Final = "A request with a body cannot ask for an upgrade; send it without one"
-_TRAILERS_TOO_LARGE: Final = f"The trailers of the request have over {MAX_HEAD_BYTES} bytes"
-
-_SILENT: Final = logging.Logger("alula.silent")
-_SILENT.disabled = True
-
-
-def guards() -> Mapping[type[asyncio.Protocol], type[asyncio.Protocol]]:
+def guards() -> Mapping[type[asyncio.Protocol], type[Guard]]:
     """Return the guard for each protocol of uvicorn that can be guarded."""
-    guards: dict[type[asyncio.Protocol], type[asyncio.Protocol]] = {H11Protocol: _H11Guard}
+    guards: dict[type[asyncio.Protocol], type[Guard]] = {H11Protocol: H11Guard}
     if AutoHTTPProtocol is not H11Protocol:  # httptools is installed
-        guards[AutoHTTPProtocol] = _HttpToolsGuard
+        try:
+            from alula.express._uvicorn.httptools_guard import (  # noqa: PLC0415  # it needs httptools
+                HttpToolsGuard,
+            )
+        except ImportError as error:
+            raise unsupported_uvicorn(error) from error
+        guards[AutoHTTPProtocol] = HttpToolsGuard
     return guards
 
 

@@ -1,0 +1,179 @@
+"""What all guards of uvicorn's HTTP/1 protocols have in common.
+
+A guard comes before the class of uvicorn in the method resolution order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Set
+from contextvars import Context, copy_context
+from http import HTTPStatus
+from typing import Any, ClassVar, Final
+
+from alula._json_encoding import dumps
+from alula.errors import BadRequest, FrameworkError, Timeout
+from alula.express._connection_limits import MAX_HEAD_BYTES, ConnectionLimits, StallTimeout
+
+__all__ = ["HEAD_TOO_LARGE", "PIECE_BYTES", "TRAILERS_TOO_LARGE", "Guard"]
+
+PIECE_BYTES: Final = 16 * 1024
+"""Bytes that are fed to the parser at a time, so that counting can stop it."""
+
+HEAD_TOO_LARGE: Final = f"The head of the request has over {MAX_HEAD_BYTES} bytes"
+TRAILERS_TOO_LARGE: Final = f"The trailers of the request have over {MAX_HEAD_BYTES} bytes"
+
+_CHECKS_PER_TIMEOUT: Final = 4  # how often the progress of a connection is checked
+_SILENT: Final = logging.Logger("alula.silent")
+_SILENT.disabled = True
+
+
+class Guard(asyncio.Protocol):
+    """What all guards have in common.
+
+    Each request gets a copy of the context in which the connection was made. Otherwise, context
+    variables that a request sets would leak into the next ones: asyncio reads on, and uvicorn
+    starts the next request, in the context of the request before.
+    """
+
+    limits: ConnectionLimits
+    replaces: ClassVar[Set[str]] = frozenset()
+    """Methods of uvicorn's that are not called any more; a subclass must not override them."""
+
+    # Of uvicorn's protocol.
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+    connections: set[Any]
+    server_state: Any
+    flow: Any
+    scope: Any  # of the request whose head is being read, or was read last
+    cycle: Any  # the last request whose head is complete, and its response
+    timeout_keep_alive_task: Any  # set while the connection is idle: uvicorn's own timer
+
+    _context: Context
+    _next_check: asyncio.TimerHandle
+    written = 0  # bytes of responses on this connection
+    _received = 0  # bytes of requests
+    _budget = PIECE_BYTES  # bytes that may be fed before they are counted; 0 for no more
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._context = copy_context()
+        super().connection_made(transport)
+        limits = self.limits
+        self._reads = StallTimeout(limits.read_timeout, limits.read_timeout * limits.min_rate)
+        self._writes = StallTimeout(limits.write_timeout, limits.write_timeout * limits.min_rate)
+        self._schedule_check()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._next_check.cancel()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        self.refuse_in_turn(BadRequest(msg))
+
+    def refuse_in_turn(self, error: FrameworkError) -> None:
+        """Refuse what is being read, and read no more; responses before it are sent first."""
+        cycle, self._budget = self.cycle, 0
+        if cycle is None or (cycle.response_complete and not self._is_of(cycle)):
+            self.refuse(error)
+        elif not self._is_of(cycle):
+            cycle.keep_alive = False
+            self.flow.pause_reading()
+        elif cycle.response_started:
+            self.transport.abort()
+        else:
+            self.refuse(error)
+
+    def _is_of(self, cycle: Any) -> bool:
+        """Tell whether what is being read is the rest of this request."""
+        return cycle.more_body and cycle.scope is self.scope
+
+    def refuse(self, error: FrameworkError) -> None:
+        """Respond with an error, and close the connection."""
+        self._budget = 0
+        body = dumps(error.to_dict())
+        headers = [
+            *self.server_state.default_headers,
+            (b"content-type", b"application/json; charset=utf-8"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        ]
+        status = b"HTTP/1.1 %d %s\r\n" % (error.code, HTTPStatus(error.code).phrase.encode())
+        lines = b"".join(b"%s: %s\r\n" % pair for pair in headers)
+        self.transport.write(status + lines + b"\r\n" + body)
+        self.transport.close()
+
+    def cut_short(self, error: FrameworkError) -> None:
+        """Respond with an error in place of the response that is about to be cancelled.
+
+        uvicorn would log the cancellation with its whole stack, and send a 500 in plain text.
+        """
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            return
+        cycle.logger = _SILENT
+        if not cycle.response_started:
+            self.refuse(error)
+            cycle.disconnected = True
+
+    def _feed_in_pieces(self, data: bytes) -> None:
+        if len(data) <= self._budget:  # nearly always
+            self._feed(data)
+            return
+        at = 0
+        while at < len(data) and self._budget > 0 and self in self.connections:
+            piece = data[at : at + self._budget]
+            at += len(piece)
+            self._feed(piece)
+
+    def _feed(self, data: bytes) -> None:
+        self._received += len(data)
+        super().data_received(data)
+
+    # -- clients that stall --------------------------------------------------------------------
+
+    def _schedule_check(self) -> None:
+        shortest = min(self.limits.read_timeout, self.limits.write_timeout)
+        self._next_check = self.loop.call_later(
+            shortest / _CHECKS_PER_TIMEOUT, self._check_progress
+        )
+
+    def _check_progress(self) -> None:
+        """Close the connection if the client stalls. A timer costs nothing per request."""
+        if self not in self.connections:  # a WebSocket has taken it over
+            return
+        now, pending, cycle = self.loop.time(), self.pending_request(), self.cycle
+        unread = self.transport.get_write_buffer_size()
+        if self._writes.has_passed(self if unread else None, self.written - unread, now):
+            self.transport.abort()
+        elif not self._reads.has_passed(pending, self._received if pending is cycle else 0, now):
+            self._schedule_check()
+        elif self._received == 0 or (cycle is not None and cycle.response_started):
+            self.transport.abort()
+        else:
+            self.refuse(Timeout("The request did not arrive in time"))
+            # The client may not read this response either.
+            self._schedule_check()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection waits for a request."""
+        return self.timeout_keep_alive_task is not None
+
+    def pending_request(self) -> object:
+        """Return the request whose rest the client has not sent yet, None if there is none.
+
+        It is the scope until the head is complete, then the cycle. A body has to arrive at a
+        minimum rate, but a head must be complete in time, however many bytes of it arrive.
+        """
+        scope, cycle = self.scope, self.cycle
+        if self.transport.is_closing():
+            return None
+        if cycle is None:
+            return self if scope is None else scope
+        if cycle.response_complete:
+            if scope is not cycle.scope:
+                return scope
+            return None if self.is_idle else cycle
+        return cycle if cycle.more_body and not self.flow.read_paused else None
