@@ -98,6 +98,11 @@ def uvicorn(module: str) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def guarded_uvicorn(module: str) -> tuple[str, ...]:
+    """Return the command that serves with uvicorn, and with the protocol of Alula's own server."""
+    return *uvicorn(module), "--http", "alula.express:HTTPProtocol"
+
+
 def granian(module: str, interface: str = "asgi") -> tuple[str, ...]:
     """Return the command that serves an application of `benchmarks.servers` with granian."""
     return (
@@ -155,14 +160,15 @@ REST = Contest(
     (
         Contender(
             "Alula",
-            uvicorn("alula_app"),
+            run("alula_app"),
             (GET, FIND, *SAME_ROWS),
             arguments=FROM_ZERO,
             does_same_work=True,
         ),
-        Contender("Alula by app.run", run("alula_app"), (GET,)),
+        Contender("Alula on uvicorn", uvicorn("alula_app"), (GET, *SAME_ROWS), arguments=FROM_ZERO),
         Contender("Alula on granian", granian("alula_app"), (GET,)),
         Contender("bare ASGI", uvicorn("bare_app"), (GET,)),
+        Contender("bare ASGI on Alula's server", guarded_uvicorn("bare_app"), (GET,)),
         Contender("bare ASGI on granian", granian("bare_app"), (GET,)),
         Contender("bare RSGI on granian", granian("bare_rsgi", "rsgi"), (GET,)),
         Contender("Falcon", uvicorn("falcon_app"), (GET,)),
@@ -186,10 +192,8 @@ REST = Contest(
         Contender("FastAPI", uvicorn("fastapi_app"), (GET,)),
         Contender("Koa", ("node", "servers/feathers.mjs", "koa", "{port}"), (GET, FIND)),
         Contender("Express", ("node", "servers/feathers.mjs", "express", "{port}"), (GET, FIND)),
-        Contender(
-            "Alula, 1,000 services", uvicorn("alula_app"), (GET,), {"ALULA_SERVICES": "1000"}
-        ),
-        Contender("Alula signed in", uvicorn("alula_sign_in"), (GET,), headers=SIGNED_IN),
+        Contender("Alula, 1,000 services", run("alula_app"), (GET,), {"ALULA_SERVICES": "1000"}),
+        Contender("Alula signed in", run("alula_sign_in"), (GET,), headers=SIGNED_IN),
         Contender(
             "Koa signed in",
             ("node", "servers/feathers.mjs", "koa", "{port}", "sign-in"),
@@ -197,14 +201,14 @@ REST = Contest(
             headers=SIGNED_IN,
         ),
         *(
-            Contender(name, uvicorn("alula_validated"), (CHECKED,), {"ALULA_SCHEMA": kind})
+            Contender(name, run("alula_validated"), (CHECKED,), {"ALULA_SCHEMA": kind})
             for name, kind in (
                 ("Alula unchecked", "none"),
                 ("Alula by Pydantic", "model"),
                 ("Alula by JSON Schema", "schema"),
             )
         ),
-        Contender("Alula with a resolver", uvicorn("alula_resolver"), (PAGE,)),
+        Contender("Alula with a resolver", run("alula_resolver"), (PAGE,)),
         *(
             Contender(
                 f"{name} with a resolver",
@@ -215,7 +219,9 @@ REST = Contest(
         ),
     ),
     (
-        Target(GET, 0.6, "bare ASGI"),
+        Target(GET, 0.8, "bare ASGI on Alula's server"),
+        Target(GET, 0.8, "bare ASGI", "Alula on uvicorn"),
+        Target(GET, 0.8, "bare ASGI on granian", "Alula on granian"),
         Target(GET, 4.0, "Express"),
         Target(GET, 1.7, "Koa"),
         Target(GET, 3.5, "FastAPI"),
@@ -228,7 +234,7 @@ REST = Contest(
         Target(FIND, 1.5, "Express"),
         Target(GET, 0.9, "Alula", alula="Alula, 1,000 services"),
         Target(GET, 1.5, "Koa signed in", alula="Alula signed in"),
-        Target(GET, 0.45, "Alula", alula="Alula signed in"),
+        Target(GET, 0.75, "Alula", alula="Alula signed in"),
         Target(CHECKED, 0.7, "Alula unchecked", alula="Alula by Pydantic"),
         Target(CHECKED, 0.35, "Alula unchecked", alula="Alula by JSON Schema"),
         Target(PAGE, 2.0, alula="Alula with a resolver"),
@@ -243,8 +249,9 @@ REST = Contest(
         ),
     ),
     bounds=frozenset(
-        {"bare ASGI", "Alula by app.run", "Alula, 1,000 services", "Alula signed in"}
-        | {"Koa signed in", "Alula on granian", "bare ASGI on granian", "bare RSGI on granian"}
+        {"bare ASGI", "bare ASGI on Alula's server", "bare ASGI on granian", "Koa signed in"}
+        | {"bare RSGI on granian", "Alula on uvicorn", "Alula on granian", "Alula signed in"}
+        | {"Alula, 1,000 services"}
     ),
     by_processor=True,
 )
@@ -259,7 +266,7 @@ M_ROWS = (M_GET, M_PATCH, M_FIND, M_ONE, M_CREATE)
 MONGODB = Contest(
     "MongoDB",
     (
-        Contender("Alula", uvicorn("alula_mongodb"), M_ROWS),
+        Contender("Alula", run("alula_mongodb"), M_ROWS),
         Contender("bare ASGI", uvicorn("bare_mongodb"), M_ROWS),
         Contender("Litestar", uvicorn("litestar_mongodb"), M_ROWS),
         Contender("FastAPI", uvicorn("fastapi_mongodb"), M_ROWS),
@@ -273,9 +280,8 @@ MONGODB = Contest(
         Target(M_GET, 3.0, "Koa"),
         Target(M_GET, 2.5, "bare ASGI"),
         Target(M_CREATE, 3.0),
-        Target(M_PATCH, 1.2),
-        Target(M_FIND, 2.0, "Koa"),
-        Target(M_FIND, 1.1),
+        Target(M_PATCH, 2.0),
+        Target(M_FIND, 2.0),
         *(Target(row, 1.0, by="p99") for row in (M_GET, M_PATCH, M_FIND, M_CREATE)),
         Target(M_ONE, 0.85, "bare ASGI"),
     ),
@@ -290,7 +296,7 @@ S_ROWS = (M_GET, M_PATCH, M_FIND, M_CREATE)
 POSTGRESQL = Contest(
     "PostgreSQL",
     (
-        Contender("Alula", uvicorn("alula_sql"), (*S_ROWS, M_ONE), arguments=NUMBERS),
+        Contender("Alula", run("alula_sql"), (*S_ROWS, M_ONE), arguments=NUMBERS),
         Contender("bare ASGI", uvicorn("bare_sql"), (*S_ROWS, M_ONE), arguments=NUMBERS),
         Contender("FastAPI", uvicorn("fastapi_sql"), S_ROWS, arguments=NUMBERS),
         Contender("Litestar", uvicorn("litestar_sql"), S_ROWS, arguments=NUMBERS),
@@ -322,7 +328,7 @@ POSTGRESQL = Contest(
 SQLITE = Contest(
     "SQLite",
     (
-        Contender("Alula", uvicorn("alula_sql"), S_ROWS, arguments=NUMBERS),
+        Contender("Alula", run("alula_sql"), S_ROWS, arguments=NUMBERS),
         Contender("bare ASGI", uvicorn("bare_sql"), S_ROWS, arguments=NUMBERS),
         Contender("FastAPI", uvicorn("fastapi_sql"), S_ROWS, arguments=NUMBERS),
     ),
