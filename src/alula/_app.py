@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -369,7 +369,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
         return self
 
     @asynccontextmanager
-    async def _one_at_a_time(self) -> AsyncIterator[None]:
+    async def _one_at_a_time(self) -> AsyncGenerator[None]:
         task = asyncio.current_task()
         if self._lifecycle_task is task:  # it would wait for itself
             raise RuntimeError("setup() and teardown() of an application cannot call each other")

@@ -108,7 +108,7 @@ class Params(Generic[User_co]):
     sql: Mapping[str, Any] | None = None
     collation: Mapping[str, Any] | None = None
     authentication: Mapping[str, Any] | None = None
-    user: User_co = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # None is part of `User` where nobody may be signed in
+    user: User_co = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # ty: ignore[invalid-assignment]  # None is part of `User` where nobody may be signed in
     connection: Connection | None = None
 
     def __init__(self, params: Params | Mapping[str, Any] | None = None, /, **values: Any) -> None:
@@ -386,7 +386,7 @@ class HookContext(Generic[Result_co, Data_co, User_co, Application_co]):
     """
 
     type: str = "around"
-    result: Result_co = UNSET  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # hooks after the method have its result
+    result: Result_co = UNSET  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # ty: ignore[invalid-assignment]  # hooks after the method have its result
     dispatch: Any = UNSET
     error: BaseException | None = None
     caller: Any = None

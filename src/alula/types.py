@@ -116,7 +116,7 @@ class Page(dict[str, Any], Generic[Item]):
         def __getitem__(self, name: Literal["total", "limit", "skip"], /) -> int: ...
         @overload
         def __getitem__(self, name: Literal["data"], /) -> list[Item]: ...
-        def __getitem__(self, name: str, /) -> Any: ...  # further entries: page.get(...)
+        def __getitem__(self, name: str, /) -> Any: ...  # ty: ignore[incompatible-method-override]  # further entries: page.get(...)
 
     def __or__(self, other: object) -> Any:
         return self._with(self, other) if isinstance(other, Mapping) else NotImplemented

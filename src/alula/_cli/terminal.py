@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Final, TextIO
@@ -48,7 +48,7 @@ class UsageError(typer.BadParameter):
 
 
 @contextmanager
-def reporting_errors() -> Iterator[None]:
+def reporting_errors() -> Generator[None]:
     """Print errors to the standard error and exit with the code of each.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import (
     TYPE_CHECKING,
@@ -306,7 +306,7 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
         return self
 
     @asynccontextmanager
-    async def _lifespan(self, server: Server | None) -> AsyncIterator[Mapping[str, Any]]:
+    async def _lifespan(self, server: Server | None) -> AsyncGenerator[Mapping[str, Any]]:
         # A service that no request can reach is a mistake that would show as a 404 only.
         reachable = [path for path, handle in self.services.items() if handle.methods]
         if reachable and not self.transports:

@@ -218,7 +218,7 @@ class JsonRecords:
 
     def _data(self, optional: Collection[str]) -> dict[str, Any]:
         """Return the schema of data. It is closed, unless it says something else itself."""
-        schema = {"type": "object", **self._given}
+        schema: dict[str, Any] = {"type": "object", **self._given}
         # Closed, it would refuse the properties that those keywords describe.
         if not any(name in schema for name in _OPEN):
             schema.setdefault("additionalProperties", False)

@@ -181,7 +181,7 @@ class _Guard(asyncio.Protocol):
         self._context.copy().run(self._feed_in_pieces, data)
 
     def on_response_complete(self) -> None:
-        self._context.copy().run(super().on_response_complete)  # type: ignore[misc]  # uvicorn's
+        self._context.copy().run(super().on_response_complete)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
         if self.cycle.response_complete:
             # The body is not read any more, and the connection may stay idle for a minute.
             self.cycle.body.clear()
@@ -305,7 +305,7 @@ class _HttpToolsGuard(_Guard):
         # Trailers, behind a chunked body, arrive here too. They are not headers of the request:
         # they could name a method, or headers that a proxy in front has removed.
         if self.cycle is None or self.cycle.scope is not self.scope:
-            super().on_header(name, value)  # type: ignore[misc]  # of the protocol behind
+            super().on_header(name, value)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # of the protocol behind
 
     def on_headers_complete(self) -> None:
         # For an upgrade, the parser ends the request at its head. Its body would be read as the
@@ -316,7 +316,7 @@ class _HttpToolsGuard(_Guard):
         ):
             self._accepts_upgrade = False
             raise ValueError(_UPGRADE_WITH_BODY)  # stops the parser; uvicorn then sends a 400
-        super().on_headers_complete()  # type: ignore[misc]  # as above
+        super().on_headers_complete()  # type: ignore[misc]  # ty: ignore[missing-attribute]  # as above
         self._bytes_outside_body = 0
         cycle, scope = self.cycle, self.scope
         # uvicorn writes nothing behind the head of a response to HEAD, so that cannot wait.
@@ -325,7 +325,7 @@ class _HttpToolsGuard(_Guard):
 
     def on_body(self, body: bytes) -> None:
         self._bytes_outside_body = 0
-        super().on_body(body)  # type: ignore[misc]  # as above
+        super().on_body(body)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # as above
 
     def send_400_response(self, msg: str) -> None:
         super().send_400_response(msg if self._accepts_upgrade else _UPGRADE_WITH_BODY)
@@ -363,7 +363,7 @@ class _H11Guard(_Guard):
 
     def handle_events(self) -> None:
         before = self.cycle
-        super().handle_events()  # type: ignore[misc]  # of the protocol behind
+        super().handle_events()  # type: ignore[misc]  # ty: ignore[missing-attribute]  # of the protocol behind
         cycle = self.cycle
         if cycle is not before:
             cycle.transport = JoinedWrites(self)
