@@ -71,7 +71,7 @@ def reporting_errors() -> Generator[None]:
         print_error(f"{error.name} ({error.code}): {error}")
         for details in filter(None, (error.data, error.errors)):
             # Errors of the client have the data {"reason": ...}, and the reason in their message.
-            only_reason = isinstance(details, Mapping) and details.keys() == {"reason"}
+            only_reason = isinstance(details, Mapping) and [*details] == ["reason"]
             if not only_reason or str(details["reason"]) not in str(error):
                 typer.echo(json.dumps(details, indent=2, ensure_ascii=False, default=str), err=True)
         raise typer.Exit(EXIT_FAILURE) from None

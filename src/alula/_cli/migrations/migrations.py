@@ -224,7 +224,7 @@ class Migrations:
         behind = {script.revision for script in directory.iterate_revisions(tuple(current), "base")}
         goal = directory.get_revision(to)
         run = command.upgrade
-        if to == "base" or (goal is not None and goal.revision in behind - {*current}):
+        if to == "base" or (goal is not None and goal.revision in behind - {*current}):  # pyright: ignore[reportUnnecessaryComparison]  # "base" has none
             run = command.downgrade
 
         def applied(step: Any, **_: object) -> None:
