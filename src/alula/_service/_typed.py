@@ -22,7 +22,8 @@ from typing import (
 )
 
 from alula._context import GivenParams, HookContext
-from alula._service._handle import Given, RawQuery, ServiceHandle
+from alula._service._handle import Given, RawQuery, ServiceHandle, owning_handle
+from alula._service_object import ServiceBundle
 from alula.hooks import Next
 from alula.types import Changes, Found, Id, NewRecord, RecordType, ScalarId
 
@@ -191,12 +192,21 @@ def check_service_type(handle: ServiceHandle, described: object) -> None:
 
     Args:
         handle: The service.
-        described: A ``TypedDict`` or another type of dicts, or a class of `TypedService`.
+        described: A ``TypedDict`` or another type of dicts, a class of `TypedService`, or the
+            bundle that was registered.
 
     Raises:
         TypeError: It is neither, such as a Pydantic model.
-        ValueError: It declares a custom method that the service does not have.
+        ValueError: It declares a custom method that the service does not have, or it is a bundle
+            of another service.
     """
+    if isinstance(described, ServiceBundle):
+        if described.service is not owning_handle(handle).service:
+            raise ValueError(
+                f"{handle!r} is not the service of {described!r}; give what `use` has registered"
+                " at this path"
+            )
+        return
     described = typing.get_origin(described) or described
     base, methods = type(handle), handle.hook_methods()
     if isinstance(described, type) and issubclass(described, base):

@@ -23,6 +23,7 @@ from alula._channels import Channel, Channels, Connection, Publishing
 from alula._hub import current_worker
 from alula._routes import Match
 from alula._service import AnyTypedService, ServiceHandle, TypedService
+from alula._service_object import ServiceBundle
 from alula.express._chain import Step
 from alula.express._request import Request
 from alula.express._response import Response
@@ -178,8 +179,12 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
     @overload
     def service(self, path: Paths, record: type[AnyTypedService]) -> AnyTypedService: ...
     @overload
-    def service(self, path: Paths, record: type[RecordType]) -> TypedService[RecordType]: ...
-    def service(self, path: Paths, record: type[Any] | None = None) -> ServiceHandle:
+    def service(
+        self, path: Paths, record: type[RecordType] | ServiceBundle[RecordType]
+    ) -> TypedService[RecordType]: ...
+    def service(
+        self, path: Paths, record: type[Any] | ServiceBundle[Any] | None = None
+    ) -> ServiceHandle:
         """Return the handle of a service (see `App.service`)."""
         return self.app.service(path) if record is None else self.app.service(path, record)
 
