@@ -36,8 +36,8 @@ ANY_AS_PARAMETER = 0.08
 ANY_AS_RETURN = 0.04
 COMMENT_LINES = 0.03
 
-EXCEPTION = re.compile(r"(noqa|type: ignore|pyright: ignore)\b")
-DIRECTIVE = re.compile(r"#\s*(noqa|type:|pragma|pyright)")
+EXCEPTION = re.compile(r"(noqa|type: ignore|pyright: ignore|ty: ignore)\b")
+DIRECTIVE = re.compile(r"#\s*(noqa|type:|pragma|pyright|ty:)")
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -12,6 +12,7 @@ from alula.adapters.memory import MemoryService
 from alula.client import TypedService as ClientTypedService
 from alula.client import create_client, rest
 from alula.express import express
+from alula.schema import with_schema
 
 pytestmark = pytest.mark.anyio
 
@@ -68,6 +69,17 @@ async def test_a_declared_method_is_that_of_the_service(app):
     assert await messages.archive({"ids": [1]}) == [1]
     await messages.create({"text": "hi"})
     assert (await messages.find())["data"] == [{"id": 1, "text": "hi"}]
+
+
+def test_a_service_with_the_schema_of_its_records_has_their_type():
+    service = with_schema(MemoryService(), {"properties": {"text": {"type": "string"}}})
+    app = App().use("messages", service).use("others", MemoryService())
+    assert app.service("messages", service) is app.service("messages")
+    assert express(app).service("messages", service) is app.service("messages")
+    outer = App().use("inner", app)
+    assert outer.service("inner/messages", service) is outer.service("inner/messages")
+    with pytest.raises(ValueError, match=r"service 'others' is not the service of with_schema"):
+        app.service("others", service)
 
 
 class Model(BaseModel):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from alula._events import Listener
 from alula._registry import Registry, read_setting
 from alula._routes import Match, RouteTable, strip_slashes
 from alula._service import AnyTypedService, ServiceHandle, TypedService, check_service_type
+from alula._service_object import ServiceBundle
 from alula._user_code import did_you_mean
 from alula.hooks import Hook, check_hook, compose
 from alula.types import UNSET, Paths, RecordType
@@ -201,19 +202,24 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
     @overload
     def service(self, path: Paths, record: type[AnyTypedService]) -> AnyTypedService: ...
     @overload
-    def service(self, path: Paths, record: type[RecordType]) -> TypedService[RecordType]: ...
-    def service(self, path: Paths, record: type[Any] | None = None) -> ServiceHandle:
+    def service(
+        self, path: Paths, record: type[RecordType] | ServiceBundle[RecordType]
+    ) -> TypedService[RecordType]: ...
+    def service(
+        self, path: Paths, record: type[Any] | ServiceBundle[Any] | None = None
+    ) -> ServiceHandle:
         """Return the handle of the service at a path.
 
         Args:
             path: Its path.
-            record: For type checkers: the type of its records, a TypedDict, or a class of
-                `TypedService`.
+            record: For type checkers: the type of its records, a TypedDict; a class of
+                `TypedService`; or what `with_schema` returned for a TypedDict.
 
         Raises:
             LookupError: There is none.
             TypeError: ``record`` is neither, such as a Pydantic model.
-            ValueError: ``record`` declares a custom method that the service does not have.
+            ValueError: ``record`` declares a custom method that the service does not have, or is
+                another service.
         """
         handle = self.services.get(path) or self.services.get(strip_slashes(path))
         if handle is None:
@@ -369,7 +375,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
         return self
 
     @asynccontextmanager
-    async def _one_at_a_time(self) -> AsyncIterator[None]:
+    async def _one_at_a_time(self) -> AsyncGenerator[None]:
         task = asyncio.current_task()
         if self._lifecycle_task is task:  # it would wait for itself
             raise RuntimeError("setup() and teardown() of an application cannot call each other")

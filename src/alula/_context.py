@@ -8,7 +8,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypedDict
 
 from alula._connection import Connection
-from alula.types import EVENT_OF_METHOD, UNSET, Application_co, Data_co, Id, Result_co, User_co
+from alula.types import EVENT_OF_METHOD, UNSET, App_co, Data_co, Id, Result_co, Service_co, User_co
 
 __all__ = ["GivenParams", "HookContext", "Params", "RequestParams"]
 
@@ -108,7 +108,7 @@ class Params(Generic[User_co]):
     sql: Mapping[str, Any] | None = None
     collation: Mapping[str, Any] | None = None
     authentication: Mapping[str, Any] | None = None
-    user: User_co = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # None is part of `User` where nobody may be signed in
+    user: User_co = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # ty: ignore[invalid-assignment]  # None is part of `User` where nobody may be signed in
     connection: Connection | None = None
 
     def __init__(self, params: Params | Mapping[str, Any] | None = None, /, **values: Any) -> None:
@@ -361,11 +361,11 @@ class _InParams:
         raise AttributeError(f"{self._text} = ...")
 
 
-class HookContext(Generic[Result_co, Data_co, User_co, Application_co]):
+class HookContext(Generic[Result_co, Data_co, User_co, App_co, Service_co]):
     """One call while it runs; hooks read and change it.
 
     For type checkers, a hook names the types of what it reads, in this order: those of ``result``,
-    ``data``, ``params.user`` and ``app``; ``HookContext[Message, NewMessage, User]``.
+    ``data``, ``params.user``, ``app`` and ``service``; ``HookContext[Message, NewMessage, User]``.
 
     Attributes:
         app: The application.
@@ -386,7 +386,7 @@ class HookContext(Generic[Result_co, Data_co, User_co, Application_co]):
     """
 
     type: str = "around"
-    result: Result_co = UNSET  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # hooks after the method have its result
+    result: Result_co = UNSET  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # ty: ignore[invalid-assignment]  # hooks after the method have its result
     dispatch: Any = UNSET
     error: BaseException | None = None
     caller: Any = None
@@ -405,8 +405,8 @@ class HookContext(Generic[Result_co, Data_co, User_co, Application_co]):
         id: Id = None,
         data: Any = None,
     ) -> None:
-        self.app: Application_co = app
-        self.service = service
+        self.app: App_co = app
+        self.service: Service_co = service
         self.path: str = service.path
         self.method = method
         self.id = id

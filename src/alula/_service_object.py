@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from contextvars import ContextVar
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, runtime_checkable
 
 from alula._context import DECLARED_NAMES, WELL_KNOWN_NAMES, HookContext, Params
 from alula._user_code import describe_frames, did_you_mean, unfit_signature
-from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
+from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET, RecordType
 
 __all__ = [
     "Call",
@@ -66,7 +66,7 @@ _RESERVED: Final = frozenset(
 )
 
 
-class ServiceBundle:
+class ServiceBundle(Generic[RecordType]):
     """A service with hooks of its own, for ``use``; `alula.schema.with_schema` returns one.
 
     Its hooks are registered before all others of the service. ``app.service(path).service`` is

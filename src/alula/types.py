@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     Result_co = TypeVar("Result_co", covariant=True, default=Any)
     Data_co = TypeVar("Data_co", covariant=True, default=Any)
     User_co = TypeVar("User_co", covariant=True, default=Any)
-    Application_co = TypeVar("Application_co", covariant=True, default=Any)
+    App_co = TypeVar("App_co", covariant=True, default=Any)
+    Service_co = TypeVar("Service_co", covariant=True, default=Any)
     Item = TypeVar("Item", default=Any)
     RecordType = TypeVar("RecordType", bound=Mapping[str, Any], default=Any)
     NewRecord = TypeVar("NewRecord", default=Mapping[str, Any])
@@ -55,7 +56,7 @@ else:
     from typing import TypeVar
 
     Result_co, Data_co = TypeVar("Result_co"), TypeVar("Data_co")
-    User_co, Application_co = TypeVar("User_co"), TypeVar("Application_co")
+    User_co, App_co, Service_co = TypeVar("User_co"), TypeVar("App_co"), TypeVar("Service_co")
     RecordType, NewRecord = TypeVar("RecordType"), TypeVar("NewRecord")
     Changes, Found = TypeVar("Changes"), TypeVar("Found")
     Item, Paths = TypeVar("Item"), TypeVar("Paths")
@@ -116,7 +117,7 @@ class Page(dict[str, Any], Generic[Item]):
         def __getitem__(self, name: Literal["total", "limit", "skip"], /) -> int: ...
         @overload
         def __getitem__(self, name: Literal["data"], /) -> list[Item]: ...
-        def __getitem__(self, name: str, /) -> Any: ...  # further entries: page.get(...)
+        def __getitem__(self, name: str, /) -> Any: ...  # ty: ignore[incompatible-method-override]  # further entries: page.get(...)
 
     def __or__(self, other: object) -> Any:
         return self._with(self, other) if isinstance(other, Mapping) else NotImplemented

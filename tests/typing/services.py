@@ -66,6 +66,39 @@ plain = app.service("messages")
 messages = app.service("messages", Message)
 paged = app.service("messages", Messages)
 
+# -- schemas --------------------------------------------------------------------------------------
+
+checked = with_schema(MemoryService(), Message, hidden=["likes"])
+app.use("checked", checked)
+inferred = app.service("checked", checked)
+of_web = express(app).service("checked", checked)
+of_model = app.service("messages", with_schema(MemoryService(), MessageModel))
+of_schema = app.service("messages", with_schema(MemoryService(), {"properties": {}}))
+assert_type(inferred, TypedService[Message])
+assert_type(of_web, TypedService[Message])
+assert_type(of_model, TypedService[Any])
+assert_type(of_schema, TypedService[Any])
+app.service("checked", MemoryService())  # type: ignore[call-overload]
+with_schema(MemoryService(), Message, hiden=["likes"])  # type: ignore[call-overload]
+with_schema(MemoryService())  # type: ignore[call-overload]
+
+
+async def call_checked() -> None:
+    assert_type(await inferred.get(1), Message)
+    assert_type(await inferred.create({"text": "hi"}), Message)
+    (await inferred.get(1))["txet"]  # type: ignore[typeddict-item]
+    await inferred.creat({"text": "hi"})  # type: ignore[attr-defined]
+    await of_web.get(None)  # type: ignore[arg-type]
+
+
+@inferred.before("create")
+def sign_checked(context: HookContext[Message]) -> None: ...
+
+
+@inferred.before("create")  # type: ignore[arg-type]
+def sign_others(context: HookContext[User]) -> None: ...
+
+
 # -- handles --------------------------------------------------------------------------------------
 
 assert_type(plain, ServiceHandle)
@@ -196,6 +229,20 @@ def read(context: HookContext[Message, NewMessage, User, App]) -> None:
     context.app.servce("messages")  # type: ignore[attr-defined]
     context.result = {"id": 1}  # type: ignore[typeddict-item]
     context.resutl = {}  # type: ignore[attr-defined]
+
+
+def read_service(context: HookContext[Message, NewMessage, User, App, Messages]) -> None:
+    assert_type(context.service, Messages)
+    assert_type(context.service.path, str)
+    context.service.creat({})  # type: ignore[attr-defined]
+
+
+async def call_service(context: HookContext[Message, NewMessage, User, App, Messages]) -> None:
+    assert_type(await context.service.get(1), Message)
+    assert_type(await context.service.archive({"ids": [1]}), list[Message])
+    await context.service.get(None)  # type: ignore[arg-type]
+    await context.service.archive({"id": [1]})  # type: ignore[typeddict-item]
+    await context.service.find(qurey={})  # type: ignore[call-arg]  # a keyword
 
 
 def read_part(context: HookContext[Page[Message]]) -> None:

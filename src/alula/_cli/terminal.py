@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Final, TextIO
@@ -48,7 +48,7 @@ class UsageError(typer.BadParameter):
 
 
 @contextmanager
-def reporting_errors() -> Iterator[None]:
+def reporting_errors() -> Generator[None]:
     """Print errors to the standard error and exit with the code of each.
 
     Raises:
@@ -71,7 +71,7 @@ def reporting_errors() -> Iterator[None]:
         print_error(f"{error.name} ({error.code}): {error}")
         for details in filter(None, (error.data, error.errors)):
             # Errors of the client have the data {"reason": ...}, and the reason in their message.
-            only_reason = isinstance(details, Mapping) and details.keys() == {"reason"}
+            only_reason = isinstance(details, Mapping) and [*details] == ["reason"]
             if not only_reason or str(details["reason"]) not in str(error):
                 typer.echo(json.dumps(details, indent=2, ensure_ascii=False, default=str), err=True)
         raise typer.Exit(EXIT_FAILURE) from None

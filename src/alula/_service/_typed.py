@@ -22,7 +22,8 @@ from typing import (
 )
 
 from alula._context import GivenParams, HookContext
-from alula._service._handle import Given, RawQuery, ServiceHandle
+from alula._service._handle import Given, RawQuery, ServiceHandle, owning_handle
+from alula._service_object import ServiceBundle
 from alula.hooks import Next
 from alula.types import Changes, Found, Id, NewRecord, RecordType, ScalarId
 
@@ -80,7 +81,7 @@ class TypedService(ServiceHandle, Generic[RecordType, NewRecord, Changes, Found]
 
     if TYPE_CHECKING:
         # Without it, a misspelt method would be a custom method of type `Any`.
-        __getattr__: None  # type: ignore[assignment, misc]  # as above
+        __getattr__: None  # type: ignore[assignment, misc]  # ty: ignore[incompatible-attribute-override]  # as above
 
         async def find(
             self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
@@ -167,7 +168,7 @@ class TypedService(ServiceHandle, Generic[RecordType, NewRecord, Changes, Found]
         ) -> RecordType: ...
         async def remove(self, id: Id, *args: object, **given: object) -> object: ...
 
-        def hooks(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # knows the methods, and checks hooks against them
+        def hooks(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # ty: ignore[incompatible-method-override]  # knows the methods, and checks hooks against them
             self,
             hooks: TypedHooks[RecordType, NewRecord, Changes, Found] | None = None,
             /,
@@ -178,12 +179,12 @@ class TypedService(ServiceHandle, Generic[RecordType, NewRecord, Changes, Found]
             error: SomePlain[RecordType, NewRecord, Changes, Found] = ...,
         ) -> Self: ...
 
-        around: AroundHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # checks hooks against the types
-        before: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # checks hooks against the types
-        after: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # checks hooks against the types
-        error: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # checks hooks against the types
-        on: Listening[RecordType]  # type: ignore[assignment]  # checks listeners
-        once: Listening[RecordType]  # type: ignore[assignment]  # checks listeners
+        around: AroundHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks hooks against the types
+        before: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks hooks against the types
+        after: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks hooks against the types
+        error: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks hooks against the types
+        on: Listening[RecordType]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks listeners
+        once: Listening[RecordType]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks listeners
 
 
 def check_service_type(handle: ServiceHandle, described: object) -> None:
@@ -191,12 +192,21 @@ def check_service_type(handle: ServiceHandle, described: object) -> None:
 
     Args:
         handle: The service.
-        described: A ``TypedDict`` or another type of dicts, or a class of `TypedService`.
+        described: A ``TypedDict`` or another type of dicts, a class of `TypedService`, or the
+            bundle that was registered.
 
     Raises:
         TypeError: It is neither, such as a Pydantic model.
-        ValueError: It declares a custom method that the service does not have.
+        ValueError: It declares a custom method that the service does not have, or it is a bundle
+            of another service.
     """
+    if isinstance(described, ServiceBundle):
+        if described.service is not owning_handle(handle).service:
+            raise ValueError(
+                f"{handle!r} is not the service of {described!r}; give what `use` has registered"
+                " at this path"
+            )
+        return
     described = typing.get_origin(described) or described
     base, methods = type(handle), handle.hook_methods()
     if isinstance(described, type) and issubclass(described, base):

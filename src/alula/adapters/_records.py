@@ -55,7 +55,7 @@ _MAX_PADDING: Final = 1500
 
 _CONTAINERS: Final = (Mapping, list, tuple, set, frozenset)
 _NOT_SCALAR: Final = (*_CONTAINERS, type(None))
-_JSON_NAMES: Final = {
+_JSON_NAMES: Final[dict[type, str]] = {
     type(None): "null",
     str: "a string",
     bool: "true or false",

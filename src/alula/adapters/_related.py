@@ -9,7 +9,7 @@ What holds in this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -379,7 +379,7 @@ _calls: ContextVar[_Calls | None] = ContextVar("alula_related_calls", default=No
 
 
 @contextmanager
-def bounded(params: Params) -> Iterator[None]:
+def bounded(params: Params) -> Generator[None]:
     """Bound the calls that a request of a client causes, those of inner levels included."""
     if params.provider is None or _calls.get() is not None:
         yield

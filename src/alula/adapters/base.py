@@ -130,7 +130,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         self.relations = Relations(relations or {}, joins=self.joins)
         filters = {**self.relations.filters_of_query, **(filters or {})}
         self.related_names = self.relations.names
-        self.options: OptionsT = self.options_type()  # type: ignore[assignment]  # of the subclass
+        self.options: OptionsT = self.options_type()  # type: ignore[assignment]  # ty: ignore[invalid-assignment]  # of the subclass
         given = {
             "id": id, "paginate": paginate, "multi": multi, "operators": operators,
             "filters": filters, "update_operators": update_operators, "dotted_names": dotted_names,
@@ -244,7 +244,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         )
         if pagination is None:
             return records
-        return Page(total=total, limit=limit, skip=query.skip, data=records)
+        return Page(total=total, limit=limit, skip=query.skip, data=records)  # ty: ignore[invalid-argument-type]  # it narrows by `!=`
 
     async def get(self, id: Id, params: ParamsLike = None) -> Record:
         """Return one record.

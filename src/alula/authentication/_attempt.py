@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class Attempt:
     confirm: Callable[[], Awaitable[None]] | None = None
 
     @contextmanager
-    def as_current_at(self, authentication: object) -> Iterator[None]:
+    def as_current_at(self, authentication: object) -> Generator[None]:
         """Let the strategies of an authentication service see this attempt, as the current one."""
         token = _current.set((authentication, self))
         try:

@@ -34,7 +34,7 @@ class ClientService(ServiceHandle):
     ``connection`` has options for sending it: ``timeout``, ``signal``, further ``headers``.
     """
 
-    events: ServiceEvents[EventStream[Any]]
+    events: ServiceEvents[EventStream[Any]]  # ty: ignore[incompatible-mutable-override]  # a tuple that can be called
     """The names of its events; called, a stream: ``service.events("created")``."""
 
     _elsewhere: ClassVar[Mapping[str, str]] = {
@@ -173,8 +173,8 @@ class TypedService(  # pyright: ignore[reportIncompatibleMethodOverride]  # hook
 
     if TYPE_CHECKING:
         events: ServiceEvents[EventStream[RecordType]]  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
-        on: ClientListening[RecordType]  # type: ignore[assignment]  # takes listeners of the data alone, too
-        once: ClientListening[RecordType]  # type: ignore[assignment]  # as above
+        on: ClientListening[RecordType]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # takes listeners of the data alone, too
+        once: ClientListening[RecordType]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # as above
 
         def iterate(
             self,

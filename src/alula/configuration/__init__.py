@@ -380,4 +380,4 @@ def _has_json(folder: Path, environ: Mapping[str, str]) -> bool:
 
 def _is_secret_type(type_: object) -> bool:
     """Tell whether a type is secret, or contains one that is: ``list[SecretStr]``."""
-    return type_ in (SecretStr, SecretBytes) or any(map(_is_secret_type, get_args(type_)))
+    return type_ is SecretStr or type_ is SecretBytes or any(map(_is_secret_type, get_args(type_)))

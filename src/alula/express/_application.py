@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import (
     TYPE_CHECKING,
@@ -23,6 +23,7 @@ from alula._channels import Channel, Channels, Connection, Publishing
 from alula._hub import current_worker
 from alula._routes import Match
 from alula._service import AnyTypedService, ServiceHandle, TypedService
+from alula._service_object import ServiceBundle
 from alula.express._chain import Step
 from alula.express._request import Request
 from alula.express._response import Response
@@ -178,8 +179,12 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
     @overload
     def service(self, path: Paths, record: type[AnyTypedService]) -> AnyTypedService: ...
     @overload
-    def service(self, path: Paths, record: type[RecordType]) -> TypedService[RecordType]: ...
-    def service(self, path: Paths, record: type[Any] | None = None) -> ServiceHandle:
+    def service(
+        self, path: Paths, record: type[RecordType] | ServiceBundle[RecordType]
+    ) -> TypedService[RecordType]: ...
+    def service(
+        self, path: Paths, record: type[Any] | ServiceBundle[Any] | None = None
+    ) -> ServiceHandle:
         """Return the handle of a service (see `App.service`)."""
         return self.app.service(path) if record is None else self.app.service(path, record)
 
@@ -306,7 +311,7 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
         return self
 
     @asynccontextmanager
-    async def _lifespan(self, server: Server | None) -> AsyncIterator[Mapping[str, Any]]:
+    async def _lifespan(self, server: Server | None) -> AsyncGenerator[Mapping[str, Any]]:
         # A service that no request can reach is a mistake that would show as a 404 only.
         reachable = [path for path, handle in self.services.items() if handle.methods]
         if reachable and not self.transports:

@@ -77,7 +77,7 @@ class Step(NamedTuple):
 
 def ignores_body(middleware: M) -> M:
     """Mark middleware that never reads the body of a request."""
-    middleware.ignores_body = True  # type: ignore[attr-defined]  # a mark on the user's function
+    middleware.ignores_body = True  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]  # a mark on the user's function
     return middleware
 
 

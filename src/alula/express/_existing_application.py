@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -84,7 +84,7 @@ class ExistingApplication:
         return Step(run)
 
     @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[Mapping[str, Any]]:
+    async def lifespan(self) -> AsyncGenerator[Mapping[str, Any]]:
         """Run its lifespan; yields the state that requests get."""
         async with self.app.router.lifespan_context(self.app) as state:
             self._state = dict(state or {})

@@ -47,7 +47,7 @@ _PARTS_WITHOUT_PAUSE: Final = 16
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
 
 # The headers of nearly every response of a service, encoded once as a whole, and single ones.
-_OF_RESULTS: Final = {"vary": "Accept", "content-type": _JSON}
+_OF_RESULTS: Final[dict[str, str | list[str]]] = {"vary": "Accept", "content-type": _JSON}
 _RAW_OF_RESULTS: Final = ((b"vary", b"Accept"), (b"content-type", _JSON.encode()))
 _COMMON: Final = {
     pair: (pair[0].encode(), pair[1].encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Literal, Self, TypeAlias
@@ -139,7 +139,7 @@ class ServedApplication(ABC):
         run_until_signal(partial(self.listen, port, host, **options))
 
     @asynccontextmanager
-    async def _lifespan(self, server: Server | None) -> AsyncIterator[Mapping[str, Any]]:
+    async def _lifespan(self, server: Server | None) -> AsyncGenerator[Mapping[str, Any]]:
         """Set the application up, within the lifespan around it."""
         self._is_draining = False
         async with self._outer_lifespan() as state:

@@ -297,7 +297,7 @@ class S3FileStore(FileStore):
                 await add_part("upload_part_copy", CopySource=origin, CopySourceRange=part)
 
     @asynccontextmanager
-    async def _multipart(self, key: str) -> AsyncIterator[_AddPart]:
+    async def _multipart(self, key: str) -> AsyncGenerator[_AddPart]:
         """Make an object of the parts that are added in the block; of none of them if it fails."""
         upload = await self._call("create_multipart_upload", Key=key)
         target = {"Key": key, "UploadId": upload["UploadId"]}
@@ -340,7 +340,7 @@ class S3FileStore(FileStore):
         return response
 
     @asynccontextmanager
-    async def _reached(self) -> AsyncIterator[Any]:
+    async def _reached(self) -> AsyncGenerator[Any]:
         """Give a client for one request in the block, with a limit of its time.
 
         Raises:

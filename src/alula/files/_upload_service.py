@@ -228,7 +228,7 @@ class UploadService:
                     " multipart() in front of this service"
                 )
             for staged, name, content_type in files:
-                facts = {"name": name, "type": content_type, "size": staged.size}
+                facts: dict[str, Any] = {"name": name, "type": content_type, "size": staged.size}
                 facts["sha256"] = staged.sha256
                 now = datetime.now(UTC)  # schemas know times as JSON has them
                 new_record = {**values, **facts, "createdAt": javascript_date(now)}

@@ -77,8 +77,9 @@ def configure_logging(
 
 
 def _level(given: int | str, where: str) -> int:
-    level = given if isinstance(given, int) else logging.getLevelName(given.strip().upper())
-    if not isinstance(level, int):
-        names = ", ".join(name for name in logging.getLevelNamesMapping() if name != "NOTSET")
+    levels = logging.getLevelNamesMapping()
+    level = given if isinstance(given, int) else levels.get(given.strip().upper())
+    if level is None:
+        names = ", ".join(name for name in levels if name != "NOTSET")
         raise ValueError(f"{where}: unknown log level {given!r}; the levels are {names}")
     return level

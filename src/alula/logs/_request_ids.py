@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import Final
@@ -46,7 +46,7 @@ def current_request_id() -> str | None:
 
 
 @contextmanager
-def request_scope(request_id: str | None = None) -> Iterator[str]:
+def request_scope(request_id: str | None = None) -> Generator[str]:
     """Give a request id to work outside of requests, such as a job.
 
     Args:

@@ -254,7 +254,7 @@ class _ServiceOperations:
         security = self._security(("get",))
         if self._signed_urls and (security or not offered):
             security = {"security": [*security.get("security", ()), {"signature": []}]}
-        operation = {
+        operation: dict[str, Any] = {
             "operationId": f"{self._name}.content",
             "tags": [self._facts.tag],
             "summary": "Get the bytes of a file",

@@ -62,7 +62,7 @@ MAX_SORT_FIELDS: Final = 32
 MAX_NUMBER: Final = 2**53 - 1
 """The largest ``$limit`` and ``$skip``: JavaScript's largest exact integer."""
 
-_DIRECTIONS: Final = {"1": 1, "-1": -1, 1: 1, -1: -1}
+_DIRECTIONS: Final[dict[object, int]] = {"1": 1, "-1": -1, 1: 1, -1: -1}
 
 FilterOption: TypeAlias = bool | Callable[[Any], Any]
 """True passes the value of a filter on, False ignores it, a callable converts it."""
@@ -140,7 +140,7 @@ class Grammar:
             TypeError: It is None, which only code of the application can set.
         """
         if type(raw) is not dict and not is_mapping(raw):
-            if raw is None:  # such as the result of a function that forgot its `return`
+            if raw is None:  # pyright: ignore[reportUnnecessaryComparison]  # such as the result of a function that forgot its `return`
                 raise TypeError(
                     "params.query is None; a query is a mapping, and {} selects everything"
                 )

@@ -61,7 +61,10 @@ class Scheduler(Protocol):
 class Transport(Protocol):
     """What carries the frames of a session at the moment."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name that clients know it by."""
+        ...
 
     def write(self, frame: Frame) -> bool:
         """Send a frame; return whether the next one may follow at once.

@@ -372,7 +372,7 @@ class Client:
             return None
         self._is_joining = self._has_joined = True
         handover = self._hub.handover
-        worker = handover and isinstance(secret, str) and handover.owner_of(secret)
+        worker = handover.owner_of(secret) if handover and isinstance(secret, str) else None
         if not handover or not worker:
             return self._run_join(self._join(auth), size)
         frames = encode_packet(packet, dumps_with_attachments)

@@ -10,7 +10,7 @@ user nevertheless, the resolvers run once more, directly before the method.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, overload
 
 from alula._context import HookContext
 from alula._service_object import ServiceBundle
@@ -37,13 +37,39 @@ from alula.schema._resolvers.resolver import Resolver, resolve
 from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
 from alula.schema._validation_hooks import validate_data, validate_query
 from alula.schema._validators import Records, records_of
-from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
+from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET, RecordType
 
 __all__ = ["with_schema"]
 
 _WHOLE_RECORDS: Final = ("create", "update")
 
 
+@overload
+def with_schema(
+    service: object,
+    model: type[RecordType],
+    *,
+    extensions: Extensions | None = None,
+    query: Resolvers | None = None,
+    data: Resolvers | None = None,
+    result: Resolvers | None = None,
+    external: Resolvers | None = None,
+    hidden: Collection[str] = (),
+    queryable: Collection[str] = (),
+) -> ServiceBundle[RecordType]: ...
+@overload
+def with_schema(
+    service: object,
+    model: object,
+    *,
+    extensions: Extensions | None = None,
+    query: Resolvers | None = None,
+    data: Resolvers | None = None,
+    result: Resolvers | None = None,
+    external: Resolvers | None = None,
+    hidden: Collection[str] = (),
+    queryable: Collection[str] = (),
+) -> ServiceBundle: ...
 def with_schema(
     service: object,
     model: object,
@@ -74,9 +100,10 @@ def with_schema(
     Args:
         service: The service. Its ``id`` and ``schema_keywords`` count, if it has them. If it has
             ``with_record_check(check)``, such as an `UploadService`, its ``create`` checks records.
-        model: The JSON Schema of its records (type ``object``), or a Pydantic model. A JSON
-            Schema is closed unless it says something about ``additionalProperties``, and knows
-            the keyword ``date``, which converts text to dates.
+        model: The JSON Schema of its records (type ``object``), a Pydantic model, or a
+            ``TypedDict``. A JSON Schema is closed unless it says something about
+            ``additionalProperties``, and knows the keyword ``date``, which converts text to dates.
+            A ``TypedDict`` is closed, and its ``NotRequired`` keys have no default.
         extensions: Further operators by property, as `query_syntax` takes them.
         query: Resolves the query, after its check. Like the next three it is what `resolve`
             returns, or a mapping of methods to these.

@@ -20,6 +20,7 @@ from pydantic import (
     create_model,
     model_validator,
 )
+from typing_extensions import is_typeddict
 
 from alula.schema._failures import SchemaError
 from alula.schema._hidden_and_queryable import field_names, without_fields
@@ -30,6 +31,7 @@ from alula.schema._json_schema.validator import Validator
 from alula.schema._pydantic_models.model_validator import (
     ModelValidator,
     adapter_of,
+    model_of_typed_dict,
     record_schema,
     stored_names,
 )
@@ -136,7 +138,7 @@ def records_of(model: object, id: str, keywords: Iterable[SchemaKeyword]) -> Rec
     """Return what makes the validators for the records of a service.
 
     Args:
-        model: A JSON Schema of type ``object``, or a Pydantic model.
+        model: A JSON Schema of type ``object``, a Pydantic model, or a ``TypedDict``.
         id: Name of the id property.
         keywords: What the service's schemas know beside the keywords of JSON Schema.
 
@@ -145,6 +147,8 @@ def records_of(model: object, id: str, keywords: Iterable[SchemaKeyword]) -> Rec
     """
     if isinstance(model, Mapping):
         return JsonRecords(model, id, tuple(keywords))
+    if is_typeddict(model):
+        model = model_of_typed_dict(model)
     if (
         isinstance(model, type)
         and issubclass(model, BaseModel)
@@ -152,7 +156,8 @@ def records_of(model: object, id: str, keywords: Iterable[SchemaKeyword]) -> Rec
     ):
         return ModelRecords(model, id, tuple(keywords))
     raise SchemaError(
-        f"with_schema takes a JSON Schema or a Pydantic model with fields, not {model!r}"
+        "with_schema takes a JSON Schema, or a TypedDict or Pydantic model with fields,"
+        f" not {model!r}"
     )
 
 
@@ -218,7 +223,7 @@ class JsonRecords:
 
     def _data(self, optional: Collection[str]) -> dict[str, Any]:
         """Return the schema of data. It is closed, unless it says something else itself."""
-        schema = {"type": "object", **self._given}
+        schema: dict[str, Any] = {"type": "object", **self._given}
         # Closed, it would refuse the properties that those keywords describe.
         if not any(name in schema for name in _OPEN):
             schema.setdefault("additionalProperties", False)

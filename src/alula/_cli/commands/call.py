@@ -11,7 +11,7 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -199,7 +199,7 @@ def show_progress(done: int, total: int | None) -> None:
 @asynccontextmanager
 async def local_service(
     target: str, path: str, method: str, token: str | None, params: dict[str, Any]
-) -> AsyncIterator[ClientService]:
+) -> AsyncGenerator[ClientService]:
     """Set an application up, yield a client of one of its services, and tear it down.
 
     Args:
@@ -253,7 +253,7 @@ async def local_service(
 @asynccontextmanager
 async def remote_service(
     url: str, path: str, method: str, token: str | None
-) -> AsyncIterator[ClientService]:
+) -> AsyncGenerator[ClientService]:
     """Yield a client of a service on a running server.
 
     Raises:

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Generator, Mapping
 from importlib import import_module
 from importlib.metadata import version
 from types import CodeType
@@ -211,7 +211,7 @@ class BackgroundLoop:
             self._move_to_background()
 
     @contextlib.contextmanager
-    def _interrupting(self, task: asyncio.Task[Any]) -> Iterator[None]:
+    def _interrupting(self, task: asyncio.Task[Any]) -> Generator[None]:
         """Let Ctrl+C end this task, and not another one that the loop happens to run."""
         self._interrupted = False
 

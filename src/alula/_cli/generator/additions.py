@@ -322,4 +322,6 @@ def registered_path(file: Path) -> str | None:
                 args=[ast.Constant(str(path)), *_],
             ):
                 return path
+            case _:
+                pass
     return None

@@ -21,7 +21,7 @@ ALIGNS: Final[dict[str, Any]] = {
 """Options of all contexts of Alembic."""
 
 
-class _Strict(SQLiteImpl):
+class _Strict(SQLiteImpl):  # pyright: ignore[reportUnusedClass]  # Alembic finds it
     """Takes the place of Alembic's own: tables that are made anew stay strict."""
 
     __dialect__ = "sqlite"

@@ -7,7 +7,7 @@ migrations so far have run. So it does not depend on what the database of develo
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
@@ -224,7 +224,7 @@ class Migrations:
         behind = {script.revision for script in directory.iterate_revisions(tuple(current), "base")}
         goal = directory.get_revision(to)
         run = command.upgrade
-        if to == "base" or (goal is not None and goal.revision in behind - {*current}):
+        if to == "base" or (goal is not None and goal.revision in behind - {*current}):  # pyright: ignore[reportUnnecessaryComparison]  # "base" has none
             run = command.downgrade
 
         def applied(step: Any, **_: object) -> None:
@@ -246,7 +246,7 @@ class Migrations:
         target: sqlalchemy.MetaData,
         revise: Callable[..., None] | None = None,
         applied: Callable[..., None] | None = None,
-    ) -> Iterator[None]:
+    ) -> Generator[None]:
         """Have Alembic's commands use a connection."""
 
         def run(context: Any) -> None:
@@ -267,7 +267,7 @@ class Migrations:
 
 
 @contextmanager
-def _alembic_errors() -> Iterator[None]:
+def _alembic_errors() -> Generator[None]:
     try:
         yield
     except util.CommandError as error:

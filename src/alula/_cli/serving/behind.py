@@ -71,4 +71,6 @@ def constants_of(path: Path) -> dict[str, Any]:
                 | ast.AnnAssign(target=ast.Name(name), value=ast.expr() as value)
             ) if name in {"revision", "down_revision"}:
                 found[name] = ast.literal_eval(value)
+            case _:
+                pass
     return found

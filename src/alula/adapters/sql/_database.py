@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -256,7 +256,7 @@ class Database:
         settings: Mapping[str, str] | None = None,
         read_only: bool = False,
         seconds: float = 30,
-    ) -> AsyncIterator[Transaction]:
+    ) -> AsyncGenerator[Transaction]:
         """Run a block in a transaction: what takes part in it takes effect as a whole, or not.
 
         Calls of services take part with ``sql={"connection": transaction}``; their events are

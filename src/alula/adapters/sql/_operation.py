@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias, TypeVar
 
@@ -116,7 +116,7 @@ class Operation:
         return await run()
 
     @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[Executor]:
+    async def _transaction(self) -> AsyncGenerator[Executor]:
         if self.call.connection is not None:
             yield self.call.connection
             return

@@ -8,12 +8,13 @@ upgrades, pipelines and the shutdown.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import Context
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 from urllib.parse import unquote
 
 import httptools
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, service_unavailable
 from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
 
@@ -41,7 +42,7 @@ class HttpToolsGuard(Guard):
     url: bytes
     headers: list[tuple[bytes, bytes]]  # those of the head that is being read
     expect_100_continue: bool
-    app: Any
+    app: ASGIApp
     logger: Any
     pipeline: Any
     root_path: str
@@ -49,6 +50,7 @@ class HttpToolsGuard(Guard):
     tasks: set[asyncio.Task[None]]
     timeout_keep_alive: float
     access_logger: Any
+    _should_upgrade: Callable[[], bool]
 
     config: Any
     _in_head = False
@@ -128,7 +130,7 @@ class HttpToolsGuard(Guard):
             ):
                 self._accepts_upgrade = False
                 raise ValueError(_UPGRADE_WITH_BODY)  # stops the parser; uvicorn then sends a 400
-            if self._should_upgrade():  # type: ignore[attr-defined]  # of the protocol behind
+            if self._should_upgrade():
                 return
         url = httptools.parse_url(self.url)
         raw_path = url.path
@@ -140,11 +142,11 @@ class HttpToolsGuard(Guard):
         scope["raw_path"] = root.encode("ascii") + raw_path if root else raw_path
         scope["query_string"] = url.query or b""
         self._in_head, self._bytes_outside_body = False, 0
-        app: Any = self.app
+        app = self.app
         limit = self.limit_concurrency
         if limit is not None and max(len(self.connections), len(self.tasks)) >= limit:
             self.logger.warning("Exceeded concurrency limit.")
-            app = service_unavailable
+            app = cast("ASGIApp", service_unavailable)
         before = self.cycle
         self.cycle = cycle = Cycle(
             self,
@@ -174,7 +176,7 @@ class HttpToolsGuard(Guard):
             cycle.wake()
 
     def handle_websocket_upgrade(self) -> None:
-        self._context.copy().run(super().handle_websocket_upgrade)  # type: ignore[misc]  # uvicorn's
+        self._context.copy().run(super().handle_websocket_upgrade)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
 
     # -- what a cycle calls --------------------------------------------------------------------
 
@@ -199,13 +201,13 @@ class HttpToolsGuard(Guard):
         if self.timeout_keep_alive_task is None:
             self._close_later(self.timeout_keep_alive)
 
-    def log_response(self, scope: Scope, status: int) -> None:
+    def log_response(self, scope: Any, status: int) -> None:
         """Log as uvicorn does, where its option ``access_log`` is set."""
         self.access_logger.info(
             '%s - "%s %s HTTP/%s" %d',
-            get_client_addr(scope),  # type: ignore[arg-type]  # an HTTP scope
+            get_client_addr(scope),
             scope["method"],
-            get_path_with_query_string(scope),  # type: ignore[arg-type]  # as above
+            get_path_with_query_string(scope),
             scope["http_version"],
             status,
         )

@@ -158,14 +158,14 @@ class H11Guard(Guard):
         self._context.copy().run(self._feed_in_pieces, data)
 
     def on_response_complete(self) -> None:
-        self._context.copy().run(super().on_response_complete)  # type: ignore[misc]  # uvicorn's
+        self._context.copy().run(super().on_response_complete)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
         if self.cycle.response_complete:
             # The body is not read any more, and the connection may stay idle for a minute.
             self.cycle.body.clear()
 
     def handle_events(self) -> None:
         before = self.cycle
-        super().handle_events()  # type: ignore[misc]  # of the protocol behind
+        super().handle_events()  # type: ignore[misc]  # ty: ignore[missing-attribute]  # of the protocol behind
         cycle = self.cycle
         if cycle is not before:
             cycle.transport = JoinedWrites(self)

@@ -12,7 +12,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -234,7 +234,7 @@ class Relay:
         raise ConnectionError("it yields no more events")
 
     @contextlib.contextmanager
-    def _unreadable_left_out(self) -> Iterator[None]:
+    def _unreadable_left_out(self) -> Generator[None]:
         try:
             yield
         except Exception:  # noqa: BLE001  # whatever decoding raises

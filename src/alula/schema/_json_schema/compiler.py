@@ -73,7 +73,7 @@ _REPLACEMENTS: Final = {
 refused: a schema must never look stricter than its validator is."""
 
 _VOCABULARIES: Final = ("core", "applicator", "validation", "meta-data", "content")
-_SPECIFICATIONS: Final[Registry[Any]] = REGISTRY
+_SPECIFICATIONS: Final[Registry[Any]] = REGISTRY  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
 
 KEYWORDS: Final = (
     frozenset({"definitions", "format"}).union(

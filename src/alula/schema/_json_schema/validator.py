@@ -211,9 +211,9 @@ def _meta_check() -> Check:
 
 
 @cache
-def _meta_schemas() -> Registry[Any]:
+def _meta_schemas() -> Registry[Any]:  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
     """Return the schemas of the draft with static references, as nothing extends them here."""
-    specifications: Registry[Any] = REGISTRY
+    specifications: Registry[Any] = REGISTRY  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
     documents = {}
     for uri in specifications:
         if uri.startswith(DRAFT):
@@ -223,5 +223,5 @@ def _meta_schemas() -> Registry[Any]:
             documents[uri] = json.loads(
                 text.replace('"$dynamicRef": "#meta"', f'"$ref": "{_META_SCHEMA}"')
             )
-    registry: Registry[Any] = Registry()
+    registry: Registry[Any] = Registry()  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
     return registry.with_contents(documents.items(), default_specification=DRAFT202012)

@@ -13,11 +13,22 @@ from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, Final, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NotRequired,
+    Required,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from uuid import UUID
 
 from pydantic import (
     BaseModel,
+    ConfigDict,
+    Field,
     Secret,
     SecretBytes,
     SecretStr,
@@ -42,6 +53,7 @@ from pydantic_core.core_schema import (
     ModelFieldsSchema,
     TypedDictField,
 )
+from typing_extensions import ReadOnly
 
 from alula.errors import BadRequest
 from alula.schema._failures import SchemaError, failures_of_model, refusal
@@ -52,6 +64,7 @@ __all__ = [
     "ModelValidator",
     "adapter_of",
     "check_hashes",
+    "model_of_typed_dict",
     "record_schema",
     "storable",
     "stored_names",
@@ -69,6 +82,8 @@ _KEPT: Final = (str, int, float, datetime, bytes)
 _LISTS: Final = (list, tuple, deque)
 _SETS: Final = (set, frozenset)
 _SECRETS: Final = (Secret, SecretStr, SecretBytes)
+_QUALIFIERS: Final = (Required, NotRequired, ReadOnly)
+_annotated: Any = Annotated  # makes a type from values, which type checkers cannot see
 
 _HINT: Final = (
     "an annotation has to say what it is in JSON. An object id is"
@@ -183,6 +198,49 @@ def adapter_of(model: Any) -> TypeAdapter[Any]:
         raise SchemaError(
             f"{name} is neither a JSON Schema nor a model of Pydantic: {reason}"
         ) from error
+
+
+def model_of_typed_dict(typed_dict: Any) -> type[BaseModel]:
+    """Return a model for the same records as a ``TypedDict``, which takes no other keys.
+
+    Raises:
+        SchemaError: One of its annotations cannot be evaluated.
+    """
+    try:
+        hints = get_type_hints(typed_dict, include_extras=True)
+    except (NameError, SyntaxError, TypeError) as error:
+        raise SchemaError(f"{typed_dict.__name__}: an annotation is not a type: {error}") from error
+    fields: dict[str, Any] = {}
+    for at, (name, hint) in enumerate(hints.items()):
+        type_, required = hint, name in typed_dict.__required_keys__
+        metadata: tuple[object, ...] = ()
+        while (origin := get_origin(type_)) in _QUALIFIERS or origin is Annotated:
+            if origin is Annotated:
+                metadata = (*type_.__metadata__, *metadata)
+            elif origin is not ReadOnly:  # with annotations as texts, the class does not know it
+                required = origin is Required
+            type_ = get_args(type_)[0]
+        if metadata:
+            type_ = _annotated[(type_, *metadata)]
+        # Keys may be names that models refuse, such as "_id" and "copy".
+        absent = Field(
+            alias=name, default_factory=_Absent, exclude_if=lambda value: isinstance(value, _Absent)
+        )
+        fields[f"field_{at}"] = (type_, Field(alias=name) if required else absent)
+    given: ConfigDict = getattr(typed_dict, "__pydantic_config__", ConfigDict())
+    # Deferred: `adapter_of` reports what Pydantic cannot describe.
+    config: ConfigDict = {"extra": "forbid", **given, "defer_build": True}
+    return create_model(
+        typed_dict.__name__,
+        __config__=config,
+        __doc__=typed_dict.__doc__,
+        __module__=typed_dict.__module__,
+        **fields,
+    )
+
+
+class _Absent:
+    """The value of a key that a record does not have."""
 
 
 def stored_names(model: type[BaseModel]) -> dict[str, FieldInfo]:

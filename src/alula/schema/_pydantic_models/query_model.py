@@ -54,7 +54,7 @@ TypeForm: TypeAlias = Any
 """A type or an annotation: Python has no static type for both."""
 
 # For an argument of the alias, mypy picks the overload of a ParamSpec.
-_origin_of: Callable[[object], object] = get_origin
+_origin_of: Callable[[object], Any] = get_origin
 
 _QUALIFIERS = (Required, NotRequired, ReadOnly)
 _LISTS = (list, tuple, set, frozenset)

@@ -360,7 +360,10 @@ def who_makes_ids(
 def constraints_of(source: sqlalchemy.Table, properties: Mapping[str, str]) -> Constraints:
     by_name = {name: Constraint("check", (name,)) for name in properties}
     for constraint in source.constraints:
-        kinds = {sqlalchemy.CheckConstraint: "check", sqlalchemy.UniqueConstraint: "unique"}
+        kinds: dict[type, str] = {
+            sqlalchemy.CheckConstraint: "check",
+            sqlalchemy.UniqueConstraint: "unique",
+        }
         kind = kinds.get(type(constraint))
         if isinstance(constraint, sqlalchemy.schema.ColumnCollectionConstraint) and kind:
             names = tuple(column.name for column in constraint.columns)
