@@ -199,7 +199,9 @@ class Batcher(Generic[Key, Result]):
         try:
             while self._waiting and slot in self._slots:
                 # Those that came before every other query was sent have waited long enough.
-                first = min((other.number for other in self._slots if other is not slot), default=inf)
+                first = min(
+                    (other.number for other in self._slots if other is not slot), default=inf
+                )
                 due = bisect_left(self._waiting, first, key=attrgetter("sent_before"))
                 dealt = max(MIN_SPLIT, -(-len(self._waiting) // parts))
                 has_more_slots = len(self._slots) < self._concurrency
