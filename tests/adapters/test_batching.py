@@ -173,6 +173,42 @@ async def test_nobody_waits_for_a_query_that_was_sent_after_it_came():
     assert max(Counter(sent.values()).values()) > batching.MIN_SPLIT
 
 
+@pytest.mark.parametrize("concurrency", [1, 2, 4])
+async def test_nobody_waits_longer_than_the_limit(monkeypatch, concurrency):
+    """Virtual time: each step takes 5 ms, a query up to 300."""
+    chance, now, limit = Random(concurrency), 0.0, 0.1
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", limit)
+    monkeypatch.setattr(batching, "MAX_BATCH", 40)
+    monkeypatch.setattr(batching, "time", lambda: now)
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    ends: list[tuple[float, asyncio.Event]] = []
+    waiting: dict[int, float] = {}
+
+    async def load_many(callers: list[int]) -> list[int]:
+        for caller in callers:
+            del waiting[caller]
+        gate = asyncio.Event()
+        ends.append((now + chance.choice([0.001, 0.03, 0.09, 0.3]), gate))
+        await gate.wait()
+        return callers
+
+    batcher: Batcher[int, int] = Batcher(load_many, lambda: None, concurrency)
+    calls: list[asyncio.Task[int]] = []
+    longest = 0.0
+    for step in range(1500):
+        for _ in range(chance.randrange(9) if step < 1200 else 0):
+            waiting[len(calls)] = now
+            calls.append(asyncio.ensure_future(batcher.load(len(calls))))
+        await turns(8)
+        longest = max(longest, *(now - came for came in waiting.values()), 0.0)
+        now += 0.005
+        for end, gate in ends:
+            if end <= now:
+                gate.set()
+    assert [await call for call in calls] == list(range(len(calls)))
+    assert limit / 2 < longest <= limit + 0.005
+
+
 async def test_more_than_one_query_takes_are_asked_side_by_side():
     store = Store(side_by_side=2)
     answers = [store.ask(n) for n in range(MAX_BATCH + 100)]
