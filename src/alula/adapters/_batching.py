@@ -7,7 +7,7 @@ What holds in this file (as in DataLoader, but across requests):
   together, and no caller waits for company.
 - A single key loads in its caller's task. A batch of several runs in a task and a context of its
   own: neither a cancelled caller nor the context of one caller affects the others.
-- A caller waits for queries alone that were under way when it came: when the last of them has
+- A caller waits only for queries that were under way when it came: when the last of them has
   ended, its key has been sent. It waits no longer than `MAX_WAIT_SECONDS`: then a timer sends its
   key beside them.
 """

@@ -10,6 +10,7 @@ from bson import DBRef, Decimal128, ObjectId
 from bson.errors import InvalidBSON
 from pymongo import AsyncMongoClient, WriteConcern, errors, monitoring
 
+from alula.adapters import _batching as batching
 from alula.adapters.mongodb import MongoDBService
 from alula.adapters.mongodb._batches import Batches
 from alula.adapters.mongodb._options import MongoDBOptions, limited
@@ -620,6 +621,24 @@ async def test_a_service_by_another_id_finds_it_alone(model, commands):
 
 
 # -- the wait for a round trip ---------------------------------------------------------------------
+
+
+async def test_beside_two_patches_that_are_held_up_a_third_goes_at_once(
+    watched, model, monkeypatch
+):
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 1000)
+    service = MongoDBService(model)
+    async with watched.start_session() as session, await session.start_transaction():
+        await model.update_many({"_id": {"$in": [0, 1]}}, {"$set": {"n": -1}}, session=session)
+        locked = []
+        for n in (0, 1):
+            locked.append(asyncio.create_task(service.patch(n, {"n": 100})))
+            await asyncio.sleep(0.02)
+        async with asyncio.timeout(5):
+            assert (await service.patch(2, {"n": 102}))["n"] == 102
+        assert not any(task.done() for task in locked)
+        await session.abort_transaction()
+    assert [record["n"] for record in await asyncio.gather(*locked)] == [100] * 2
 
 
 async def test_writes_that_a_transaction_holds_up_hold_up_nobody_else(watched, model):
