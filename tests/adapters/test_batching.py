@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from contextvars import ContextVar
+from random import Random
 
 import pytest
 
@@ -112,24 +114,128 @@ async def test_while_one_is_under_way_those_of_a_later_turn_have_another():
 
 async def test_what_an_idle_batcher_gathers_goes_as_one_and_what_waits_is_dealt_out():
     store = Store(side_by_side=2)
-    for wave in range(2):
-        for n in range(40):
-            store.ask((wave, n))
+    for number in 40, 10, 40:
+        for n in range(number):
+            store.ask(n)
         await turns()
-    assert [len(batch) for batch in store.batches] == [40, 20]
+    assert [len(batch) for batch in store.batches] == [40, 10]
     store.gate.set()
     await turns()
-    assert [len(batch) for batch in store.batches] == [40, 20, 16, 4]
+    assert [len(batch) for batch in store.batches] == [40, 10, 20, 16, 4]
     assert store.left == 1
+
+
+async def test_who_came_before_all_that_is_under_way_was_sent_goes_next():
+    store = Store(side_by_side=2)
+    for number in 40, 40:
+        for n in range(number):
+            store.ask(n)
+        await turns()
+    assert [len(batch) for batch in store.batches] == [40, 20]  # dealt out: 20 wait for the first
+    store.gate.set()
+    await turns()
+    assert [len(batch) for batch in store.batches] == [40, 20, 20]
+    assert store.left == 1
+
+
+async def test_nobody_waits_for_a_query_that_was_sent_after_it_came():
+    chance = Random(17)
+    gates: list[asyncio.Event] = []
+    sent: dict[int, int] = {}  # the number of a caller's query by the caller
+    came: dict[int, set[int]] = {}  # what was under way when it came
+
+    async def load_many(callers: list[int]) -> list[int]:
+        gate = asyncio.Event()
+        sent.update(dict.fromkeys(callers, len(gates)))
+        gates.append(gate)
+        await gate.wait()
+        return callers
+
+    batcher: Batcher[int, int] = Batcher(load_many, lambda: None, concurrency=4)
+    calls = []
+    for _ in range(2000):
+        under_way = {number for number, gate in enumerate(gates) if not gate.is_set()}
+        if chance.random() < 0.5:
+            for _ in range(chance.randrange(120)):
+                came[len(calls)] = under_way
+                calls.append(asyncio.ensure_future(batcher.load(len(calls))))
+        elif under_way:
+            gates[chance.choice(sorted(under_way))].set()
+        await turns(6)
+        for caller, earlier in came.items():
+            assert caller in sent or any(not gates[number].is_set() for number in earlier)
+        came = {caller: earlier for caller, earlier in came.items() if caller not in sent}
+    while not all(call.done() for call in calls):
+        for gate in gates:
+            gate.set()
+        await turns()
+    assert [await call for call in calls] == list(range(len(calls)))
+    assert max(Counter(sent.values()).values()) > batching.MIN_SPLIT
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 4])
+async def test_nobody_waits_longer_than_the_limit(monkeypatch, concurrency):
+    """Virtual time: each step takes 5 ms, a query up to 300."""
+    chance, now, limit = Random(concurrency), 0.0, 0.1
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", limit)
+    monkeypatch.setattr(batching, "MAX_BATCH", 40)
+    monkeypatch.setattr(batching, "time", lambda: now)
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    ends: list[tuple[float, asyncio.Event]] = []
+    waiting: dict[int, float] = {}
+
+    async def load_many(callers: list[int]) -> list[int]:
+        for caller in callers:
+            del waiting[caller]
+        gate = asyncio.Event()
+        ends.append((now + chance.choice([0.001, 0.03, 0.09, 0.3]), gate))
+        await gate.wait()
+        return callers
+
+    batcher: Batcher[int, int] = Batcher(load_many, lambda: None, concurrency)
+    calls: list[asyncio.Task[int]] = []
+    longest = 0.0
+    for step in range(1500):
+        for _ in range(chance.randrange(9) if step < 1200 else 0):
+            waiting[len(calls)] = now
+            calls.append(asyncio.ensure_future(batcher.load(len(calls))))
+        await turns(8)
+        longest = max(longest, *(now - came for came in waiting.values()), 0.0)
+        now += 0.005
+        for end, gate in ends:
+            if end <= now:
+                gate.set()
+    assert [await call for call in calls] == list(range(len(calls)))
+    assert limit / 2 < longest <= limit + 0.005
 
 
 async def test_more_than_one_query_takes_are_asked_side_by_side():
     store = Store(side_by_side=2)
     answers = [store.ask(n) for n in range(MAX_BATCH + 100)]
     await turns()
-    assert [len(batch) for batch in store.batches] == [MAX_BATCH, 50]
+    assert [len(batch) for batch in store.batches] == [MAX_BATCH, 100]
     store.gate.set()
     assert await asyncio.gather(*answers) == [f"answer to {n}" for n in range(MAX_BATCH + 100)]
+    assert store.left == 1
+
+
+async def test_those_that_one_query_cannot_take_do_not_wait_for_it(monkeypatch):
+    monkeypatch.setattr(batching, "MAX_BATCH", 3)
+    store = Store()
+    store.ask("first")
+    await turns()
+    waits = [store.ask(n) for n in range(8)]
+    await turns()
+    assert store.batches == [["first"]]
+    gate, store.gate = store.gate, asyncio.Event()
+    gate.set()
+    await turns()
+    assert store.batches[1:] == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    waits += [store.ask("last")]
+    store.gate.set()
+    assert await asyncio.gather(*waits)
+    assert store.batches[4:] == [["last"]]
+    await turns()
     assert store.left == 1
 
 
@@ -308,15 +414,18 @@ async def test_of_queries_that_went_past_others_no_more_go_on_than_may(monkeypat
     await asyncio.sleep(0.05)
     assert store.batches == [["hangs"], [0, 1, 2], [3, 4, 5]]
     monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 1000)
-    waits += [store.ask(n) for n in "abcdef"]
+    waits += [store.ask(n) for n in "abc"]
     await turns()
     gate, store.gate = store.gate, asyncio.Event()
     gate.set()
     await turns(10)
-    assert store.batches[3:] == [["a", "b", "c"]]  # and not the others beside it
+    assert store.batches[3:] == [["a", "b", "c"]]
+    waits += [store.ask(n) for n in "de"]
+    await turns(10)
+    assert len(store.batches) == 4  # one goes on, so these wait for it
     store.gate.set()
     assert await asyncio.gather(*waits)
-    assert store.batches[4:] == [["d", "e", "f"]]
+    assert store.batches[4:] == [["d", "e"]]
     await turns()
     assert store.left == 1
 

@@ -7,16 +7,21 @@ What holds in this file (as in DataLoader, but across requests):
   together, and no caller waits for company.
 - A single key loads in its caller's task. A batch of several runs in a task and a context of its
   own: neither a cancelled caller nor the context of one caller affects the others.
-- No caller waits for a hanging query longer than `MAX_WAIT_SECONDS`; a timer overtakes it.
+- A caller waits only for queries that were under way when it came: when the last of them has
+  ended, its key has been sent. It waits no longer than `MAX_WAIT_SECONDS`: then a timer sends its
+  key beside them.
 """
 
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context
+from math import inf
+from operator import attrgetter
 from time import monotonic as time
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 __all__ = ["MAX_BATCH", "MAX_WAIT_SECONDS", "MIN_SPLIT", "Batcher", "one_for_each"]
 
@@ -38,13 +43,29 @@ class _Slot:
     """The place of one query under way; a query that hangs for `MAX_WAIT_SECONDS` loses it.
 
     Attributes:
+        number: How many queries had been sent with its query; infinite as long as it gathers keys.
         since: When its query was sent.
     """
 
-    __slots__ = ("since",)
+    __slots__ = ("number", "since")
 
     def __init__(self) -> None:
+        self.number: float = inf
         self.since = time()
+
+
+class _Waiting(NamedTuple, Generic[Key, Result]):
+    """A key that waits for the next query.
+
+    Attributes:
+        key: The key.
+        future: Gets the result.
+        sent_before: How many queries had been sent when the caller came.
+    """
+
+    key: Key
+    future: asyncio.Future[Result]
+    sent_before: int
 
 
 class Batcher(Generic[Key, Result]):
@@ -61,7 +82,7 @@ class Batcher(Generic[Key, Result]):
 
     __slots__ = (
         *("_concurrency", "_gathers", "_load_many", "_on_idle"),
-        *("_slots", "_tasks", "_timer", "_waiting"),
+        *("_sent", "_slots", "_tasks", "_timer", "_waiting"),
     )
 
     def __init__(
@@ -73,7 +94,8 @@ class Batcher(Generic[Key, Result]):
         self._load_many = load_many
         self._on_idle = on_idle
         self._concurrency = concurrency
-        self._waiting: list[tuple[Key, asyncio.Future[Result]]] = []
+        self._sent = 0  # how many queries
+        self._waiting: list[_Waiting[Key, Result]] = []
         self._gathers = False  # a caller waits for the rest of this turn of the loop
         self._slots: list[_Slot] = []  # of queries that later callers have to wait for
         self._timer: asyncio.TimerHandle | None = None
@@ -86,12 +108,12 @@ class Batcher(Generic[Key, Result]):
         Raises:
             Exception: What the query raised, or returned for this key.
         """
-        position = len(self._waiting)
+        place = len(self._waiting), self._sent
         if self._gathers:
-            return await self._enqueue(key, position)
+            return await self._enqueue(key, *place)
         if self._is_busy():
             self._start_timer()
-            return await self._enqueue(key, position)
+            return await self._enqueue(key, *place)
         slot = self._take_slot()
         try:
             self._gathers = True
@@ -101,11 +123,13 @@ class Batcher(Generic[Key, Result]):
                 self._gathers = False
             if not self._waiting:
                 # In the caller's own task: a lone caller pays for no task and no future.
+                self._sent += 1
+                slot.number = self._sent
                 (result,) = await self._load_many([key])
                 if isinstance(result, Exception):
                     raise result
                 return result
-            future = self._enqueue(key, position)
+            future = self._enqueue(key, *place)
         finally:
             self._release(slot)
         return await future
@@ -122,9 +146,9 @@ class Batcher(Generic[Key, Result]):
         self._slots = [slot for slot in self._slots if now - slot.since <= MAX_WAIT_SECONDS]
         return len(self._slots) >= self._concurrency
 
-    def _enqueue(self, key: Key, position: int) -> asyncio.Future[Result]:
+    def _enqueue(self, key: Key, position: int, sent_before: int) -> asyncio.Future[Result]:
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._waiting.insert(position, (key, future))
+        self._waiting.insert(position, _Waiting(key, future, sent_before))
         return future
 
     def _start_timer(self) -> None:
@@ -174,14 +198,22 @@ class Batcher(Generic[Key, Result]):
         """
         try:
             while self._waiting and slot in self._slots:
-                size = min(MAX_BATCH, max(MIN_SPLIT, -(-len(self._waiting) // parts)))
+                # Those that came before every other query was sent have waited long enough.
+                first = min(
+                    (other.number for other in self._slots if other is not slot), default=inf
+                )
+                due = bisect_left(self._waiting, first, key=attrgetter("sent_before"))
+                dealt = max(MIN_SPLIT, -(-len(self._waiting) // parts))
+                has_more_slots = len(self._slots) < self._concurrency
+                size = min(MAX_BATCH, dealt if has_more_slots else max(dealt, due))
                 parts = self._concurrency
                 batch, self._waiting = self._waiting[:size], self._waiting[size:]
-                if self._waiting and len(self._slots) < self._concurrency:
+                if self._waiting and (has_more_slots or size < due):
                     self._start(self._take_slot(), parts=self._concurrency)
-                batch = [pair for pair in batch if not pair[1].done()]  # others were cancelled
-                if batch:
-                    slot.since = time()
+                batch = [caller for caller in batch if not caller.future.done()]
+                if batch:  # the others were cancelled
+                    self._sent += 1
+                    slot.number, slot.since = self._sent, time()
                     if self._waiting:
                         self._start_timer()
                     await self._resolve(batch)
@@ -191,17 +223,17 @@ class Batcher(Generic[Key, Result]):
             self._tasks.discard(asyncio.current_task())
             self._release(slot)
 
-    async def _resolve(self, batch: list[tuple[Key, asyncio.Future[Result]]]) -> None:
+    async def _resolve(self, batch: list[_Waiting[Key, Result]]) -> None:
         results: Sequence[Any]
         try:
-            results = await self._load_many([key for key, _ in batch])
+            results = await self._load_many([caller.key for caller in batch])
         except Exception as error:  # noqa: BLE001  # all of them are for the callers
             results = [error] * len(batch)
         except asyncio.CancelledError:  # the event loop is being closed
-            for _, future in batch:
-                future.cancel()
+            for caller in batch:
+                caller.future.cancel()
             raise
-        for (_, future), result in zip(batch, results, strict=True):
+        for (_, future, _), result in zip(batch, results, strict=True):
             if future.done():
                 continue
             if isinstance(result, Exception):

@@ -10,6 +10,7 @@ from bson import DBRef, Decimal128, ObjectId
 from bson.errors import InvalidBSON
 from pymongo import AsyncMongoClient, WriteConcern, errors, monitoring
 
+from alula.adapters import _batching as batching
 from alula.adapters.mongodb import MongoDBService
 from alula.adapters.mongodb._batches import Batches
 from alula.adapters.mongodb._options import MongoDBOptions, limited
@@ -106,14 +107,14 @@ async def create(sharing, model, record, seconds):
 
 
 def test_all_is_shared_unless_it_is_switched_off():
-    every = {"get", "create", "patch", "count"}
+    every = {"find", "get", "create", "patch", "count"}
     assert shared_by(None) == shared_by(True) == shared_by({}) == every
     assert shared_by(False) == set()
-    assert shared_by({"get": False}) == {"create", "patch", "count"}
-    assert shared_by({"get": True, "count": False}) == {"get", "create", "patch"}
+    assert shared_by({"get": False}) == {"find", "create", "patch", "count"}
+    assert shared_by({"find": False, "get": True, "count": False}) == {"get", "create", "patch"}
 
 
-@pytest.mark.parametrize("value", [1, "get", ["get"], {"find": False}, {"get": 1}])
+@pytest.mark.parametrize("value", [1, "get", ["get"], {"remove": False}, {"get": 1}])
 def test_an_option_that_makes_no_sense_is_refused(value):
     with pytest.raises(ValueError, match=r"^share "):
         shared_by(value)
@@ -622,12 +623,30 @@ async def test_a_service_by_another_id_finds_it_alone(model, commands):
 # -- the wait for a round trip ---------------------------------------------------------------------
 
 
-async def test_writes_that_a_transaction_holds_up_hold_up_nobody_else(watched, model):
+async def test_beside_two_patches_that_are_held_up_a_third_goes_at_once(
+    watched, model, monkeypatch
+):
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 1000)
     service = MongoDBService(model)
     async with watched.start_session() as session, await session.start_transaction():
         await model.update_many({"_id": {"$in": [0, 1]}}, {"$set": {"n": -1}}, session=session)
         locked = []
-        for n in (0, 1):  # as many as may be under way side by side
+        for n in (0, 1):
+            locked.append(asyncio.create_task(service.patch(n, {"n": 100})))
+            await asyncio.sleep(0.02)
+        async with asyncio.timeout(5):
+            assert (await service.patch(2, {"n": 102}))["n"] == 102
+        assert not any(task.done() for task in locked)
+        await session.abort_transaction()
+    assert [record["n"] for record in await asyncio.gather(*locked)] == [100] * 2
+
+
+async def test_writes_that_a_transaction_holds_up_hold_up_nobody_else(watched, model):
+    service = MongoDBService(model)
+    async with watched.start_session() as session, await session.start_transaction():
+        await model.update_many({"_id": {"$in": [0, 1, 3]}}, {"$set": {"n": -1}}, session=session)
+        locked = []
+        for n in (0, 1, 3):  # as many as may be under way side by side
             locked.append(asyncio.create_task(service.patch(n, {"n": 100})))
             await asyncio.sleep(0.02)
         began = time.monotonic()
@@ -635,7 +654,7 @@ async def test_writes_that_a_transaction_holds_up_hold_up_nobody_else(watched, m
         assert time.monotonic() - began < 1
         assert not any(task.done() for task in locked)
         await session.abort_transaction()
-    assert [record["n"] for record in await asyncio.gather(*locked)] == [100, 100]
+    assert [record["n"] for record in await asyncio.gather(*locked)] == [100] * 3
 
 
 async def test_where_the_server_is_gone_all_wait_equally_long():

@@ -1,9 +1,9 @@
-"""Batches concurrent gets, creates, patches and counts: many calls, one round trip.
+"""Batches concurrent finds, gets, creates, patches and counts: many calls, one round trip.
 
 What holds in this file:
 
-- A batch has only calls that would send the same but for the id or the record: the collection, the
-  criteria, the fields, the collation and the time limit are the same to the byte.
+- A batch has only calls that would send the same but for the id, the record or the page: the
+  collection, the criteria, the fields, the collation and the time limit are the same to the byte.
 - No call in a session joins a batch.
 - What concerns one caller (a missing record, a taken key, a value that cannot be stored) reaches
   that caller only; a failed round trip reaches all callers of the batch.
@@ -23,11 +23,13 @@ from pymongo import errors
 
 from alula.adapters._batching import Batcher, one_for_each
 from alula.adapters._records import copied
+from alula.adapters._totals import PageAndTotal
 from alula.adapters.mongodb._bson_types import BSON_IMMUTABLE
-from alula.adapters.mongodb._errors import not_acknowledged
+from alula.adapters.mongodb._errors import TOO_LARGE, not_acknowledged
 from alula.adapters.mongodb._model import Collection
 from alula.adapters.mongodb._options import MongoDBOptions, limited
 from alula.adapters.mongodb._patch_batches import NOT_DONE, Patch, fields_of, patch_batch
+from alula.adapters.mongodb._queries import PageRange, Stage, pages_and_total
 from alula.types import Id, Record
 
 __all__ = ["Batches"]
@@ -37,6 +39,12 @@ Key: TypeAlias = Hashable
 _BATCHED_IDS: Final = frozenset({ObjectId, str, int})
 _MAX_RECORD_BYTES: Final = 256 * 1024
 """Larger new records are sent on their own: others would wait for their transfer."""
+
+_MAX_PAGE: Final = 100
+"""Larger pages are queried on their own: copies of many records hold the event loop up."""
+
+_MAX_PAGES: Final = 20
+"""How many pages one round trip returns at most, for the same reason."""
 
 _DUPLICATE_KEY: Final = 11000
 _ROUND_TRIP_ERRORS: Final = (errors.ConnectionFailure, errors.OperationFailure)
@@ -69,7 +77,8 @@ class Batches:
         if "get" in options.shared and type(id) in _BATCHED_IDS:
             key = _key("get", model, options, filter, find_options)
         if key is None:
-            return await _find_one(model, filter, find_options, id)
+            with limited(options.seconds):
+                return await _find_one(model, filter, find_options, id)
         load = partial(find_batch, model, filter, find_options)
         record: Record | None = await self._batcher(key, load, options).load(id)
         return record
@@ -116,9 +125,67 @@ class Batches:
         if fields is None:
             return await alone()
         load = partial(patch_batch, model, filter)
-        batcher = self._batcher(key, load, options, concurrency=2)
+        batcher = self._batcher(key, load, options, concurrency=3)
         result: Record | None = await batcher.load(Patch(id, fields, alone))
         return await alone() if result is NOT_DONE else result
+
+    async def page(
+        self,
+        model: Collection,
+        stages: list[Stage],
+        size: int | None,
+        options: MongoDBOptions,
+        page_options: Record,
+    ) -> list[Record]:
+        """Return the records that stages of an aggregation give; they must not write.
+
+        Args:
+            model: The collection.
+            stages: Those of a query, with its page.
+            size: How many records the page has at most, None for no limit.
+            options: The options of the call.
+            page_options: Options of PyMongo's ``aggregate``, without a session.
+        """
+
+        async def load(callers: list[None]) -> list[Any]:
+            records = await (await model.aggregate(stages, **page_options)).to_list()
+            return one_for_each(callers, {None: records}, _copied)
+
+        key: Key = None
+        if "find" in options.shared and size is not None and size <= _MAX_PAGE:
+            key = _key("page", model, options, {"stages": stages}, page_options)
+        alone = key is None
+        records: list[Record] = (
+            (await load([None]))[0] if alone else await self._batcher(key, load, options).load(None)
+        )
+        return records
+
+    async def page_and_total(
+        self,
+        model: Collection,
+        stages: list[Stage],
+        page: PageRange,
+        options: MongoDBOptions,
+        page_options: Record,
+    ) -> PageAndTotal | None:
+        """Return the records of a page and the total, None if they do not fit into one document.
+
+        Args:
+            model: The collection.
+            stages: Those of a query, without its page.
+            page: The page.
+            options: The options of the call.
+            page_options: Options of PyMongo's ``aggregate``, without a session.
+        """
+        load = partial(page_batch, model, stages, page_options)
+        key: Key = None
+        if "find" in options.shared and page[1] <= _MAX_PAGE:
+            key = _key("pages", model, options, {"stages": stages}, page_options)
+        alone = key is None
+        result: PageAndTotal | None = (
+            (await load([page]))[0] if alone else await self._batcher(key, load, options).load(page)
+        )
+        return result
 
     async def count(
         self,
@@ -187,6 +254,12 @@ def _key(
 # -- the round trips -------------------------------------------------------------------------------
 
 
+def _copied(result: Any) -> Any:
+    if type(result) is tuple:  # a page and its total
+        return _copied(result[0]), result[1]
+    return copied(result, BSON_IMMUTABLE)
+
+
 def _with(by_id: Record, filter: Record) -> Record:
     return {"$and": [by_id, filter]} if filter else by_id
 
@@ -226,7 +299,35 @@ async def find_batch(
     if unsure:
         results = await asyncio.gather(*map(find_one, unsure), return_exceptions=True)
         records.update(zip(unsure, results, strict=True))
-    return one_for_each(ids, records, partial(copied, immutable=BSON_IMMUTABLE))
+    return one_for_each(ids, records, _copied)
+
+
+async def page_batch(
+    model: Collection, stages: list[Stage], options: Record, pages: list[PageRange]
+) -> list[Any]:
+    """Return the records and the total for each page; None if that does not fit into a document."""
+    wanted = list(dict.fromkeys(pages))
+
+    async def load(part: list[PageRange]) -> Sequence[PageAndTotal | None]:
+        try:
+            cursor = await model.aggregate(pages_and_total(stages, part), **options)
+            (document,) = await cursor.to_list()
+        except errors.OperationFailure as error:
+            if error.code in TOO_LARGE:
+                return [None] * len(part)
+            raise
+        total = document["total"][0]["total"] if document["total"] else 0
+        return [(document[f"page{number}"], total) for number in range(len(part))]
+
+    parts = [wanted[start : start + _MAX_PAGES] for start in range(0, len(wanted), _MAX_PAGES)]
+    # All of them are awaited even if one fails: no query of a batch goes on after the batch.
+    loaded = await asyncio.gather(*map(load, parts), return_exceptions=True)
+    results: dict[PageRange, Any] = {}
+    for part, found in zip(parts, loaded, strict=True):
+        if isinstance(found, BaseException):
+            raise found
+        results.update(zip(part, found, strict=True))
+    return one_for_each(pages, results, _copied)
 
 
 async def insert_batch(model: Collection, new: list[bytes]) -> list[Exception | None]:

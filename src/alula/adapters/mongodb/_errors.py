@@ -41,8 +41,8 @@ parallel arrays in one index, an operator whose index is missing."""
 _FIRST_CHECK: Final = 10_000
 """From here on, each code is that of a single check of the input."""
 
-TOO_LARGE: Final = frozenset({10334, 17419, 17420})
-"""Codes for a document of more than 16 MB."""
+TOO_LARGE: Final = frozenset({146, 292, 10334, 17419, 17420})
+"""Codes for a document of more than 16 MB, and for an order that does not fit into memory."""
 
 _FORBIDDEN: Final = frozenset({13, 59, 115, 303})
 """Codes for commands that the user may not run, or that the server does not have."""

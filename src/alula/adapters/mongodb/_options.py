@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import pymongo
 from pymongo import ReturnDocument
 from pymongo.asynchronous.client_session import AsyncClientSession
 
 from alula._context import Params
-from alula.adapters._database_options import DatabaseOptions
+from alula.adapters._database_options import BATCHED, DatabaseOptions
 from alula.adapters.mongodb._model import CONCERNS, Model
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "upsert_options",
 ]
 
+_SHARED: Final = (*BATCHED, "find")
 _UNLIMITED: Final[AbstractContextManager[Any]] = nullcontext()
 
 
@@ -45,8 +46,11 @@ class MongoDBOptions(DatabaseOptions):
 
     id: str = "_id"
     objectify: bool = True
+    shared: frozenset[str] = frozenset(_SHARED)
     estimates: bool = False
     model: Model | None = None
+
+    batched_operations: ClassVar[tuple[str, ...]] = _SHARED
 
     @property
     def counting(self) -> str:

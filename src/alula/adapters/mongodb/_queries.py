@@ -37,12 +37,13 @@ __all__ = [
     "MARKER",
     "NOTHING",
     "Filter",
+    "PageRange",
     "QueryTranslator",
     "Stage",
     "all_of",
     "counting",
     "filter_of",
-    "page_and_total",
+    "pages_and_total",
     "projection_of",
     "sorts_by_index",
     "stages_of",
@@ -52,6 +53,9 @@ __all__ = [
 
 Filter: TypeAlias = dict[str, Any]
 Stage: TypeAlias = dict[str, Any]
+PageRange: TypeAlias = tuple[int, int]
+"""How many records come before a page, and its size."""
+
 Convert: TypeAlias = Callable[[str, Any], Any]
 """Gets a field's name and a value to compare with; returns the value to send."""
 
@@ -336,17 +340,26 @@ def counting(filter: Filter, pipeline: Sequence[Stage] | None) -> list[Stage]:
     return [*with_caller_stages(match, pipeline), {"$count": "total"}]
 
 
-def page_and_total(stages: list[Stage]) -> list[Stage]:
-    """Return stages that give one document, with the records of a page and the total.
+def pages_and_total(stages: list[Stage], pages: Sequence[PageRange]) -> list[Stage]:
+    """Return stages that give one document, with the records of some pages and the total.
 
     The database reads all matching records for it, once, so it pays only where they are few.
 
     Args:
-        stages: Those of a query that has a page size.
+        stages: match, sort and project of a query, those that it has.
+        pages: The pages, which the document has as ``page0``, ``page1``, and so on.
     """
-    first = 1 if "$match" in stages[0] else 0
-    parts = {"data": stages[first:], "total": [{"$count": "total"}]}
-    return [*stages[:first], {"$facet": parts}]
+    match = [stage for stage in stages if "$match" in stage]
+    order = [stage for stage in stages if "$sort" in stage]
+    project = stages[len(match) + len(order) :]
+    if len(pages) > 1:
+        # One order for all of them. For a single page the database keeps no more than it returns.
+        match, order = [*match, *order], []
+    parts: dict[str, list[Stage]] = {"total": [{"$count": "total"}]}
+    for number, (skip, limit) in enumerate(pages):
+        skipped = [{"$skip": skip}] if skip else []
+        parts[f"page{number}"] = [*order, *skipped, {"$limit": limit}, *project]
+    return [*match, {"$facet": parts}]
 
 
 def sorts_by_index(query: Query) -> bool:
