@@ -670,7 +670,9 @@ async def test_two_services_need_cookies_of_different_names(same, is_mounted):
 
 def sibling(**options):
     app = App().use("users", MemoryService())
-    add_authentication(app, cookie=TokenCookie(**options), secret=f"of {id(app)}, with thirty-two bytes")
+    add_authentication(
+        app, cookie=TokenCookie(**options), secret=f"of {id(app)}, with thirty-two bytes"
+    )
     return app
 
 

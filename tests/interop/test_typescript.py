@@ -1,8 +1,8 @@
 """Front ends compile against the client for TypeScript, and call a server by it.
 
-The front ends are in ``typescript``. Each has lines that are mistakes, which the compiler finds. One
-is a front end of React for the application that the generator of FeathersJS 5 makes. It compiles
-against that, and as it is against the client of an application that `alula new` has made.
+The front ends are in ``typescript``. Each has lines that are mistakes, which the compiler finds.
+One is a front end of React for the application that the generator of FeathersJS 5 makes. It
+compiles against that, and as it is against the client of an application of `alula new`.
 """
 
 from __future__ import annotations
@@ -214,7 +214,9 @@ def test_a_front_end_of_react_moves_as_it_is(side, tmp_path, made_by_feathersjs)
     found = re.findall(r"^(\S+)\((\d+),", said, re.MULTILINE)
     lines = front_end.splitlines()
     marked = {at for at, line in enumerate(lines, 1) if "// @ts-expect-error " in line}
-    assert {(name, int(line) - 1) for name, line in found} == {("react_chat.tsx", at) for at in marked}
+    assert {(name, int(line) - 1) for name, line in found} == {
+        ("react_chat.tsx", at) for at in marked
+    }
     assert len(marked) > 2
 
 

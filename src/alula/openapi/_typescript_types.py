@@ -97,7 +97,9 @@ class TypeDeclarations:
         owner, dot, _ = component.partition(".")
         name = component
         if dot:
-            record = next((each for each in self._records if self._is_record(component, each)), None)
+            record = next(
+                (each for each in self._records if self._is_record(component, each)), None
+            )
             if record is not None:
                 self._names[component] = record
                 return self.named(record)

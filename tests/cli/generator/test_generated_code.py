@@ -78,7 +78,13 @@ def further(database: str, users: str, realtime: str) -> list[str]:
     ],
 )
 def test_linters_accept_the_code(tmp_path, monkeypatch, database, users, first, realtime):
-    answers = [f"--database={database}", users, first, realtime, *further(database, users, realtime)]
+    answers = [
+        f"--database={database}",
+        users,
+        first,
+        realtime,
+        *further(database, users, realtime),
+    ]
     alula(tmp_path, monkeypatch, "new", LONG, *answers)
     folder = tmp_path / LONG
     add_everything(folder, monkeypatch)
