@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from alula._channels import Channels, call_params
@@ -30,6 +30,7 @@ __all__ = [
     "identify",
     "identify_connection",
     "private_service",
+    "services_of_host",
     "shared_key",
     "strategies_of",
 ]
@@ -127,6 +128,29 @@ def authentication_at(app: Application, path: str | None = None) -> Any:
             " path: app.set('authentication', path)"
         )
     return service
+
+
+def services_of_host(app: Application) -> Iterator[tuple[str, Any]]:
+    """Yield all services that browsers send the same cookies to, each with a path of it.
+
+    They are those of the application, of all that are mounted in it, of those that it is mounted
+    in, and of their neighbours.
+
+    Args:
+        app: The application.
+    """
+    known: list[object] = []
+    waiting: list[Any] = [app]
+    while waiting:
+        each = waiting.pop(0)
+        if any(each is other for other in known):
+            continue
+        known.append(each)
+        waiting += getattr(each, "neighbours", ())
+        for path, handle in getattr(each, "services", {}).items():
+            owner = owning_handle(handle)
+            waiting += [owner.app, *(mount.app for mount in handle.mounts)]
+            yield path, owner.service
 
 
 async def identify(

@@ -668,6 +668,43 @@ async def test_two_services_need_cookies_of_different_names(same, is_mounted):
         await app.setup()
 
 
+def sibling(**options):
+    app = App().use("users", MemoryService())
+    add_authentication(
+        app, cookie=TokenCookie(**options), secret=f"of {id(app)}, with thirty-two bytes"
+    )
+    return app
+
+
+@pytest.mark.parametrize("are_deep", [False, True])
+async def test_services_mounted_side_by_side_need_different_cookies(are_deep):
+    def outer():
+        return App().use("a", sibling()).use("b", second)
+
+    second = sibling()
+    if are_deep:
+        App().use("c", outer()).use("d", App().use("e", sibling(**ADMIN)))
+    else:
+        outer()
+    with pytest.raises(ValueError, match="have the same cookies, .*__host-token"):
+        await second.setup()
+    other = sibling(**ADMIN)
+    App().use("a", sibling()).use("b", other)
+    await other.setup()
+    await other.teardown()
+
+
+async def test_web_applications_mounted_side_by_side_need_different_cookies():
+    second = express(sibling())
+    express().use("/a", express(sibling())).use("/b", second)
+    with pytest.raises(ValueError, match="have the same cookies, .*__host-token"):
+        await second.setup()
+    other = express(sibling(**ADMIN))
+    express().use("/a", express(sibling())).use("/b", other)
+    await other.setup()
+    await other.teardown()
+
+
 async def test_two_services_with_cookies_of_different_names():
     app = App().use("users", MemoryService())
     service = add_authentication(app, cookie=TokenCookie())

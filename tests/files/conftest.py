@@ -6,7 +6,7 @@ import secrets
 from http.client import HTTPConnection
 
 import pytest
-from tests.files.s3_server import s3_store, serve_s3
+from tests.files.s3_server import s3_store, serve_s3, serve_s3rver
 
 from alula.files import LocalFileStore
 
@@ -33,6 +33,16 @@ async def s3(s3_port, bucket):
     store = s3_store(bucket, s3_port)
     yield store
     await store.close()
+
+
+@pytest.fixture
+async def s3rver(tmp_path):
+    """A store on a server that is not made for tests."""
+    with serve_s3rver(tmp_path / "s3rver") as port:
+        key = "S3RVER"
+        store = s3_store("photos", port, access_key_id=key, secret_access_key=key)
+        yield store
+        await store.close()
 
 
 @pytest.fixture

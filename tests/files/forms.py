@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.express.asgi_client import Answer, call
 
 from alula import App
 from alula.adapters.memory import MemoryService
+from alula.errors import NotImplementedMethod
 from alula.express import error_handler, express, json, rest
 from alula.files import (
     FileStore,
@@ -71,7 +73,9 @@ async def names_in(store: FileStore) -> list[str]:
         return [re.sub("^content/../", "content/", name) for name in names]
     assert isinstance(store, S3FileStore)
     objects = [item async for item in store._listed("list_objects_v2", "")]
-    uploads = [item async for item in store._listed("list_multipart_uploads", "")]
+    uploads = []
+    with suppress(NotImplementedMethod):  # s3rver lists none
+        uploads = [item async for item in store._listed("list_multipart_uploads", "")]
     return sorted(item["Key"].removeprefix(store._prefix) for item in objects + uploads)
 
 

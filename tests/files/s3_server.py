@@ -1,4 +1,8 @@
-"""A server of the protocol of S3, in a process of its own: it prints its port and serves."""
+"""Servers of the protocol of S3, each in a process of its own: it prints its port and serves.
+
+One is moto, which is made for tests. The other one is s3rver, a server of its own on a folder, which
+checks signatures.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.requirements import require_node, require_node_modules
 
 from alula.files import S3FileStore
 
@@ -33,6 +39,25 @@ def serve_s3() -> Iterator[int]:
         cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # a line for each request
+        text=True,
+    )
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@contextmanager
+def serve_s3rver(folder: Path) -> Iterator[int]:
+    """Run the other server, with the bucket `photos`; give its port."""
+    modules = require_node_modules("s3rver")
+    script = Path(__file__).with_name("s3rver.cjs")
+    process = subprocess.Popen(
+        [require_node(), script, modules / "s3rver", folder],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # warnings of Node about old packages
         text=True,
     )
     try:

@@ -20,7 +20,7 @@ from tests.files.s3_server import KEY_ID, SECRET, s3_store
 
 from alula import App
 from alula.adapters.memory import MemoryService
-from alula.errors import NotFound, PayloadTooLarge, Unavailable
+from alula.errors import NotFound, NotImplementedMethod, PayloadTooLarge, Unavailable
 from alula.files import S3FileStore, StagedFile, UploadService
 
 MEGABYTE = 1024 * 1024
@@ -124,6 +124,18 @@ async def test_an_upload_that_a_sweep_has_aborted():
             await store.stage(pieces_of(bytes(9 * MEGABYTE)))
     methods = [request.partition(" ")[0] for request in requests]
     assert methods == ["POST", "PUT", "DELETE", "DELETE"]
+
+
+async def test_a_server_that_lists_no_uploads():
+    empty = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+    listed = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(empty)
+    unknown = error_of_s3(501, "NotImplemented")
+    async with answering(unknown, listed + empty) as (store, requests):
+        assert list(await store.leftovers(0)) == []
+        assert ["uploads" in request.split()[1] for request in requests] == [True, True]
+    async with answering(unknown) as (store, _):
+        with pytest.raises(NotImplementedMethod, match="The store of files has no PutObject"):
+            await store.stage(pieces_of(b"hello"))
 
 
 async def test_a_file_that_is_too_large(s3, monkeypatch):

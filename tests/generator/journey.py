@@ -66,6 +66,9 @@ class Answers(NamedTuple):
         return [
             f"--database={self.database}",
             "--authentication" if self.authentication else "--no-authentication",
+            # With the first service, so that the rows stay few.
+            "--files" if self.service else "--no-files",
+            *(["--cookies"] if self.authentication and self.service else []),
             f"--service={self.service}" if self.service else "--no-service",
         ]
 

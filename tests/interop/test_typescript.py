@@ -1,12 +1,15 @@
 """Front ends compile against the client for TypeScript, and call a server by it.
 
 The front ends are in ``typescript``. Each has lines that are mistakes, which the compiler finds.
+One is a front end of React for the application that the generator of FeathersJS 5 makes. It
+compiles against that, and as it is against the client of an application of `alula new`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,16 +53,41 @@ BROWSER = {
     "noUnusedParameters": True,
     "exactOptionalPropertyTypes": True,
 }
+REACT = {
+    "module": "esnext",
+    "moduleResolution": "bundler",
+    "noEmit": True,
+    "isolatedModules": True,
+    "noUnusedLocals": True,
+    "jsx": "react-jsx",
+}
+# What the front end and the application of FeathersJS import beside the above.
+OF_REACT = (
+    "@feathersjs/authentication",
+    "@feathersjs/authentication-local",
+    "@feathersjs/authentication-oauth",
+    "@feathersjs/configuration",
+    "@feathersjs/generators",
+    "@feathersjs/koa",
+    "@feathersjs/mongodb",
+    "@feathersjs/schema",
+    "@feathersjs/socketio",
+    "@feathersjs/typebox",
+    "@types/react",
+    "mongodb",
+    "react",
+    "winston",
+)
 NODE = {"module": "nodenext", "esModuleInterop": True, "outDir": "built"}
 CHECKS = ("sign in", "messages", "notes", "a route", "no schema")
 MOVED_CHECKS = ("sign up", "messages", "owners", "events", "strangers")
 LINES_OF_MOVED_CHAT = 119
 
 
-def generated_code(folder):
+def generated_code(folder, database="memory"):
     """Return the client of a new application with users."""
     command = [sys.executable, "-c", "from alula._cli import main; main()"]
-    answers = ["--database=memory", "--authentication", "--service=messages"]
+    answers = [f"--database={database}", "--authentication", "--service=messages"]
     subprocess.run([*command, "new", "shop", *answers], cwd=folder, check=True, capture_output=True)
     written = subprocess.run(
         [*command, "client", "--typescript"],
@@ -73,12 +101,17 @@ def generated_code(folder):
 
 def compiled(folder, code, *names, options=BROWSER):
     """Compile a client and front ends in a folder; return what the compiler says."""
-    node, modules = require_node(), require_node_modules(*PACKAGES)
-    (folder / "node_modules").symlink_to(modules)
+    (folder / "node_modules").symlink_to(require_node_modules(*PACKAGES))
     (folder / "client.ts").write_text(code, encoding="utf-8")
     for name in names:
         (folder / name).write_text((FRONT_ENDS / name).read_text())
-    settings = {"compilerOptions": {**OPTIONS, **options}, "files": ["client.ts", *names]}
+    return compile_files(folder, options, {"files": ["client.ts", *names]})
+
+
+def compile_files(folder, options, files):
+    """Compile files of a folder with packages; return what the compiler says."""
+    node, modules = require_node(), require_node_modules(*PACKAGES)
+    settings = {"compilerOptions": {**OPTIONS, **options}, **files}
     (folder / "tsconfig.json").write_text(json.dumps(settings))
     (folder / "package.json").write_text("{}")
     compiler = modules / "typescript" / "bin" / "tsc"
@@ -141,6 +174,50 @@ def test_every_mistake_is_an_error(name, tmp_path):
     found = {int(line) - 1 for line in re.findall(r"^unmarked\.ts\((\d+),", said, re.MULTILINE)}
     assert found == mistakes, said
     assert len(mistakes) > 2
+
+
+@pytest.fixture(scope="module")
+def made_by_feathersjs(tmp_path_factory):
+    """Return the folder of the sources that the generator of FeathersJS 5 writes."""
+    modules = require_node_modules(*PACKAGES, *OF_REACT)
+    folder = tmp_path_factory.mktemp("feathersjs")
+    (folder / "node_modules").symlink_to(modules)
+    script = folder / "generate.mjs"
+    script.write_text(Path(__file__).with_name("feathers_application.mjs").read_text())
+    command = [require_node(), script, folder / "chat"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "chat" / "src"
+
+
+def sources_of(side, folder, feathersjs):
+    """Put the typed client of one application into a folder: that of FeathersJS, or ours."""
+    if side == "feathersjs":
+        shutil.copytree(feathersjs, folder, dirs_exist_ok=True)
+        assert "userClient" in (folder / "client.ts").read_text()
+    else:
+        (folder / "client.ts").write_text(generated_code(folder, "mongodb"), encoding="utf-8")
+        shutil.rmtree(folder / "shop")  # Python alone
+    (folder / "node_modules").symlink_to(require_node_modules(*PACKAGES, *OF_REACT))
+    return {"include": ["**/*.ts", "*.tsx"]}
+
+
+@pytest.mark.parametrize("side", ["feathersjs", "ours"])
+def test_a_front_end_of_react_moves_as_it_is(side, tmp_path, made_by_feathersjs):
+    files = sources_of(side, tmp_path, made_by_feathersjs)
+    front_end = (FRONT_ENDS / "react_chat.tsx").read_text()
+    (tmp_path / "react_chat.tsx").write_text(front_end)
+    assert compile_files(tmp_path, REACT, files) == ""
+    # Both find the same mistakes, and no other.
+    (tmp_path / "react_chat.tsx").write_text(front_end.replace("@ts-expect-error", ""))
+    said = compile_files(tmp_path, REACT, files)
+    found = re.findall(r"^(\S+)\((\d+),", said, re.MULTILINE)
+    lines = front_end.splitlines()
+    marked = {at for at, line in enumerate(lines, 1) if "// @ts-expect-error " in line}
+    assert {(name, int(line) - 1) for name, line in found} == {
+        ("react_chat.tsx", at) for at in marked
+    }
+    assert len(marked) > 2
 
 
 @pytest.fixture(scope="module")

@@ -483,3 +483,84 @@ class TestTheModule:
         assert "evil()" not in without
         assert "`" not in without
         assert "\u2028" not in without
+
+
+class Town(BaseModel):
+    name: str
+
+
+class Street(BaseModel):
+    name: str
+    town: Town
+
+
+class Member(BaseModel):
+    """Who writes."""
+
+    id: int
+    email: str
+    password: SecretStr | None = None
+    street: Street | None = None
+
+
+class Letter(BaseModel):
+    id: int
+    text: str
+
+
+def author(letter) -> Member: ...
+def copies(letter) -> list[Member]: ...
+
+
+def letters(author=author):
+    computed = resolve({"author": virtual(author), "copies": virtual(copies)})
+    return with_schema(MemoryService(), Letter, result=computed)
+
+
+class TestModelsOfOtherServices:
+    def test_a_computed_record_has_the_type_of_its_service(self):
+        for order in (1, -1):
+            services = [
+                ("letters", letters(), {}),
+                ("members", with_schema(MemoryService(), Member), {}),
+            ]
+            code = code_of(*services[::order])
+            assert "author: Member" in lines_of(code, "Letter")
+            assert "copies: Member[]" in lines_of(code, "Letter")
+            assert "LetterMember" not in code
+            assert code.count("export interface Member {") == 1
+            assert "street: MemberStreet | null" in lines_of(code, "Member")
+
+    def test_without_such_a_service_it_has_one_of_its_own(self):
+        code = code_of(("letters", letters(), {}))
+        assert "author: LetterMember" in lines_of(code, "Letter")
+
+    def test_a_record_with_other_properties_is_another_type(self):
+        # What a hook hides of the records of the service, the computed property may have.
+        members = App().use("members", with_schema(MemoryService(), Member))
+        members.use("letters", letters())
+        members.service("members").hooks(after=[protect("email")])
+        assert "author: LetterMember" in lines_of(typescript(members), "Letter")
+
+    def test_a_record_with_another_model_inside_is_another_type(self):
+        other = create_model("Town", name=(int, ...))
+        street = create_model("Street", name=(str, ...), town=(other, ...))
+        member = create_model("Member", __base__=Member, street=(street | None, None))
+        code = code_of(
+            ("letters", letters(), {}),
+            ("members", with_schema(MemoryService(), member), {}),
+        )
+        assert "author: LetterMember" in lines_of(code, "Letter")
+
+    def test_data_and_queries_keep_types_of_their_own(self):
+        class Envelope(BaseModel):
+            id: int
+            street: Street
+
+        services = [
+            ("envelopes", with_schema(MemoryService(), Envelope), {}),
+            ("streets", with_schema(MemoryService(id="name"), Street), {}),
+        ]
+        code = code_of(*services)
+        assert "street: Street" in lines_of(code, "Envelope")
+        assert "street: EnvelopeDataStreet" in lines_of(code, "EnvelopeData")

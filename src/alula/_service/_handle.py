@@ -61,6 +61,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         publishers: The publisher of each event that has one, those of the application included.
         emitted_by_service: The standard events that the service emits itself.
         record_schema: The JSON Schema of its records, None if unknown.
+        mounts: The handles of other applications that mount it.
         secret_ids: Whether its ids are secrets, such as tokens, which must not be in logs. The
             service sets an attribute of this name.
     """
@@ -108,7 +109,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self.events = tuple(dict.fromkeys((*EVENT_OF_METHOD.values(), *named)))
         standard = self._check_methods(listed)
         self.methods: tuple[str, ...] = standard if listed is None else listed
-        self._mounted: tuple[ServiceHandle, ...] = ()
+        self.mounts: tuple[ServiceHandle, ...] = ()
         self._app_hooks = app_hooks or HookTable()
         self._channels = channels or _NO_CHANNELS
         self._own_publishers = PublisherTable(self, self._check_event)
@@ -324,7 +325,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
                 raise unset_result(context)
             if event is not None and (
                 event in self._listeners
-                or self._mounted
+                or self.mounts
                 or (event in self.publishers and self._channels.is_active)
             ):
                 if event in self.emitted_by_service:  # the service lists it: it emits it itself
@@ -348,7 +349,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         EventEmitter.emit(self, event, record, context)
         if event in self.publishers and self.publishes_calls and self._channels.is_active:
             self._channels.publish(self, event, record, public, context)
-        for outer in self._mounted:
+        for outer in self.mounts:
             if outer is not context.caller:  # it emits after its own hooks
                 outer._emit_result(event, record, public, context)  # noqa: SLF001  # same class
 
@@ -369,7 +370,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         has_listeners = super().emit(event, *values)
         if event in self.publishers and self._channels.is_active:
             self._channels.publish_custom(self, event, values)
-        for outer in self._mounted:
+        for outer in self.mounts:
             has_listeners = outer.emit(event, *values) or has_listeners
         return has_listeners
 
@@ -379,7 +380,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             self.secret_events = True
         found = self._channels.resolve(self.path, self.events, self._own_publishers)
         self.publishers = {} if self.secret_events else found
-        for outer in self._mounted:
+        for outer in self.mounts:
             outer.resolve_publishers()
 
     def attach(self, outer: ServiceHandle) -> None:
@@ -388,11 +389,11 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         Args:
             outer: The handle whose service is this handle.
         """
-        self._mounted += (outer,)
+        self.mounts += (outer,)
 
     def detach(self, outer: ServiceHandle) -> None:
         """Undo `attach`."""
-        self._mounted = tuple(handle for handle in self._mounted if handle is not outer)
+        self.mounts = tuple(handle for handle in self.mounts if handle is not outer)
 
     def _check_event(self, event: str) -> None:
         if event not in self.events:

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 
 from alula._context import HookContext, Params
 from alula._cookies import SameSite, format_cookie, parse_cookies
-from alula._identity import AmbientCredentials, find_authentication
+from alula._identity import AmbientCredentials, services_of_host
 from alula.errors import Forbidden, FrameworkError, NotAuthenticated
 from alula.hooks import Next
 from alula.outgoing import public_part
@@ -163,12 +163,12 @@ class TokenCookies:
 
         Raises:
             ValueError: No strategy checks access tokens, or another authentication service has a
-                cookie of the same name.
+                cookie of the same name, in this application or beside it on the same host.
         """
         if self._authentication.token_strategy is None:
             raise ValueError("cookie=TokenCookie(...) needs access tokens: register a JWTStrategy")
-        for other_path in app.services:
-            other = getattr(find_authentication(app, other_path), "token_cookies", None)
+        for other_path, service in services_of_host(app):
+            other = getattr(service, "token_cookies", None)
             if not isinstance(other, TokenCookies) or other is self:
                 continue
             # A sign-in of one would replace the cookies of the other, or sign in there.

@@ -1,16 +1,23 @@
-"""What the hooks of this package share: who calls, the query and data of a call, its record."""
+"""What the hooks of this package share: who calls, the query and data of a call, its record.
+
+An `update` replaces a record, so a hook that keeps a property reads it first. Others may change it
+in between. `write_kept` therefore writes under the condition that the stored values are still the
+ones that were read. If they are not, it reads again, a few times, and then refuses with a 409.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
-from alula._context import HookContext
+from alula._context import HookContext, Params
 from alula._service import ServiceHandle
 from alula._service_object import check_multi
 from alula.adapters._related import keep_transaction
-from alula.errors import BadRequest, NotAuthenticated
+from alula.errors import BadRequest, Conflict, NotAuthenticated, NotFound
+from alula.hooks import Next
 from alula.outgoing import as_mapping
 from alula.query._query import as_list
 from alula.types import STANDARD_METHODS
@@ -19,17 +26,41 @@ __all__ = [
     "change_data",
     "check_properties",
     "has_operators",
+    "keep_stored",
     "narrow",
     "own_service",
     "split_changes",
-    "stored_properties",
     "stored_record",
     "user_id",
     "user_of",
+    "write_kept",
 ]
 
 _CHANGES: Final = frozenset({"update", "patch"})  # their data is never a list
 _OF_PAGES: Final = ("$select", "$limit", "$skip", "$sort")
+_MOST_WRITES: Final = 5  # of one update whose kept properties others change all the time
+
+
+class _Kept:
+    """What an `update` keeps of the stored record.
+
+    Attributes:
+        names: The properties.
+        values: Their stored values as they were read last; none for those that the record lacks.
+        checks: Functions of the stored values that raise where these refuse the update.
+        is_writing: Whether `write_kept` runs for the call.
+    """
+
+    __slots__ = ("checks", "is_writing", "names", "values")
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+        self.values: dict[str, Any] = {}
+        self.checks: dict[tuple[str, ...], Callable[[Mapping[str, Any]], None]] = {}
+        self.is_writing = False
+
+
+_KEPT: Final[WeakKeyDictionary[HookContext, _Kept]] = WeakKeyDictionary()
 
 
 def user_of(context: HookContext, hook: str, entity: str) -> Mapping[str, Any]:
@@ -159,30 +190,98 @@ async def stored_record(context: HookContext) -> Mapping[str, Any]:
         NotFound: There is none, or it does not meet the query of the call.
         Exception: What hooks of `get` raise.
     """
+    inner = HookContext(context.app, context.service, "get", _reading(context), context.id)
+    await context.service.run(inner)
+    record = as_mapping(inner.result)
+    return record if isinstance(record, Mapping) else {}
+
+
+async def keep_stored(
+    context: HookContext,
+    names: tuple[str, ...],
+    check: Callable[[Mapping[str, Any]], None] | None = None,
+) -> dict[str, Any]:
+    """Return the stored values of properties, which the hook puts into the data of an `update`.
+
+    The hook is annotated with ``completes={"update": write_kept}``. There are no values if the
+    data consists of update operators, which replace nothing.
+
+    Args:
+        context: The call.
+        names: The properties.
+        check: Raises for stored values that refuse the update. It is called again when others have
+            changed them.
+
+    Raises:
+        NotFound: As `stored_record`.
+        Exception: What ``check`` raises.
+    """
+    is_replaced = not has_operators(context.data)
+    record = await stored_record(context) if is_replaced else {}
+    stored = {name: record[name] for name in names if name in record}
+    if check is not None:
+        check(stored)
+    if not is_replaced:
+        return {}
+    kept = _KEPT.setdefault(context, _Kept())
+    kept.names |= dict.fromkeys(names)
+    kept.values = {name: kept.values[name] for name in kept.values if name not in names} | stored
+    if check is not None:
+        kept.checks[names] = check
+    return stored
+
+
+async def write_kept(context: HookContext, next: Next) -> None:
+    """Write an `update` under the condition that what it keeps is still stored.
+
+    It runs directly around the method, so its conditions pass no check of the client's query, and
+    what it reads again passes no hook of `get`.
+
+    Raises:
+        Conflict: Others have changed the kept properties again and again.
+        NotFound: There is no such record any more.
+        Exception: What a check raises that was given to `keep_stored`.
+    """
+    kept = _KEPT.get(context)
+    # It runs twice where both the application and the service have such hooks.
+    if kept is None or kept.is_writing or not isinstance(context.data, Mapping):
+        await next()
+        return
+    query = context.params.query
+    data = {name: value for name, value in context.data.items() if name not in kept.values}
+    kept.is_writing = True
+    try:
+        for _ in range(_MOST_WRITES):
+            context.data = {**data, **kept.values}
+            context.params.query = copy(query)
+            for name in kept.names:
+                narrow(context, name, kept.values.get(name))
+            try:
+                await next()
+            except NotFound:
+                context.params.query = query
+                result: Any = context.service.service.get(context.id, _reading(context))
+                stored = as_mapping(await result if hasattr(result, "__await__") else result)
+                kept.values = {name: stored[name] for name in kept.names if name in stored}
+                for check in kept.checks.values():
+                    check(kept.values)
+            else:
+                return
+        raise Conflict("Other calls change this record at the same time; send the update again")
+    finally:
+        context.params.query = query
+        kept.is_writing = False
+
+
+def _reading(context: HookContext) -> Params:
+    """Return the params for a `get` of the record that a call is about to change."""
     params = context.params.copy()
     params.query = copy(params.query)
     for name in _OF_PAGES:
         params.query.pop(name, None)
     params.provider = None
     keep_transaction(params)
-    inner = HookContext(context.app, context.service, "get", params, context.id)
-    await context.service.run(inner)
-    record = as_mapping(inner.result)
-    return record if isinstance(record, Mapping) else {}
-
-
-async def stored_properties(context: HookContext, names: Iterable[str]) -> dict[str, Any]:
-    """Return the stored values of properties that an `update` would replace.
-
-    There are none if its data consists of update operators, which replace nothing.
-
-    Raises:
-        NotFound: As `stored_record`.
-    """
-    if has_operators(context.data):
-        return {}
-    record = await stored_record(context)
-    return {name: record[name] for name in names if name in record}
+    return params
 
 
 def own_service(context: HookContext, hook: str) -> Any:

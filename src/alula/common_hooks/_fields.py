@@ -9,8 +9,9 @@ from alula._context import HookContext
 from alula.common_hooks._call import (
     change_data,
     check_properties,
+    keep_stored,
     split_changes,
-    stored_properties,
+    write_kept,
 )
 from alula.errors import BadRequest
 from alula.hooks import Hook, annotate_hook, hook_factory
@@ -188,7 +189,8 @@ def prevent_changes(*fields: str, discard: bool = False) -> Hook:
     """Return a before hook that keeps clients from changing properties by `patch` and `update`.
 
     Dotted names and update operators such as ``$inc`` are changes, too. An `update`, which replaces
-    the record, keeps the stored values; the hook reads them first. Calls of the application pass.
+    the record, keeps the stored values: the hook reads them first and makes them a condition of the
+    write, which is tried again if other calls change them. Calls of the application pass.
 
     Args:
         fields: Names of properties.
@@ -199,6 +201,7 @@ def prevent_changes(*fields: str, discard: bool = False) -> Hook:
         TypeError: There are no fields, or a name is not a string.
         ValueError: A name leads into another property; guard that one.
         BadRequest: By the hook: the data would change one of them, or is not an object.
+        Conflict: By the hook: other calls change them again and again during an `update`.
 
     Examples:
         >>> from alula import App
@@ -212,7 +215,7 @@ def prevent_changes(*fields: str, discard: bool = False) -> Hook:
         if context.params.provider is None or context.method not in _CHANGES:
             return
         if context.method == "update":
-            await keep_stored(context)
+            await replace(context)
         else:
             change_data(context, checked)
 
@@ -222,21 +225,22 @@ def prevent_changes(*fields: str, discard: bool = False) -> Hook:
             raise _refusal(changed)
         return kept
 
-    async def keep_stored(context: HookContext) -> None:
+    async def replace(context: HookContext) -> None:
         sent: dict[str, Any] = {}
 
         def without(data: Mapping[str, Any]) -> Mapping[str, Any]:
             sent.update({name: data[name] for name in fields if name in data})
             return checked({name: value for name, value in data.items() if name not in sent})
 
-        change_data(context, without)
-        stored = await stored_properties(context, fields)
-        changed = [name for name in sent if name not in stored or sent[name] != stored[name]]
-        if changed and not discard:
-            raise _refusal(changed)
-        context.data = {**context.data, **stored}
+        def unchanged(stored: Mapping[str, Any]) -> None:
+            changed = [name for name in sent if name not in stored or sent[name] != stored[name]]
+            if changed and not discard:
+                raise _refusal(changed)
 
-    return annotate_hook(prevent, kinds=("before",))
+        change_data(context, without)
+        context.data = {**context.data, **await keep_stored(context, fields, unchanged)}
+
+    return annotate_hook(prevent, kinds=("before",), completes={"update": write_kept})
 
 
 def _refusal(names: Iterable[str]) -> BadRequest:

@@ -9,11 +9,12 @@ from alula._context import HookContext
 from alula.common_hooks._call import (
     change_data,
     check_properties,
+    keep_stored,
     narrow,
     split_changes,
-    stored_properties,
     user_id,
     user_of,
+    write_kept,
 )
 from alula.errors import BadRequest, Forbidden
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
@@ -82,7 +83,7 @@ def set_owner(
     """Return a hook that makes the signed-in user the owner of what a client creates.
 
     The owner stays: clients cannot change it by `patch`, also not by update operators, and an
-    `update` keeps the stored one. Calls of the application itself may set any owner; if they have
+    `update` keeps the stored one, also one that another call sets at the same time. Calls of the application itself may set any owner; if they have
     a user and name no owner in `create`, it is that user.
 
     Register it behind `authenticate`, and as an around hook where a schema requires the property:
@@ -100,6 +101,7 @@ def set_owner(
         ValueError: A name is not that of a property.
         NotAuthenticated: By the hook: a client calls, and nobody is signed in.
         BadRequest: By the hook: the data is not an object, or names the property.
+        Conflict: By the hook: other calls change the owner again and again during an `update`.
         RuntimeError: By the hook: the user has no such id.
 
     Examples:
@@ -133,7 +135,7 @@ def set_owner(
             return
         change_data(context, lambda data: split_changes(data, (field,))[0])
         if context.method == "update":
-            context.data = {**context.data, **await stored_properties(context, (field,))}
+            context.data = {**context.data, **await keep_stored(context, (field,))}
 
     def refused(data: Mapping[str, Any]) -> Mapping[str, Any]:
         if field in data or split_changes(data, (field,))[1]:
@@ -144,8 +146,9 @@ def set_owner(
         return data
 
     return annotate_hook(
-        own, kinds=_KINDS, sets=(field,), ignores=METHODS_WITHOUT_DATA, needs_user="set_owner"
-    )
+        own, kinds=_KINDS, sets=(field,), ignores=METHODS_WITHOUT_DATA, needs_user="set_owner",
+        completes={"update": write_kept},
+    )  # fmt: skip
 
 
 @hook_factory('allow("admin")')

@@ -14,10 +14,11 @@ from alula.common_hooks._call import (
     change_data,
     check_properties,
     has_operators,
+    keep_stored,
     narrow,
     own_service,
     split_changes,
-    stored_properties,
+    write_kept,
 )
 from alula.errors import NotFound
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
@@ -54,7 +55,7 @@ def timestamps(
 
     The server's clock sets these properties in every call, also in calls of the application. What
     the data says about them is ignored. All records of a list get the same time. An `update` keeps
-    the stored time of creation, which it reads first.
+    the stored time of creation, which it reads first and makes a condition of the write.
 
     Register it as an around hook where a schema requires the properties: its checks run behind all
     around hooks.
@@ -69,6 +70,7 @@ def timestamps(
         TypeError: There is no property, a name is not a string, or ``now`` is not a function.
         ValueError: A name is not that of a property.
         BadRequest: By the hook: the data is not an object.
+        Conflict: By the hook: other calls change the time of creation during an `update`.
 
     Examples:
         >>> import asyncio
@@ -100,7 +102,7 @@ def timestamps(
         if context.method == "update" and created is not None:
             stored: dict[str, Any] = {created: moment}
             with suppress(NotFound):  # the update raises it, unless it creates the record
-                stored = await stored_properties(context, (created,))
+                stored = await keep_stored(context, (created,))
             times |= stored
         data = context.data
         if context.method == "update" and has_operators(data):
@@ -110,7 +112,10 @@ def timestamps(
         else:
             context.data = {**data, **times}
 
-    return annotate_hook(stamp, kinds=_KINDS, sets=names, ignores=METHODS_WITHOUT_DATA)
+    return annotate_hook(
+        stamp, kinds=_KINDS, sets=names, ignores=METHODS_WITHOUT_DATA,
+        completes={"update": write_kept},
+    )  # fmt: skip
 
 
 @hook_factory("soft_delete()")

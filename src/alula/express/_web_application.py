@@ -39,6 +39,8 @@ class WebApplication(ServedApplication, Router):
 
     def __init__(self, existing: Starlette | None = None) -> None:
         self.settings: dict[str, Any] = {}
+        # Mounted in it, and those that it is mounted in: browsers send them the same cookies.
+        self.neighbours: list[WebApplication] = []
         Router.__init__(self)
         if existing is None:
             self._existing = None
@@ -112,6 +114,8 @@ class WebApplication(ServedApplication, Router):
         for item in flatten(items):
             if isinstance(item, WebApplication):
                 self.endpoints.mount(path, item.endpoints)
+                self.neighbours.append(item)
+                item.neighbours.append(self)
         return self
 
     def add_endpoint(

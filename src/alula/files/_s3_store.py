@@ -30,7 +30,7 @@ from hashlib import sha256 as new_sha256
 from io import SEEK_END, BytesIO
 from typing import Any, Final
 
-from alula.errors import NotFound, PayloadTooLarge, Unavailable
+from alula.errors import NotFound, NotImplementedMethod, PayloadTooLarge, Unavailable
 from alula.files._store import FileStore, StagedFile
 
 __all__ = ["S3FileStore"]
@@ -229,12 +229,14 @@ class S3FileStore(FileStore):
             RuntimeError: The bucket does not exist, or the server refuses the credentials.
         """
         latest = datetime.now(UTC) - timedelta(seconds=min_age)
-        async for upload in self._listed("list_multipart_uploads", self._prefix):
-            key = upload["Key"]
-            is_ours = _MULTIPART.fullmatch(key.removeprefix(self._prefix)) is not None
-            if is_ours and upload["Initiated"] <= latest:
-                with suppress(Unavailable):  # another process has done it, or the next does
-                    await self._call("abort_multipart_upload", Key=key, UploadId=upload["UploadId"])
+        # Not every server lists them; a rule of the bucket ends them, too.
+        with suppress(NotImplementedMethod):
+            async for upload in self._listed("list_multipart_uploads", self._prefix):
+                target = {name: upload[name] for name in ("Key", "UploadId")}
+                is_ours = _MULTIPART.fullmatch(target["Key"].removeprefix(self._prefix)) is not None
+                if is_ours and upload["Initiated"] <= latest:
+                    with suppress(Unavailable):  # another process has done it, or the next does
+                        await self._call("abort_multipart_upload", **target)
         objects: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         async for item in self._listed("list_objects_v2", f"{self._prefix}staged/"):
             if match := _STAGED.fullmatch(item["Key"].removeprefix(self._prefix)):
@@ -346,6 +348,7 @@ class S3FileStore(FileStore):
         Raises:
             NotFound: There is no such object.
             EOFError: The object has no such bytes.
+            NotImplementedMethod: The server does not know the operation.
             Unavailable: The server cannot be reached, takes too long, or fails; or the multipart
                 upload was aborted.
             RuntimeError: The server refuses the request, or something is wrong with the options.
@@ -370,6 +373,8 @@ class S3FileStore(FileStore):
                 meaning = _too_late()
             elif status == _OUT_OF_RANGE:
                 meaning = EOFError("The file has no such bytes")
+            elif code == "NotImplemented":
+                meaning = NotImplementedMethod(f"The store of files has no {error.operation_name}")
             elif status in _FAILED or code == "RequestTimeout":
                 meaning = Unavailable("The store of files cannot take the request now")
             elif code == "NoSuchBucket":

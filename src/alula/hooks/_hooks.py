@@ -56,6 +56,9 @@ class HookMetadata(TypedDict, total=False):
     innermost: Hook | bool
     """An around hook that runs directly around the method, inside all other hooks. True for an
     around hook that runs only there itself."""
+    completes: Mapping[str, Hook]
+    """By method, an around hook that runs directly around it, once for all hooks that name it. It
+    acts in calls that such a hook has prepared, so these may have a condition."""
     follows_changes: bool
     """For an around hook: whether it also runs around all methods but `find` and `get`, outside the
     innermost hooks, whichever methods it is registered for."""

@@ -8,7 +8,7 @@ see what any hook of the service raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
@@ -250,7 +250,9 @@ class HookTable:
             inner = hook_metadata(hook).get("innermost")
             if inner:
                 innermost.append(hook if inner is True else inner)
-        return compose(innermost, call, HookNext) if innermost else call
+            innermost += _completions(hook, method)
+        # Once each: what completes a call does it for all hooks that have prepared it.
+        return compose([*dict.fromkeys(innermost)], call, HookNext) if innermost else call
 
     def wrap_changes(self, method: str, call: Call) -> Call:
         """Return ``call`` with hooks around it whose metadata says that they follow changes.
@@ -287,3 +289,12 @@ class HookTable:
         around = [hook for hook in around if hook_metadata(hook).get("innermost") is not True]
         around.sort(key=lambda hook: hook_metadata(hook).get("outermost") is not True)  # stable
         return compose(around, wrapped, HookNext) if around else wrapped
+
+
+def _completions(hook: Hook, method: str) -> Iterator[Hook]:
+    """Yield what runs around a method for a hook, and for the hooks that it has a condition for."""
+    metadata = hook_metadata(hook)
+    if method in (completes := metadata.get("completes", {})):
+        yield completes[method]
+    for inner in metadata.get("hooks", ()):
+        yield from _completions(inner, method)

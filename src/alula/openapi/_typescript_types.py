@@ -41,6 +41,7 @@ _SIMPLE: Final = {
 }
 _OBJECT_KEYWORDS: Final = frozenset({"properties", "additionalProperties", "patternProperties"})
 _CHOOSING: Final = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
+_DEFINITION: Final = re.compile(rf'"{_REFERENCE}\.([\w.-]+)"')
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 _ATOM: Final = re.compile(r"[\w.]+(\[\])*|\"[^\"\\]*\"", re.ASCII)
 # A type of this name would hide the one that the module itself uses.
@@ -89,13 +90,19 @@ class TypeDeclarations:
 
         Args:
             component: The name of the component: a reserved name, or the name of a definition in
-                such a schema, as "Message.Place".
+                such a schema, as "Message.Place". One that is the record of a service has its name.
         """
         if component in self._names:
             return self._names[component]
         owner, dot, _ = component.partition(".")
         name = component
         if dot:
+            record = next(
+                (each for each in self._records if self._is_record(component, each)), None
+            )
+            if record is not None:
+                self._names[component] = record
+                return self.named(record)
             name = self.reserve(type_name(component.replace(_BRANCHES, ".Criteria")))
         self._names[component] = name  # before its properties, which may refer to it
         schema = self._schemas[component]
@@ -144,6 +151,39 @@ class TypeDeclarations:
             return " & ".join(f"({part})" if " | " in part else part for part in parts)
         return parts[0] if parts else "unknown"
 
+    def _is_record(self, component: str, record: str) -> bool:
+        """Return whether a definition is the same type as the records of a service.
+
+        That is so if the definition is a record, too, and clients get the same properties of both,
+        with all that these refer to: to TypeScript, the two types are then one.
+        """
+        owner = component.partition(".")[0]
+        if owner not in self._records:
+            return False
+        pairs, known = [(component, record)], set[str]()
+        while pairs:
+            one, another = pairs.pop()
+            text = self._seen_by_clients(one, owner)
+            if text != self._seen_by_clients(another, record):
+                return False
+            inner = set(_DEFINITION.findall(text)) - known
+            known |= inner
+            pairs += [(f"{owner}.{name}", f"{record}.{name}") for name in inner]
+        return True
+
+    def _seen_by_clients(self, component: str, owner: str) -> str:
+        """Return the schema of a record as text, with what it refers to under common names."""
+        schema = dict(self._schemas[component])
+        shown = {
+            name: field
+            for name, field in schema.get("properties", {}).items()
+            if not _is_marked(field, "writeOnly")
+        }
+        schema["properties"] = shown
+        schema["required"] = sorted(shown.keys() & schema.get("required", ()))
+        text = json.dumps(schema, sort_keys=True, default=str)
+        return text.replace(f'"{_REFERENCE}{owner}.', f'"{_REFERENCE}.')
+
     def _declaration(self, component: str, name: str, schema: Schema, in_record: bool) -> str:
         """Return the declaration of a type: an interface if the schema has properties alone."""
         if not schema.get("properties") or not _CHOOSING.isdisjoint(schema):
@@ -168,7 +208,7 @@ class TypeDeclarations:
         for name, field in schema.get("properties", {}).items():
             has: Schema = field if isinstance(field, Mapping) else {}
             # An operator has the schema of its property, which may be read-only and queried.
-            if has.get("writeOnly" if in_record else "readOnly") is True and name[:1] != "$":
+            if _is_marked(field, "writeOnly" if in_record else "readOnly") and name[:1] != "$":
                 continue
             is_sure = name in required or (in_record and "default" in has)
             type_ = self.type_of(field, in_record=in_record)
@@ -214,6 +254,15 @@ class TypeDeclarations:
             more = f" & {{ {'; '.join(rest)} }}" if rest else ""
             return f"{_OPERATORS}<{compared}>{more}"
         return f"{{ {'; '.join(members.values())} }}"
+
+
+def _is_marked(field: object, keyword: str) -> bool:
+    """Return whether a property, or one of its alternatives, is read-only or write-only."""
+    if not isinstance(field, Mapping):
+        return False
+    return field.get(keyword) is True or any(
+        _is_marked(choice, keyword) for choice in field.get("anyOf", ())
+    )
 
 
 def type_name(text: str) -> str:

@@ -62,6 +62,13 @@ def is_tried_always(database: str, users: str, first: str, realtime: str) -> boo
     return sum(row) % 2 == REALTIME.index(realtime)
 
 
+def further(database: str, users: str, realtime: str) -> list[str]:
+    """Return the other answers of a row: each pair of answers is in one."""
+    has_files = (DATABASES.index(database) + REALTIME.index(realtime)) % 2
+    cookies = ["--cookies"] if users == "--authentication" and has_files else []
+    return ["--files" if has_files else "--no-files", *cookies]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("database", "users", "first", "realtime"),
@@ -71,7 +78,14 @@ def is_tried_always(database: str, users: str, first: str, realtime: str) -> boo
     ],
 )
 def test_linters_accept_the_code(tmp_path, monkeypatch, database, users, first, realtime):
-    alula(tmp_path, monkeypatch, "new", LONG, f"--database={database}", users, first, realtime)
+    answers = [
+        f"--database={database}",
+        users,
+        first,
+        realtime,
+        *further(database, users, realtime),
+    ]
+    alula(tmp_path, monkeypatch, "new", LONG, *answers)
     folder = tmp_path / LONG
     add_everything(folder, monkeypatch)
     if users == "--no-authentication":
@@ -91,7 +105,10 @@ def test_linters_accept_the_code(tmp_path, monkeypatch, database, users, first, 
     ],
 )
 def test_type_checkers_accept_the_code(tmp_path, monkeypatch, database, users):
-    alula(tmp_path, monkeypatch, "new", "shop", f"--database={database}", users, "--realtime")
+    answers = [f"--database={database}", users, "--realtime", "--files"]
+    if users == "--authentication":
+        answers.append("--cookies")
+    alula(tmp_path, monkeypatch, "new", "shop", *answers)
     folder = tmp_path / "shop"
     add_everything(folder, monkeypatch)
     if database == "mongodb":
@@ -143,11 +160,53 @@ def test_its_tests_pass_with_everything_added(tmp_path, monkeypatch, request, da
         monkeypatch.setenv("SHOP_MONGODB_URL", request.getfixturevalue("mongodb_url"))
     elif database == "postgresql":
         monkeypatch.setenv("SHOP_DATABASE_URL", request.getfixturevalue("postgresql_url"))
+    check_its_tests(folder, monkeypatch)
+
+
+def check_its_tests(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the tests of an application, of which none may be skipped."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     plugins = ("-p", "anyio", "-p", "no:cacheprovider")
     output = check(folder, "python", "-m", "pytest", "-q", *plugins)
     assert " passed" in output
     assert "skipped" not in output
+
+
+OWN_HOOKS = """
+from alula.hooks import HOOK_TYPES
+
+async def test_every_hook_is_of_the_library(app):
+    tables = [app.app.hook_table, *(handle.hook_table for handle in app.services.values())]
+    hooks = [
+        hook
+        for table in tables
+        for kind in HOOK_TYPES
+        for method in ("find", "get", "create", "update", "patch", "remove")
+        for hook in table.of(kind, method)
+    ]
+    assert len(hooks) > 20
+    modules = {getattr(hook, "__module__", type(hook).__module__) for hook in hooks}
+    assert not [module for module in modules if module.partition(".")[0] != "alula"]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "database",
+    [
+        "sqlite",
+        pytest.param("mongodb", marks=pytest.mark.release),
+        pytest.param("memory", marks=pytest.mark.release),
+    ],
+)
+def test_users_cookies_and_files_need_no_hook_of_its_own(tmp_path, monkeypatch, request, database):
+    answers = ["--authentication", "--cookies", "--files", "--realtime"]
+    alula(tmp_path, monkeypatch, "new", "shop", f"--database={database}", *answers)
+    folder = tmp_path / "shop"
+    (folder / "test_hooks.py").write_text(OWN_HOOKS)
+    if database == "mongodb":
+        monkeypatch.setenv("SHOP_MONGODB_URL", request.getfixturevalue("mongodb_url"))
+    check_its_tests(folder, monkeypatch)
 
 
 def test_a_checker_that_complains_is_noticed(tmp_path):

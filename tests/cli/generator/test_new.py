@@ -105,6 +105,43 @@ class TestFiles:
         ]
         assert [line in text for line in signs_in] == [bool(flags)] * len(signs_in)
 
+    def test_with_cookies(self, new, tmp_path):
+        new("shop", "--cookies")  # only users have some
+        files = files_of(tmp_path / "shop")
+        assert "\ncookies = true\n" in files["pyproject.toml"]
+        assert "\nauthentication = true\n" in files["pyproject.toml"]
+        service = files["services/authentication/service.py"]
+        assert "cookie=TokenCookie(origins=settings.origins)" in service
+        assert "cors(origins=origins, credentials=True)" in files["middleware/__init__.py"]
+
+    def test_cookies_need_users(self, new, tmp_path):
+        said = new("shop", "--no-authentication", "--cookies", code=2)
+        assert "--cookies has no users" in said
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("database", DATABASES)
+    def test_with_files(self, new, tmp_path, database):
+        new("shop", "--database", database, "--files", "--authentication")
+        files = files_of(tmp_path / "shop")
+        assert ",files]" in files["pyproject.toml"]
+        assert "\nfiles = true\n" in files["pyproject.toml"]
+        assert "urlencoded(), multipart()" in files["middleware/__init__.py"]
+        assert "before=[only_own(" in files["services/uploads/service.py"]
+        assert '"uploads"' in files["paths.py"]
+        # The container may write to this folder alone.
+        assert "SHOP_UPLOADS: /data/uploads" in files["compose.yaml"]
+        assert files["compose.yaml"].count("\nvolumes:\n") == 1
+        assert "\n  data:\n" in files["compose.yaml"]
+        assert "/data\n" in files["Dockerfile"]
+        text = files["README.md"]
+        assert (forbidden_in(text), long_sentences_of(text), walls_of(text)) == ([], [], [])
+
+    def test_without_cookies_and_files(self, new, tmp_path):
+        new("shop", "--authentication")
+        files = files_of(tmp_path / "shop")
+        texts = [text for name, text in files.items() if name != "README.md"]
+        assert not [text for text in texts if "TokenCookie" in text or "upload" in text]
+
     def test_without_real_time(self, new, tmp_path):
         new("shop", "--authentication")
         files = files_of(tmp_path / "shop")
@@ -204,32 +241,36 @@ class TestQuestions:
         return run
 
     def test_all_of_them(self, answer, tmp_path):
-        said = answer(answers="files\nmongo\ny\ny\nnotes\n")
+        said = answer(answers="files\nmongo\ny\ny\ny\ny\nnotes\n")
         assert "Where do services keep their records?" in said
         assert "Enter sqlite, postgresql, mongodb, memory." in said
         files = files_of(tmp_path / "shop")
         assert {"database.py", ".env", "channels.py", "services/notes/schema.py"} <= files.keys()
+        assert "services/uploads/schema.py" in files
+        assert "TokenCookie(" in files["services/authentication/service.py"]
 
     def test_return_takes_the_default(self, answer, tmp_path):
-        answer(answers="\n\n\n\n")
+        answer(answers="\n\n\n\n\n")
         files = files_of(tmp_path / "shop")
         assert "services/messages/schema.py" in files
         assert "SQLService" in files["services/messages/service.py"]
         assert not {".env", "channels.py"} & files.keys()
 
     def test_no_service(self, answer, tmp_path):
-        answer(answers="\n\n\n-\n")
+        answer(answers="\n\n\n\n-\n")
         assert "services/messages/schema.py" not in files_of(tmp_path / "shop")
 
     def test_a_bad_service_is_asked_for_again(self, answer, tmp_path):
-        said = answer(answers="\ny\n\nTasks!\ndocs\nusers\ntasks\n")
+        said = answer(answers="\ny\n\n\ny\nTasks!\ndocs\nusers\nuploads\ntasks\n")
         assert "'Tasks!' cannot be the name of a service" in said
         assert "the application itself uses /docs; choose another path.\n" in said
         assert "the service 'users' is part of --authentication" in said
+        assert "the service 'uploads' is part of --files" in said
         assert "services/tasks/schema.py" in files_of(tmp_path / "shop")
 
     def test_options_are_not_asked_for(self, answer):
-        options = ["--database=memory", "--no-authentication", "--no-realtime", "--service=notes"]
+        options = ["--database=memory", "--no-authentication", "--no-realtime", "--no-files"]
+        options += ["--service=notes"]
         said = answer(*options, answers="")
         assert "?" not in said
 

@@ -35,6 +35,15 @@ Realtime = Annotated[
     bool | None,
     typer.Option("--realtime/--no-realtime", help="Whether clients get events as they happen."),
 ]
+Cookies = Annotated[
+    bool | None,
+    typer.Option(
+        "--cookies/--no-cookies", help="Whether browsers keep the tokens of users in cookies."
+    ),
+]
+Files = Annotated[
+    bool | None, typer.Option("--files/--no-files", help="Whether clients upload files.")
+]
 FirstService = Annotated[
     str | None, typer.Option("--service", help="The name of the first service; messages if unset.")
 ]
@@ -46,7 +55,9 @@ def new(
     name: Name,
     database: DatabaseOption = None,
     authentication: Authentication = None,
+    cookies: Cookies = None,
     realtime: Realtime = None,
+    files: Files = None,
     service: FirstService = None,
     no_service: NoService = False,
     yes: Yes = False,
@@ -66,7 +77,9 @@ def new(
             name,
             database=database,
             authentication=authentication,
+            cookies=cookies,
             realtime=realtime,
+            files=files,
             service=service,
             no_service=no_service,
             ask=not yes,

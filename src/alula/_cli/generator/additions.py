@@ -43,6 +43,7 @@ __all__ = [
     "authentication_paths",
     "create_authentication",
     "create_service",
+    "create_uploads",
     "registered_path",
 ]
 
@@ -226,6 +227,11 @@ def create_service(
 def create_authentication(plan: Plan, name: str, choices: Choices) -> None:
     """Add the files of the services `users` and `authentication` to a plan."""
     plan.create_from_templates("authentication", {**choices.values(), "name": name})
+
+
+def create_uploads(plan: Plan, choices: Choices) -> None:
+    """Add the files of the service `uploads` to a plan."""
+    plan.create_from_templates("uploads", choices.values())
 
 
 def authentication_paths(choices: Choices) -> list[str]:

@@ -15,6 +15,7 @@ from alula._cli.generator.additions import (
     authentication_paths,
     create_authentication,
     create_service,
+    create_uploads,
 )
 from alula._cli.generator.fields import DEFAULT_FIELDS, parse_fields
 from alula._cli.generator.insertion import literal_alias
@@ -55,7 +56,9 @@ def create_application(
     *,
     database: str | None,
     authentication: bool | None,
+    cookies: bool | None,
     realtime: bool | None,
+    files: bool | None,
     service: str | None,
     no_service: bool,
     ask: bool,
@@ -68,7 +71,9 @@ def create_application(
         name: Its name.
         database: Where services keep their records; None to ask, or for the default.
         authentication: Whether users sign in; None as for ``database``.
+        cookies: Whether browsers keep the tokens of users in cookies; None as for ``database``.
         realtime: Whether clients get events as they happen; None as for ``database``.
+        files: Whether clients upload files; None as for ``database``.
         service: The name of the first service; None as for ``database``.
         no_service: Whether to create no service.
         ask: Whether questions may be asked, if there is a terminal.
@@ -76,7 +81,8 @@ def create_application(
         dry_run: Whether only to print what would be written.
 
     Raises:
-        UsageError: A name is not valid, or the folder is not empty.
+        UsageError: A name is not valid, the folder is not empty, or there are no users to have
+            cookies.
         typer.Exit: A change is left to the user.
     """
     check_application(name)
@@ -87,15 +93,28 @@ def create_application(
         )
     ask = ask and can_ask()
     chosen_database = _choose_database(database, ask)
-    if authentication is None:
+    if cookies and authentication is False:
+        raise UsageError("--cookies has no users whose tokens they keep; add --authentication")
+
+    def choose(option: bool | None, question: str) -> bool:
+        return ask and typer.confirm(question, default=False) if option is None else option
+
+    if not cookies:
         question = "Do users sign in, with an email address and a password?"
-        authentication = ask and typer.confirm(question, default=False)
-    if realtime is None:
-        question = "Do clients get events as they happen, over socket.io?"
-        realtime = ask and typer.confirm(question, default=False)
-    first_service = _choose_service(service, no_service, ask, authentication)
-    prefix = f"{name.replace('-', '_').upper()}_"
-    choices = Choices(chosen_database, authentication, prefix, realtime)
+        authentication = choose(authentication, question)
+    if authentication is not False:
+        cookies = choose(cookies, "Do browsers keep the tokens of users in cookies?")
+    realtime = choose(realtime, "Do clients get events as they happen, over socket.io?")
+    files = choose(files, "Do clients upload files?")
+    choices = Choices(
+        database=chosen_database,
+        authentication=authentication is not False,
+        prefix=f"{name.replace('-', '_').upper()}_",
+        realtime=realtime,
+        cookies=bool(cookies),
+        files=files,
+    )
+    first_service = _choose_service(service, no_service, ask, choices)
     plan = plan_application(folder, name, choices, first_service)
     carry_out(plan, force=force, dry_run=dry_run)
     if not dry_run:
@@ -139,7 +158,7 @@ def _choose_database(option: str | None, ask: bool) -> Database:
 
 
 def _choose_service(
-    option: str | None, no_service: bool, ask: bool, authentication: bool
+    option: str | None, no_service: bool, ask: bool, choices: Choices
 ) -> str | None:
     """Return the name of the first service, None for no service."""
     if no_service and option is not None:
@@ -149,10 +168,10 @@ def _choose_service(
 
     def check(name: str) -> None:
         check_path(check_service(name))
-        if authentication and name in {"users", "authentication"}:
-            raise UsageError(
-                f"the service {name!r} is part of --authentication; choose another name"
-            )
+        taken = dict.fromkeys(("users", "authentication"), choices.authentication)
+        if (taken | {"uploads": choices.files}).get(name):
+            part = "--files" if name == "uploads" else "--authentication"
+            raise UsageError(f"the service {name!r} is part of {part}; choose another name")
 
     if option is not None or not ask:
         name = _DEFAULT_SERVICE if option is None else option
@@ -177,9 +196,11 @@ def plan_application(folder: Path, name: str, choices: Choices, service: str | N
         *_DATABASE_EXTRAS[choices.database],
         *(["auth"] if choices.authentication else []),
         *(["realtime"] if choices.realtime else []),
+        *(["files"] if choices.files else []),
     ]
     services = [
         *(["users", "authentication"] if choices.authentication else []),
+        *(["uploads"] if choices.files else []),
         *([service] if service is not None else []),
     ]
     values = {
@@ -193,6 +214,7 @@ def plan_application(folder: Path, name: str, choices: Choices, service: str | N
             "ServicePath",
             [
                 *(authentication_paths(choices) if choices.authentication else ()),
+                *(["uploads"] if choices.files else ()),
                 *([service] if service is not None else []),
             ],
         ),
@@ -204,6 +226,8 @@ def plan_application(folder: Path, name: str, choices: Choices, service: str | N
     plan.create_from_templates("application", values)
     if choices.authentication:
         create_authentication(plan, name, choices)
+    if choices.files:
+        create_uploads(plan, choices)
     if service is not None:
         fields = parse_fields(DEFAULT_FIELDS, references=choices.mongodb)
         create_service(plan, service, service, fields, choices)

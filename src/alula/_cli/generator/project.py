@@ -27,12 +27,16 @@ class Choices:
         authentication: Whether users sign in.
         prefix: The prefix of its environment variables.
         realtime: Whether clients get events as they happen.
+        cookies: Whether browsers keep the tokens of users in cookies.
+        files: Whether clients upload files.
     """
 
     database: Database
     authentication: bool
     prefix: str
     realtime: bool = False
+    cookies: bool = False
+    files: bool = False
 
     @classmethod
     def from_table(cls, path: Path, table: Mapping[str, Any]) -> Self:
@@ -47,7 +51,7 @@ class Choices:
                 f"{path}: tool.alula.database is {database!r}; use {', '.join(DATABASES)}"
             )
         booleans = {}
-        for name in ("authentication", "realtime"):
+        for name in ("authentication", "realtime", "cookies", "files"):
             booleans[name] = table.get(name, False)
             if not isinstance(booleans[name], bool):
                 raise UsageError(
@@ -76,6 +80,8 @@ class Choices:
             "authentication": self.authentication,
             "prefix": self.prefix,
             "realtime": self.realtime,
+            "cookies": self.cookies,
+            "files": self.files,
             "id": "_id" if self.mongodb else "id",
         }
 
