@@ -22,8 +22,8 @@ from pathlib import Path
 
 from benchmarks.instructions.callgrind import (
     ROOT,
-    Counts,
     CountingError,
+    Counts,
     count,
     valgrind_version,
 )

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from json import dumps
 from types import FrameType
 from typing import Any
 
@@ -32,7 +32,7 @@ from alula.express import (
     HTTPProtocol,
     error_handler,
     express,
-    json as json_bodies,
+    json,
     not_found,
     rest,
     urlencoded,
@@ -57,7 +57,7 @@ HEADERS = [
     (b"accept", b"*/*"),
 ]
 PAGES = {"default": 10, "max": 50}
-BODY = json.dumps({"text": "x" * 960, "room": "room 5", "read": False}).encode()
+BODY = dumps({"text": "x" * 960, "room": "room 5", "read": False}).encode()
 
 
 class Message(BaseModel):
@@ -114,7 +114,8 @@ class Request:
         config.load()
         state = ServerState()
         state.default_headers = [(b"date", b"Mon, 01 Jan 2024 00:00:00 GMT")]
-        protocol = HTTPProtocol(config=config, server_state=state, app_state={})
+        of_uvicorn: Any = HTTPProtocol
+        protocol = of_uvicorn(config=config, server_state=state, app_state={})
         transport = Transport()
         protocol.connection_made(transport)
         lines = b"".join(b"%s: %s\r\n" % pair for pair in HEADERS)
@@ -152,7 +153,7 @@ class Transport(asyncio.Transport):
 async def application() -> Any:
     """Return the application of the five requests, with what an application of its kind has."""
     app = express(App())
-    app.use(json_bodies(), urlencoded())
+    app.use(json(), urlencoded())
     app.configure(rest())
     app.use("users", MemoryService(start_id=1))
     app.use("authentication", AuthenticationService(app, secret=SECRET))
@@ -238,7 +239,7 @@ async def calls_of(run: Turn) -> dict[str, int]:
 async def main(names: list[str]) -> None:
     """Measure the turns of these names, or all of them."""
     known = await turns()
-    print(json.dumps(await measure({name: known[name] for name in names or known})))
+    print(dumps(await measure({name: known[name] for name in names or known})))
 
 
 if __name__ == "__main__":
