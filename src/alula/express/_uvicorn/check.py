@@ -56,7 +56,8 @@ _ATTRIBUTES: Final = {
     "connections": "",
     "flow": "read_paused write_paused",
     "cycle": "scope transport body more_body keep_alive disconnected logger response_started"
-    " response_complete",
+    " response_complete message_event",
+    "headers": "",
     "scope": "",
     "server_state": "connections tasks default_headers",
     "timeout_keep_alive_task": "",
