@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test outside lowest newest lint format bench bench-smoke docs docs-serve \
-	generator-matrix fuzz faults release-check dist clean
+.PHONY: help setup demo test outside lowest newest lint format bench bench-smoke instructions \
+	instructions-accept docs docs-serve generator-matrix fuzz faults release-check dist clean
 # With the environment's own folder in front, so that everything finds the Node chosen by the setup.
 python := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
 export PYTHON
@@ -10,7 +10,7 @@ outside := $(addprefix tests/,outside examples faults generator interop packagin
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' Makefile
 
 setup: ## prepare .venv for everything below (quick when nothing changed)
 	@scripts/setup
@@ -51,6 +51,14 @@ bench: ## measure against other frameworks, print tables, write plots (only=rest
 bench-smoke: ## a second of each server: does it run at all?
 	@scripts/setup bench
 	@$(python) -m benchmarks.run --smoke $(only)
+
+instructions: ## fail if one of five requests takes over 3 % more instructions than the baseline
+	@scripts/setup test
+	@$(python) -m benchmarks.instructions
+
+instructions-accept: ## write a new baseline, to be committed with its reason
+	@scripts/setup test
+	@$(python) -m benchmarks.instructions --accept
 
 docs: ## build the documentation into site/
 	@scripts/setup docs

@@ -26,6 +26,7 @@ NO_WRK = "no wrk on the PATH: the measurements under load are left out"
 NO_NGINX = "no nginx on the PATH (Debian has it in /usr/sbin): the tests behind it are left out"
 
 NO_REDIS = "no redis-server on the PATH: the tests on a real Redis are left out"
+NO_VALGRIND = "no valgrind on the PATH: the counting of instructions is left out"
 NO_MONGODB = "no MongoDB that runs here: the tests on a real database are left out"
 NO_POSTGRESQL = "no PostgreSQL that runs here: the tests on a real database are left out"
 NO_PGBOUNCER = "no pgbouncer on the PATH (Debian: /usr/sbin): the tests behind it are left out"
@@ -77,6 +78,11 @@ def require_nginx() -> str:
 def require_redis() -> str:
     """Return the path of redis-server."""
     return shutil.which("redis-server") or absent(NO_REDIS)
+
+
+def require_valgrind() -> str:
+    """Return the path of valgrind."""
+    return shutil.which("valgrind") or absent(NO_VALGRIND)
 
 
 def require_mongod() -> Path:
@@ -145,6 +151,7 @@ def missing() -> list[str]:
         NO_WRK: shutil.which("wrk"),
         NO_NGINX: shutil.which("nginx"),
         NO_REDIS: os.environ.get("ALULA_REDIS_URL") or shutil.which("redis-server"),
+        NO_VALGRIND: shutil.which("valgrind"),
         NO_MONGODB: os.environ.get("ALULA_MONGODB_URL") or find_mongod(),
         NO_POSTGRESQL: os.environ.get("ALULA_POSTGRESQL_URL") or find_postgresql(),
         f"no {node_modules()}: the tests with JavaScript clients are left out": (

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SRC = Path(__file__).parents[1] / "src"
 TIMES_ASYNCIO = 2.0
 RUNS = 7
+# With the pinned versions, the application of the README loads 458 beside those of an empty Python.
+MOST_MODULES = 470
 
 
 def fresh_interpreter(code: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -60,3 +65,26 @@ def test_import_alula_costs_at_most_twice_as_much_as_asyncio():
     pairs = [[microseconds_of_import(name) for name in ("alula", "asyncio")] for _ in range(RUNS)]
     alula, asyncio = map(min, zip(*pairs, strict=True))
     assert alula <= TIMES_ASYNCIO * asyncio, f"{alula / asyncio:.2f} times as much"
+
+
+@pytest.fixture(scope="module")
+def modules_of_the_readme() -> set[str]:
+    readme = (SRC.parent / "README.md").read_text(encoding="utf-8")
+    (application,) = re.findall(r"```python\n(from pydantic.*?)```", readme, re.DOTALL)
+    return modules_loaded_by(f"exec({application!r}, {{'__name__': 'app'}})")
+
+
+@pytest.mark.slow  # not with other versions of the packages
+def test_an_application_loads_few_modules(modules_of_the_readme):
+    """The clock of a shared machine says little; each module takes a third of a millisecond."""
+    assert "pydantic.main" in modules_of_the_readme
+    assert "uvicorn.server" in modules_of_the_readme
+    assert len(modules_of_the_readme) <= MOST_MODULES
+
+
+@pytest.mark.parametrize(
+    "library", ["attr", "cryptography", "jinja2", "jsonschema", "jwt", "pymongo", "sqlalchemy"]
+)
+def test_an_application_loads_no_library_that_it_does_not_use(modules_of_the_readme, library):
+    loaded = {name for name in modules_of_the_readme if name.partition(".")[0] == library}
+    assert loaded == set()

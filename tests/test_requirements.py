@@ -63,6 +63,7 @@ REQUIREMENTS = [
     (requirements.require_wrk, "wrk", requirements.NO_WRK),
     (requirements.require_nginx, "nginx", requirements.NO_NGINX),
     (requirements.require_redis, "redis-server", requirements.NO_REDIS),
+    (requirements.require_valgrind, "valgrind", requirements.NO_VALGRIND),
     (requirements.require_chromium, "chromium", requirements.NO_CHROMIUM),
     (requirements.require_chromium, "chromium-browser", requirements.NO_CHROMIUM),
     (requirements.require_chromium, "google-chrome", requirements.NO_CHROMIUM),
@@ -171,17 +172,18 @@ def test_lists_what_is_missing(modules, bin_folder):
         requirements.NO_WRK,
         requirements.NO_NGINX,
         requirements.NO_REDIS,
+        requirements.NO_VALGRIND,
         requirements.NO_MONGODB,
         requirements.NO_POSTGRESQL,
     ]
-    for name in ("google-chrome-stable", "wrk", "nginx", "redis-server", "mongod"):
+    for name in ("google-chrome-stable", "wrk", "nginx", "redis-server", "valgrind", "mongod"):
         program(bin_folder, name)
     old_postgres(bin_folder)
     assert requirements.missing() == []
 
 
 def test_lists_missing_javascript(modules, bin_folder):
-    for name in ("chromium", "wrk", "nginx", "redis-server", "mongod"):
+    for name in ("chromium", "wrk", "nginx", "redis-server", "valgrind", "mongod"):
         program(bin_folder, name)
     old_postgres(bin_folder)
     (bin_folder / "node").unlink()

@@ -1,7 +1,11 @@
 """What data is: validators, the schema of queries, resolvers. Needs the extra ``schema``."""
 
+from importlib.util import find_spec as _find_spec
+
 try:
-    import jsonschema as _jsonschema  # type: ignore[import-untyped]  # noqa: F401  # as below
+    # Not imported: applications whose schemas are models need not load it.
+    if _find_spec("jsonschema") is None:
+        raise ModuleNotFoundError("No module named 'jsonschema'", name="jsonschema")
     import pydantic as _pydantic  # noqa: F401  # to see whether it is there
 except ImportError as error:
     raise ImportError(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from jsonschema_specifications import REGISTRY
 from tests.schema.failures import brief, report
 
 from alula.errors import BadRequest
 from alula.schema import SchemaError, Validator
-from alula.schema._json_schema.compiler import KEYWORDS
+from alula.schema._json_schema.compiler import DRAFT, KEYWORDS
 from alula.schema._json_schema.validator import MAKERS
 from alula.types import SchemaKeyword
 
@@ -195,3 +196,14 @@ def test_every_keyword_that_asserts_has_its_check():
         *("examples", "contentEncoding", "contentMediaType", "contentSchema"),
     }
     assert made | beside | remarks == KEYWORDS
+
+
+def test_the_keywords_are_those_of_the_draft():
+    vocabularies = ("core", "applicator", "validation", "meta-data", "content")
+    of_draft = {
+        name
+        for vocabulary in vocabularies
+        for name in REGISTRY.contents(f"{DRAFT}meta/{vocabulary}")["properties"]
+    }
+    refused = {"$dynamicAnchor", "$dynamicRef", "$vocabulary"}
+    assert of_draft - refused | {"definitions", "format"} == KEYWORDS

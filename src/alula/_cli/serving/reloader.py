@@ -20,7 +20,7 @@ from alula._cli.terminal import print_error, print_result, style
 
 __all__ = ["Reloader", "Snapshot", "changed_files", "scan", "serve_with_reload"]
 
-SCAN_SECONDS: Final = 0.3
+SCAN_SECONDS: Final = 0.1
 """The interval between two scans."""
 
 STOP_TIMEOUT_SECONDS: Final = 10.0

@@ -77,7 +77,8 @@ _ATTRIBUTES_OF_PROTOCOLS: Final = {
     },
     "H11Protocol": {
         "cycle": "scope transport body more_body keep_alive disconnected logger response_started"
-        " response_complete"
+        " response_complete message_event",
+        "headers": "",
     },
 }
 """As `_ATTRIBUTES`, of each protocol."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from contextvars import Context, copy_context
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
@@ -16,7 +16,7 @@ from alula._json_encoding import dumps
 from alula.errors import BadRequest, FrameworkError, Timeout
 from alula.express._connection_limits import MAX_HEAD_BYTES, ConnectionLimits, StallTimeout
 
-__all__ = ["HEAD_TOO_LARGE", "PIECE_BYTES", "TRAILERS_TOO_LARGE", "Guard"]
+__all__ = ["HEAD_TOO_LARGE", "PIECE_BYTES", "SERVED", "TRAILERS_TOO_LARGE", "Guard"]
 
 PIECE_BYTES: Final = 16 * 1024
 """Bytes that are fed to the parser at a time, so that counting can stop it."""
@@ -25,6 +25,12 @@ HEAD_TOO_LARGE: Final = f"The head of the request has over {MAX_HEAD_BYTES} byte
 TRAILERS_TOO_LARGE: Final = f"The trailers of the request have over {MAX_HEAD_BYTES} bytes"
 
 _CHECKS_PER_TIMEOUT: Final = 4  # how often the progress of a connection is checked
+SERVED: Final[Mapping[str, Any]] = {}
+"""The scope of all requests that have their response.
+
+The connection may stay idle for a minute, and the request would take 2 KiB meanwhile.
+"""
+
 _SILENT: Final = logging.Logger("alula.silent")
 _SILENT.disabled = True
 
@@ -37,6 +43,9 @@ class Guard(asyncio.Protocol):
     starts the next request, in the context of the request before.
     """
 
+    # Objects share the names of 30 attributes at most, and uvicorn has 28: +1.5 KiB without slots.
+    __slots__ = ("_budget", "_context", "_next_check", "_reads", "_received", "_writes", "written")
+
     limits: ConnectionLimits
     replaces: ClassVar[Set[str]] = frozenset()
     """Methods of uvicorn's that are not called any more; a subclass must not override them."""
@@ -48,17 +57,14 @@ class Guard(asyncio.Protocol):
     server_state: Any
     flow: Any
     scope: Any  # of the request whose head is being read, or was read last
+    headers: Any  # those of the head that is being read, as pairs of bytes
     cycle: Any  # the last request whose head is complete, and its response
     timeout_keep_alive_task: Any  # set while the connection is idle: uvicorn's own timer
 
-    _context: Context
-    _next_check: asyncio.TimerHandle
-    written = 0  # bytes of responses on this connection
-    _received = 0  # bytes of requests
-    _budget = PIECE_BYTES  # bytes that may be fed before they are counted; 0 for no more
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._context = copy_context()
+        self.written = self._received = 0  # bytes of responses, and of requests
+        self._budget = PIECE_BYTES  # bytes that may be fed before they are counted; 0 for no more
+        self._context: Context = copy_context()
         super().connection_made(transport)
         limits = self.limits
         self._reads = StallTimeout(limits.read_timeout, limits.read_timeout * limits.min_rate)

@@ -20,7 +20,13 @@ from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
 
 from alula.express._connection_limits import MAX_HEAD_BYTES, head_too_large
 from alula.express._uvicorn.cycle import Cycle
-from alula.express._uvicorn.guard import HEAD_TOO_LARGE, PIECE_BYTES, TRAILERS_TOO_LARGE, Guard
+from alula.express._uvicorn.guard import (
+    HEAD_TOO_LARGE,
+    PIECE_BYTES,
+    SERVED,
+    TRAILERS_TOO_LARGE,
+    Guard,
+)
 
 __all__ = ["HttpToolsGuard"]
 
@@ -37,10 +43,14 @@ class HttpToolsGuard(Guard):
         }
     )
 
+    __slots__ = (
+        *("_accepts_upgrade", "_bytes_outside_body", "_counted_scope", "_head_bytes"),
+        *("_idle_since", "_in_head"),
+    )
+
     # Of uvicorn's protocol.
     parser: Any
     url: bytes
-    headers: list[tuple[bytes, bytes]]  # those of the head that is being read
     expect_100_continue: bool
     app: ASGIApp
     logger: Any
@@ -53,14 +63,14 @@ class HttpToolsGuard(Guard):
     _should_upgrade: Callable[[], bool]
 
     config: Any
-    _in_head = False
-    _idle_since: float | None = None
-    _counted_scope: Any = None  # the head that is being counted, by its scope
-    _head_bytes = 0
-    _bytes_outside_body = 0  # since the head, or since the last part of the body
-    _accepts_upgrade = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._in_head = False
+        self._idle_since: float | None = None
+        self._counted_scope: Any = None  # the head that is being counted, by its scope
+        # The latter since the head, or since the last part of the body.
+        self._head_bytes = self._bytes_outside_body = 0
+        self._accepts_upgrade = True
         super().connection_made(transport)
         if self.config.reset_contextvars:
             self._context = Context()
@@ -102,7 +112,7 @@ class HttpToolsGuard(Guard):
     # -- what the parser calls -----------------------------------------------------------------
 
     def on_url(self, url: bytes) -> None:
-        self.url += url
+        self.url += url  # ty: ignore[missing-slot]  # uvicorn's class has a dictionary
         self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -111,7 +121,7 @@ class HttpToolsGuard(Guard):
         if self._in_head:
             name = name.lower()
             if name == b"expect" and value.lower() == b"100-continue":
-                self.expect_100_continue = True
+                self.expect_100_continue = True  # ty: ignore[missing-slot]  # as above
             self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -190,6 +200,10 @@ class HttpToolsGuard(Guard):
         self.transport.write(data)
 
     def on_response_complete(self) -> None:
+        cycle = self.cycle
+        if self.scope is cycle.scope and not cycle.more_body:
+            self.scope = cycle.scope = SERVED
+            self.headers = []
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return

@@ -16,7 +16,7 @@ import uvicorn
 
 from alula.errors import BadRequest, FrameworkError
 from alula.express._connection_limits import MAX_HEAD_BYTES, ConnectionLimits, head_too_large
-from alula.express._uvicorn.guard import HEAD_TOO_LARGE, TRAILERS_TOO_LARGE, Guard
+from alula.express._uvicorn.guard import HEAD_TOO_LARGE, SERVED, TRAILERS_TOO_LARGE, Guard
 
 __all__ = ["HTTPProtocol", "JoinedWrites", "guarded", "guards", "unsupported_uvicorn"]
 
@@ -45,6 +45,7 @@ try:
 except ImportError as error:
     raise unsupported_uvicorn(error) from error
 
+_SERVED_EVENT: Final = asyncio.Event()  # of all requests that have their response
 _MAX_COPIED_BYTES: Final = 64 * 1024  # longer parts of a body are written without a copy
 
 
@@ -132,7 +133,7 @@ class JoinedWrites:
 
     def _begin(self, data: bytes) -> None:
         self._began = True
-        head = self._head or b""
+        head, self._head = self._head or b"", None
         if len(data) > _MAX_COPIED_BYTES:
             self._transport.write(head)
             self._transport.write(data)
@@ -159,9 +160,12 @@ class H11Guard(Guard):
 
     def on_response_complete(self) -> None:
         self._context.copy().run(super().on_response_complete)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
-        if self.cycle.response_complete:
-            # The body is not read any more, and the connection may stay idle for a minute.
-            self.cycle.body.clear()
+        cycle = self.cycle
+        if cycle.response_complete:
+            cycle.body.clear()
+            if self.scope is cycle.scope and not cycle.more_body:
+                self.scope = cycle.scope = SERVED
+                self.headers, cycle.message_event = [], _SERVED_EVENT
 
     def handle_events(self) -> None:
         before = self.cycle

@@ -20,11 +20,6 @@ from itertools import count
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote, unquote
 
-from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # it brings no types
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT202012
-
 from alula.errors import BadRequest
 from alula.query._query import MAX_STEPS
 from alula.schema._failures import Failures, SchemaError, failure
@@ -72,15 +67,19 @@ _REPLACEMENTS: Final = {
 """Keywords of JSON Schema that are not supported, and what to write instead. They are always
 refused: a schema must never look stricter than its validator is."""
 
-_VOCABULARIES: Final = ("core", "applicator", "validation", "meta-data", "content")
-_SPECIFICATIONS: Final[Registry[Any]] = REGISTRY  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
-
-KEYWORDS: Final = (
-    frozenset({"definitions", "format"}).union(
-        *(_SPECIFICATIONS.contents(f"{DRAFT}meta/{name}")["properties"] for name in _VOCABULARIES)
+KEYWORDS: Final = frozenset(
+    (
+        "$anchor", "$comment", "$defs", "$id", "$ref", "$schema",
+        "additionalProperties", "allOf", "anyOf", "const", "contains", "contentEncoding",
+        "contentMediaType", "contentSchema", "default", "definitions", "dependentRequired",
+        "dependentSchemas", "deprecated", "description", "else", "enum", "examples",
+        "exclusiveMaximum", "exclusiveMinimum", "format", "if", "items", "maxContains",
+        "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems",
+        "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern",
+        "patternProperties", "prefixItems", "properties", "propertyNames", "readOnly",
+        "required", "then", "title", "type", "uniqueItems", "writeOnly",
     )
-    - _REPLACEMENTS.keys()
-)
+)  # fmt: skip
 """The supported keywords of draft 2020-12, and the old name of ``$defs``."""
 
 # OpenAPI adds these to JSON Schema. They assert nothing, so a schema can serve both.
@@ -236,6 +235,8 @@ class SchemaLocation:
         """
         resolver = self.resolver
         if isinstance(schema, Mapping) and "$id" in schema:
+            from referencing.jsonschema import DRAFT202012  # noqa: PLC0415  # late, see `validator`
+
             resolver = resolver.in_subresource(DRAFT202012.create_resource(schema))
         inner = replace(
             self,
@@ -314,6 +315,8 @@ class Compiler:
 
     def _reference(self, location: SchemaLocation, schema: Schema) -> Check:
         """Return the check of the target of ``$ref``."""
+        from referencing.exceptions import Unresolvable  # noqa: PLC0415  # late, see `validator`
+
         reference = schema["$ref"]
         try:
             target = location.resolver.lookup(reference)

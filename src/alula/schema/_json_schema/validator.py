@@ -1,6 +1,7 @@
 """`Validator`: checks values against a JSON Schema, and converts them.
 
-The schema for schemas comes from `jsonschema`, the lookup of references from `referencing`.
+The schema for schemas comes from `jsonschema`, the lookup of references from `referencing`. Both
+are imported with the first validator: an application whose schemas are models starts without them.
 """
 
 from __future__ import annotations
@@ -9,14 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
-
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it brings no types
-from jsonschema.exceptions import best_match  # type: ignore[import-untyped]  # it brings no types
-from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # it brings no types
-from referencing import Registry
-from referencing.jsonschema import DRAFT202012
 
 from alula.errors import BadRequest
 from alula.schema._failures import Failures, SchemaError, refusal
@@ -36,6 +31,9 @@ from alula.schema._json_schema.compiler import (
 from alula.schema._json_schema.formats import FORMATS
 from alula.schema._json_schema.query_schema import names_opened
 from alula.types import SchemaKeyword
+
+if TYPE_CHECKING:
+    from referencing import Registry
 
 __all__ = ["MAKERS", "Validator"]
 
@@ -119,8 +117,11 @@ class Validator:
         # A copy: later changes of the caller's schema must not differ from what is compiled.
         self.schema: Any = plain(schema)
         if not passes(_meta_check(), self.schema):
-            meta_schema = Draft202012Validator(Draft202012Validator.META_SCHEMA)
-            error = best_match(meta_schema.iter_errors(self.schema))
+            import jsonschema  # type: ignore[import-untyped]  # noqa: PLC0415  # it has no types; late
+
+            draft = jsonschema.Draft202012Validator
+            errors = draft(draft.META_SCHEMA).iter_errors(self.schema)
+            error = jsonschema.exceptions.best_match(errors)
             path = "/".join(["#", *map(path_part, error.absolute_path)])
             # By the place in the meta-schema: a property may be called "items", too.
             keyword = tuple(error.absolute_schema_path)[-5:-3]
@@ -197,6 +198,8 @@ def _copied(value: object, path: str) -> object:
 
 
 def _compiled(schema: Any, others: Mapping[str, Any], settings: Settings) -> Check:
+    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415  # late, as said above
+
     registry = _meta_schemas().with_contents(others.items(), default_specification=DRAFT202012)
     resolver = registry.resolver_with_root(DRAFT202012.create_resource(schema))
     compiler = Compiler(MAKERS)
@@ -213,7 +216,11 @@ def _meta_check() -> Check:
 @cache
 def _meta_schemas() -> Registry[Any]:  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
     """Return the schemas of the draft with static references, as nothing extends them here."""
-    specifications: Registry[Any] = REGISTRY  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
+    import jsonschema_specifications  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
+    from referencing import Registry  # noqa: PLC0415  # as above
+    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415  # as above
+
+    specifications: Registry[Any] = jsonschema_specifications.REGISTRY  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
     documents = {}
     for uri in specifications:
         if uri.startswith(DRAFT):

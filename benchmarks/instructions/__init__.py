@@ -1,0 +1,1 @@
+"""Counts the processor instructions of requests, and holds them against a committed baseline."""

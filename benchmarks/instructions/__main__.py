@@ -1,0 +1,191 @@
+"""``make instructions``: fail if one of five requests takes over 3 % more instructions than before.
+
+Before means the commit that last changed `baseline.json`. Its figures count where everything is as
+it was when they were written: the same build of Python, the same libraries, the same processor.
+Elsewhere the source of that commit is counted, too. No factor could make up for another build:
+one of Debian's takes 11 % fewer instructions for a `get` than one without its optimizations, and
+2 % fewer for an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.instructions.callgrind import (
+    ROOT,
+    CountingError,
+    Counts,
+    count,
+    valgrind_version,
+)
+
+LIMIT = 0.03
+REQUESTS = ("get", "find", "post", "get, signed in", "error 404")
+BASELINE = Path(__file__).with_name("baseline.json")
+PROGRAM = (sys.executable, "-m", "benchmarks.instructions.program")
+# Those that work during one of the requests.
+LIBRARIES = (
+    "httptools", "orjson", "pydantic", "pydantic_core", "PyJWT", "starlette", "uvicorn",
+)  # fmt: skip
+MOST_CALLS = 40  # that a report lists for a request
+
+
+def environment() -> dict[str, str]:
+    """Return all that the figures depend on besides Alula itself."""
+    valgrind = valgrind_version()
+    cpu = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    models = [line.partition(": ")[2] for line in cpu.splitlines() if line.startswith("model name")]
+    return {
+        "python": sys.version,
+        "machine": platform.machine(),
+        # The C library chooses functions by processor, for copies and the like.
+        "processor": models[0] if models else "unknown",
+        "libc": " ".join(platform.libc_ver()),
+        "valgrind": valgrind,
+        **{name: version(name) for name in LIBRARIES},
+    }
+
+
+def read_baseline(path: Path) -> tuple[dict[str, str], dict[str, Counts]]:
+    """Return the environment of a baseline, and its counts by request."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    counts = {name: Counts(**fields) for name, fields in stored["requests"].items()}
+    return stored["environment"], counts
+
+
+def write_baseline(
+    path: Path, environment: Mapping[str, str], counts: Mapping[str, Counts]
+) -> None:
+    """Write a baseline; each function that a request calls has a line of its own."""
+    requests = {name: vars(each) for name, each in counts.items()}
+    content = {"environment": environment, "requests": requests}
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def accepted_source(folder: Path, repository: Path = ROOT) -> Path:
+    """Unpack the package as of the commit that last changed the baseline; return its folder.
+
+    Raises:
+        CountingError: The history is not here.
+    """
+
+    def git(*arguments: str) -> bytes:
+        done = subprocess.run(["git", *arguments], cwd=repository, capture_output=True, check=False)
+        if done.returncode:
+            raise CountingError(f"git {arguments[0]} failed: {done.stderr.decode().strip()}")
+        return done.stdout
+
+    # The first commit of a shallow clone seems to have changed all files.
+    if git("rev-parse", "--is-shallow-repository").strip() != b"false":
+        raise CountingError("this clone is shallow: run `git fetch --unshallow`")
+    name = str(BASELINE.relative_to(ROOT))
+    commit = git("log", "-1", "--format=%H", "--", name).decode().strip()
+    if not commit:
+        raise CountingError(f"{name} is in no commit: commit it")
+    subprocess.run(["tar", "-xC", folder], input=git("archive", commit, "src"), check=True)
+    return folder / "src"
+
+
+def judge(before: Mapping[str, Counts], now: Mapping[str, Counts]) -> Iterator[tuple[str, bool]]:
+    """Yield lines for people, each with whether it is a failure."""
+    for name, counts in now.items():
+        if name not in before:
+            yield f"{name}: not in the baseline; run `make instructions-accept`", True
+            continue
+        growth = counts.instructions / before[name].instructions - 1
+        failed = counts.instructions > before[name].instructions * (1 + LIMIT)
+        yield f"{name:15} {counts.instructions:9,} {growth:+7.1%}", failed
+        if failed:
+            changes = calls_changed(before[name].calls, counts.calls)
+            yield (
+                f"  {name}: at most {LIMIT:+.0%} is allowed; calls in one request that changed:",
+                True,
+            )
+            for line in changes[:MOST_CALLS] or ["none: the functions themselves take more"]:
+                yield f"    {line}", True
+        elif growth < -LIMIT:
+            yield f"  {name}: to keep this gain, run `make instructions-accept`", False
+
+
+def calls_changed(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+    """Return a line for each function that is called more or less often, the largest first."""
+    changes = {name: now.get(name, 0) - before.get(name, 0) for name in before.keys() | now.keys()}
+    names = sorted(filter(changes.get, changes), key=lambda name: (-abs(changes[name]), name))
+    return [f"{changes[name]:+d} {name}" for name in names]
+
+
+def table(counts: Mapping[str, Counts]) -> str:
+    """Return the tables of docs/benchmarks.md."""
+    found = {name: each.instructions for name, each in counts.items()}
+    bare, whole = found["bare"], found["get: with server"]
+    parts = {
+        "server": whole - found["get"],
+        "application": found["get"] - found["get: service call"],
+        "service call": found["get: service call"],
+        "all of `get`": whole,
+        "the bare function with its server": found["bare: with server"],
+    }
+    return "\n".join(
+        [
+            "| request | instructions | bare functions |",
+            "|---|---:|---:|",
+            *(f"| {name} | {found[name]:,} | {found[name] / bare:.1f} |" for name in REQUESTS),
+            f"| `get` of the bare function | {bare:,} | 1 |",
+            "",
+            "| part of `get` | instructions | share |",
+            "|---|---:|---:|",
+            *(f"| {part} | {taken:,} | {taken / whole:.0%} |" for part, taken in parts.items()),
+        ]
+    )
+
+
+def compare(here: Mapping[str, str], program: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Count, and yield lines for people, each with whether it is a failure."""
+    there, before = read_baseline(BASELINE)
+    different = [name for name in here if here[name] != there.get(name)]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as threads:
+        counting = threads.submit(count, program)
+        if different:
+            yield (
+                f"the baseline has another {', '.join(different)}: counting its commit here",
+                False,
+            )
+            before = count(program, accepted_source(Path(folder)))
+        now = counting.result()
+    yield from judge(before, now)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, accept or print; return the exit code."""
+    parser = argparse.ArgumentParser(prog="make instructions", description=__doc__)
+    parser.add_argument("--accept", action="store_true", help="write the baseline")
+    parser.add_argument("--table", action="store_true", help="print the tables of the docs")
+    options = parser.parse_args(arguments)
+    failed = False
+    try:
+        if options.table:
+            print(table(count(PROGRAM)))
+        elif options.accept:
+            write_baseline(BASELINE, environment(), count([*PROGRAM, *REQUESTS]))
+            print("instructions: wrote the baseline; commit it, and say why")
+        else:
+            for line, fails in compare(environment(), [*PROGRAM, *REQUESTS]):
+                print(f"instructions: {line}", flush=True)
+                failed |= fails
+    except CountingError as error:
+        print(f"instructions: {error}", file=sys.stderr)
+        failed = True
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
