@@ -21,6 +21,9 @@ __all__ = ["ArrayType", "JsonType"]
 
 _NUL_IN_JSON: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
+# Strings first, so that a number within one is not taken for one.
+_LARGE_FLOAT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|(-?\d+(?:\.\d+)?e\+\d+)')
+
 
 class JsonType(ColumnType):
     """Any JSON; text for both drivers."""
@@ -48,6 +51,11 @@ class JsonType(ColumnType):
             raise self.refusal(field) from None
         if _NUL_IN_JSON.search(text):
             raise self.refusal(field, "JSON without the character NUL")
+        if self.dialect == "postgresql" and "e+" in text:
+            # jsonb keeps 1e+300 as an integer of 301 digits, but a fraction as it was written.
+            text = _LARGE_FLOAT.sub(
+                lambda match: f"{Decimal(match[1]):f}.0" if match[1] else match[0], text
+            )
         return text
 
 
