@@ -64,7 +64,7 @@ class SQLService(AdapterService[SQLOptions]):
             ``"most"`` (1,001 stands for more than 1,000), or ``"none"``.
         multi: As in `AdapterService`.
         share: Whether concurrent gets, creates, patches, finds and counts share round trips:
-            ``{"get": False, "patch": False}`` turns each off.
+            ``{"get": False, "patch": False}`` turns each off. On SQLite, only gets do.
         nulls: Where an ascending order puts null: ``"first"``, as the other adapters do,
             ``"last"``, or ``"native"`` for the database's own way, which plain indexes serve.
         extra: A JSON column for properties without a column of their own. Without it, data with
