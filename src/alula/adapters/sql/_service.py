@@ -23,7 +23,7 @@ from alula.adapters.relations import Relation, how_to_name_key
 from alula.adapters.sql._batches import Batches
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import translated
-from alula.adapters.sql._operation import Operation
+from alula.adapters.sql._operation import EXACT_UP_TO, Operation
 from alula.adapters.sql._options import Nulls, SQLOptions, call_options, seconds_of
 from alula.adapters.sql._statements._fields import joined_operand
 from alula.adapters.sql._statements._operands import Operand
@@ -46,8 +46,6 @@ _log = logging.getLogger("alula.sql")
 
 _MAX_STATEMENTS: Final = 32
 _TABLE: Final = "The database's table"
-_MOST: Final = 1000
-"""How far ``paginate["count"] = "most"`` counts; a larger total is this number and one."""
 
 
 class SQLService(AdapterService[SQLOptions]):
@@ -60,7 +58,8 @@ class SQLService(AdapterService[SQLOptions]):
         database: The database.
         id: Name of the id property; the primary key unless it is named.
         paginate: ``{"default", "max"}``, and ``"count"`` for what ``total`` is: ``"exact"``,
-            ``"estimated"`` (the size that the database assumes, if a query has no criteria),
+            ``"estimated"`` (the size in the database's statistics; with criteria, PostgreSQL's
+            plan tells totals over 1,000, and SQLite counts),
             ``"most"`` (1,001 stands for more than 1,000), or ``"none"``.
         multi: As in `AdapterService`.
         share: Whether concurrent gets, creates, patches, finds and counts share round trips:
@@ -422,9 +421,9 @@ class SQLService(AdapterService[SQLOptions]):
 
     async def _count(self, operation: Operation, query: Query, options: SQLOptions) -> int:
         if options.counting == "most":
-            return await operation.count(query, _MOST + 1)
-        if options.counting == "estimated" and not query.criteria.parts and operation.is_plain:
-            estimate = await operation.estimated_size()
+            return await operation.count(query, EXACT_UP_TO + 1)
+        if options.counting == "estimated":
+            estimate = await operation.estimate(query)
             if estimate is not None:
                 return estimate
         if "count" in options.shared and operation.is_plain:

@@ -170,6 +170,16 @@ class Reads:
             parameters.append(at_most)
         return Statement(text, tuple(parameters))
 
+    def explain(self, query: Query, *, where: Condition | None = None) -> Statement:
+        """Return the statement for PostgreSQL's plan of a query, as JSON text; it reads no row."""
+        parameters: list[object] = []
+        conditions = self._conditions(query, where, parameters)
+        key = ("explain", conditions)
+        text = self._texts.get(key) or self._keep(
+            key, f"explain (format json) select 1 from {self.table.sql}{where_of(conditions)}"
+        )
+        return Statement(text, tuple(parameters))
+
     def get(
         self,
         id: object,
