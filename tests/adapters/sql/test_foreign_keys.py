@@ -345,3 +345,48 @@ async def test_postgresql_has_tables_of_one_name_in_several_schemas(postgresql_s
     finally:
         await make(database, f"drop schema {other} cascade")
         await database.close()
+
+
+def declared(schema, refers_to, posts_schema=None):
+    """Return tables of users and posts; the foreign key names a table of its own words."""
+    users = Table("users", MetaData(), Column("id", Integer, primary_key=True), schema=schema)
+    owner = Column("owner", Integer, ForeignKey(f"{refers_to}.id"))
+    id_column = Column("id", Integer, primary_key=True)
+    return users, Table("posts", MetaData(), id_column, owner, schema=posts_schema)
+
+
+async def test_a_schema_on_the_search_path_may_be_named_or_not(postgresql_schema):
+    database = Database(postgresql_schema)
+    schema = (await database.fetch("select current_schema() as name"))[0]["name"]
+    await make(
+        database,
+        "create table users (id integer primary key)",
+        "create table posts (id integer primary key, owner integer references users)",
+        f"create schema {schema}_other",
+        f"create table {schema}_other.users (id integer primary key)",
+    )
+    models = [
+        declared(None, f"{schema}.users"),
+        declared(schema, "users"),
+        declared(schema, "users", posts_schema=schema),
+        ("users", declared(None, f"{schema}.users")[1]),
+        (declared(schema, "users")[0], "posts"),
+    ]
+    try:
+        for users, posts in models:
+            app = App()
+            relations = {"author": belongs_to("users")}
+            app.use("posts", SQLService(posts, database, relations=relations))
+            app.use("users", SQLService(users, database))
+            await app.setup()
+            assert app.service("posts").service.relations["author"].key == "owner"
+            await app.teardown()
+        app = App()
+        posts = declared(None, f"{schema}_other.users")[1]
+        app.use("posts", SQLService(posts, database, relations={"author": belongs_to("users")}))
+        app.use("users", SQLService("users", database))
+        with pytest.raises(ValueError, match="no foreign key of one column leads"):
+            await app.setup()
+    finally:
+        await make(database, f"drop schema {schema}_other cascade")
+        await database.close()

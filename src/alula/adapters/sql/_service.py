@@ -10,7 +10,7 @@ What holds in this file:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal
@@ -29,7 +29,8 @@ from alula.adapters.sql._statements._fields import joined_operand
 from alula.adapters.sql._statements._operands import Operand
 from alula.adapters.sql._statements._statements import Statements
 from alula.adapters.sql._statements._where import compiled
-from alula.adapters.sql._tables._foreign_keys import columns_between
+from alula.adapters.sql._tables._catalogue import read_same
+from alula.adapters.sql._tables._foreign_keys import columns_between, names_to_compare
 from alula.adapters.sql._tables._tables import (
     Model,
     Table,
@@ -302,7 +303,12 @@ class SQLService(AdapterService[SQLOptions]):
                 for each in services
             ]
             id_column = column_name_of(target.id.name, target)
-            columns = columns_between(table.source, target.source, id_column, table.dialect)
+            names: Sequence[str] = ()
+            if table.dialect == "postgresql":
+                names = names_to_compare(table.source, target.source)
+            if names:
+                names = await read_same(self.database, names, target.source.fullname)
+            columns = columns_between(table.source, target.source, id_column, table.dialect, names)
             keys = table.constraints.fields(columns)
             if len(keys) != 1:
                 between = f"from {table.name!r} to {target.id.name!r} of {target.name!r}"

@@ -11,7 +11,7 @@ from sqlalchemy.exc import NoReferenceError
 
 from alula.adapters.sql._names import Dialect
 
-__all__ = ["FOREIGN_KEYS", "ForeignKey", "columns_between", "foreign_keys_of"]
+__all__ = ["FOREIGN_KEYS", "ForeignKey", "columns_between", "foreign_keys_of", "names_to_compare"]
 
 FOREIGN_KEYS: Final = "alula_foreign_keys"
 """The key under which ``Table.info`` has the foreign keys that were read from the catalogue.
@@ -53,8 +53,24 @@ def _place(key: sqlalchemy.ForeignKey) -> tuple[str, str]:
         return table, column
 
 
+def names_to_compare(source: sqlalchemy.Table, target: sqlalchemy.Table) -> list[str]:
+    """Return the tables of foreign keys that are another one by name only if schemas count.
+
+    ``users`` and ``shop.users`` are the same table if ``shop`` is on the search path.
+    """
+    name = f".{target.fullname}"
+    others = {key.table for key in foreign_keys_of(source)} - {target.fullname}
+    return sorted(
+        other for other in others if name.endswith(f".{other}") or f".{other}".endswith(name)
+    )
+
+
 def columns_between(
-    source: sqlalchemy.Table, target: sqlalchemy.Table, id: str, dialect: Dialect
+    source: sqlalchemy.Table,
+    target: sqlalchemy.Table,
+    id: str,
+    dialect: Dialect,
+    other_names: Iterable[str] = (),
 ) -> tuple[str, ...]:
     """Return the columns that refer to the id of another table, each by a foreign key of its own.
 
@@ -63,17 +79,18 @@ def columns_between(
         target: The other table.
         id: The column of the other table that holds the id.
         dialect: The dialect of their database.
+        other_names: Further names by which foreign keys may call the other table.
     """
 
     def same(names: Iterable[str]) -> list[str]:
         # SQLite compares names without case, and keeps them as they were written.
         return [name.lower() if dialect == "sqlite" else name for name in names]
 
-    wanted = same([target.fullname, id])
+    wanted = [same([name, id]) for name in (target.fullname, *other_names)]
     primary_key = [str(column.name) for column in target.primary_key]
     found = [
         key.columns[0]
         for key in foreign_keys_of(source)
-        if len(key.columns) == 1 and same([key.table, *(key.targets or primary_key)]) == wanted
+        if len(key.columns) == 1 and same([key.table, *(key.targets or primary_key)]) in wanted
     ]
     return tuple(dict.fromkeys(found))
