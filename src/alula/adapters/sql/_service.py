@@ -285,7 +285,7 @@ class SQLService(AdapterService[SQLOptions]):
         """Set the keys of relations that were declared without one, by the foreign keys.
 
         Raises:
-            ValueError: No foreign key of one column connects the tables, or several do.
+            ValueError: No foreign key connects the tables, or several do.
             Exception: A table could not be read.
         """
         for name, relation in self.relations.without_key.items():
@@ -315,7 +315,7 @@ class SQLService(AdapterService[SQLOptions]):
                 problem = (
                     f"{len(keys)} foreign keys lead {between}: {', '.join(map(repr, keys))}"
                     if keys
-                    else f"no foreign key of one column leads {between}"
+                    else f"no foreign key leads {between}"
                 )
                 how = how_to_name_key(name, relation, keys[0] if keys else None)
                 raise ValueError(f"relations: {name!r}: {problem}; {how}")

@@ -72,7 +72,10 @@ def columns_between(
     dialect: Dialect,
     other_names: Iterable[str] = (),
 ) -> tuple[str, ...]:
-    """Return the columns that refer to the id of another table, each by a foreign key of its own.
+    """Return the columns that refer to the id of another table.
+
+    Of a foreign key of several columns, it is the one that refers to the id: ``author`` of
+    ``(tenant, author)``, where ids are those of ``(tenant, id)``.
 
     Args:
         source: The table of the columns.
@@ -86,11 +89,13 @@ def columns_between(
         # SQLite compares names without case, and keeps them as they were written.
         return [name.lower() if dialect == "sqlite" else name for name in names]
 
-    wanted = [same([name, id]) for name in (target.fullname, *other_names)]
+    tables = same([target.fullname, *other_names])
+    (id_name,) = same([id])
     primary_key = [str(column.name) for column in target.primary_key]
-    found = [
-        key.columns[0]
-        for key in foreign_keys_of(source)
-        if len(key.columns) == 1 and same([key.table, *(key.targets or primary_key)]) in wanted
-    ]
+    found = []
+    for key in foreign_keys_of(source):
+        # The order of a primary key of several columns is not that of the table.
+        targets = key.targets or (primary_key if len(primary_key) == 1 else ())
+        if same([key.table])[0] in tables and id_name in same(targets):
+            found.append(key.columns[same(targets).index(id_name)])
     return tuple(dict.fromkeys(found))
