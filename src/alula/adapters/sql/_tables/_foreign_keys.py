@@ -54,7 +54,7 @@ def _place(key: sqlalchemy.ForeignKey) -> tuple[str, str]:
 
 
 def names_to_compare(source: sqlalchemy.Table, target: sqlalchemy.Table) -> list[str]:
-    """Return the tables of foreign keys that are another one by name only if schemas count.
+    """Return the names of tables in foreign keys that differ from another table by a schema alone.
 
     ``users`` and ``shop.users`` are the same table if ``shop`` is on the search path.
     """
