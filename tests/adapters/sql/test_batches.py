@@ -94,6 +94,16 @@ async def test_gets_with_the_same_query_share_one(service, database, watched):
     assert len(seen) == 3
 
 
+async def test_gets_by_ids_that_the_driver_reads_in_another_form_go_alone(database, watched):
+    key = Column("id", Uuid(as_uuid=False), primary_key=True)
+    service = SQLService(Table("keys", MetaData(), key), database)
+    await database.create(service)
+    ids = [(await service.create({}))["id"] for _ in range(2)]
+    seen = watched(database)
+    assert await gathered(*map(service.get, ids)) == [{"id": each} for each in ids]
+    assert len(seen) == 2
+
+
 async def test_true_is_not_one(service, database, watched):
     seen = watched(database)
     first, second = {"query": {"room": {"$in": [0]}}}, {"query": {"room": {"$in": [1]}}}
