@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -93,6 +94,16 @@ async def test_gets_with_the_same_query_share_one(service, database, watched):
     assert len(seen) == 3
 
 
+async def test_gets_by_ids_that_the_driver_reads_in_another_form_go_alone(database, watched):
+    key = Column("id", Uuid(as_uuid=False), primary_key=True)
+    service = SQLService(Table("keys", MetaData(), key), database)
+    await database.create(service)
+    ids = [(await service.create({}))["id"] for _ in range(2)]
+    seen = watched(database)
+    assert await gathered(*map(service.get, ids)) == [{"id": each} for each in ids]
+    assert len(seen) == 2
+
+
 async def test_true_is_not_one(service, database, watched):
     seen = watched(database)
     first, second = {"query": {"room": {"$in": [0]}}}, {"query": {"room": {"$in": [1]}}}
@@ -134,6 +145,49 @@ async def test_pages_of_any_type(database, watched):
     lists = [{"id": {"$in": [1, 2]}}, {"id": {"$in": [3]}}]
     pages = await gathered(*(service.find({"query": query}) for query in lists))
     assert [page["total"] for page in pages] == [1, 0]
+
+
+async def test_the_values_of_shared_pages_are_converted_once(service, database, watched):
+    seen = watched(database)
+    moment = "2026-01-02T03:04:05Z"
+    await gathered(*(service.find({"query": {"text": text}}) for text in ("a", "b")))
+    assert "alula_value0" in seen[0]
+    # In the statement of a page, a cast would be evaluated for each row of the table.
+    assert "alula_value0::" not in seen[0]
+    typed_service = SQLService(typed, database, paginate={"default": 2})
+    await database.create(typed_service)
+    del seen[:]
+    queries = [{"at": moment, "day": "2026-01-02", "price": n, "ok": True} for n in range(2)]
+    pages = await gathered(*(typed_service.find({"query": query}) for query in queries))
+    assert [page["total"] for page in pages] == [0, 0]
+    assert len(seen) == 1
+    assert not re.search(r"alula_value\d+::", seen[0])
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("time with time zone", "12:00:00+02"),
+        ("time(0) with time zone", "12:00:00+02"),
+        ("inet", "10.0.0.1"),
+        ("int4range", "[1,4)"),
+        ('"a mood"', "good"),
+        ("jsonpath_like", "x"),
+        ("bit varying(5)", "101"),
+    ],
+)
+async def test_pages_of_types_that_only_postgresql_has(database, watched, type_, value):
+    await database.execute("create type \"a mood\" as enum ('good', 'bad')")
+    await database.execute("create domain jsonpath_like as text")
+    await database.execute(f"create table rare (id bigserial primary key, value {type_})")
+    service = SQLService("rare", database, paginate={"default": 2})
+    await service.setup(None, "rare")
+    stored = await service.create({"value": value})
+    seen = watched(database)
+    queries = [{"value": value, "id": {"$lt": n}} for n in (10, 20)]
+    pages = await gathered(*(service.find({"query": query}) for query in queries))
+    assert [page["data"] for page in pages] == [[stored], [stored]]
+    assert len(seen) == 1
 
 
 async def test_a_page_that_fails_fails_alone(database):

@@ -1,11 +1,14 @@
 """What clients get for the values of each type of column: the same text from both databases."""
 
+import json
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from uuid import UUID
 
 import pytest
 import sqlalchemy
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from sqlalchemy.dialects import postgresql
 
 from alula._json_encoding import dumps, loads
@@ -89,6 +92,61 @@ async def test_both_databases_answer_the_same_json(sql_url, type_, value, text):
     with pytest.raises(BadRequest, match="value"):
         await service.create({"value": object()})
     await service.teardown(None, "things")
+
+
+@settings(max_examples=100)
+@given(
+    st.recursive(
+        st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.floats(1e15, 1e24)
+        | st.text('1e+3"\\ .x', max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["a", "1e+300"]), inner)
+        ),
+    )
+)
+@example(1e300)
+@example(-1.5e300)
+@example(1e16)
+@example(10**300)
+@example(2**63)
+@example(5e-324)
+@example({'"1e+300': ["1e+300\\", 1e300, '\\"', 1e22]})
+def collect(values, value):
+    values.append(value)
+
+
+def in_order(value):
+    """Return JSON that tells 1 from 1.0; jsonb has neither an order of names nor -0.0."""
+    return json.dumps(value, sort_keys=True).replace("-0.0", "0.0")
+
+
+async def test_json_comes_back_as_it_went_in(sql_url):
+    table = sqlalchemy.Table(
+        "things",
+        sqlalchemy.MetaData(),
+        sqlalchemy.Column("id", sqlalchemy.Integer, primary_key=True),
+        sqlalchemy.Column("value", sqlalchemy.JSON),
+        sqlalchemy.Column("binary", sqlalchemy.JSON().with_variant(postgresql.JSONB, "postgresql")),
+        sqlalchemy.Column("more", sqlalchemy.JSON),
+    )
+    values = []
+    collect(values)
+    database = Database(sql_url)
+    service = SQLService(table, database, multi=True, extra="more", paths={"value.path": float})
+    await database.create(service)
+    stored = await service.create(
+        [{"value": value, "binary": value, "other": value} for value in values]
+    )
+    for record, value in zip(stored, values, strict=True):
+        for name in ("value", "binary", "other"):
+            assert in_order(record[name]) == in_order(value)
+    for value in (1e300, -1.5e16, 2**70):
+        changed = await service.patch(stored[0]["id"], {"other": value, "value.path": float(value)})
+        assert in_order(changed["other"]) == in_order(value)
+        assert in_order(changed["value"]["path"]) == in_order(float(value))
+    await database.close()
 
 
 async def test_values_read_as_text_are_sorted_as_what_they_are(postgresql_schema):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from uuid import UUID
+
 import pytest
-from sqlalchemy import Column, ForeignKey, Integer, MetaData, Table, Text
+from sqlalchemy import Column, ForeignKey, Integer, MetaData, Table, Text, Uuid
 
 from alula import App
 from alula.adapters.memory import MemoryService
@@ -26,6 +29,7 @@ posts = Table(
     Column("authorId", ForeignKey("users.id")),
 )
 
+ONE, TWO = UUID(int=1), UUID(int=2)
 USERS = [{"name": "Ada"}, {"name": "Bob", "bossId": 1}, {"name": "Cleo", "bossId": 2}]
 POSTS = [{"text": f"post {n}", "authorId": n % 3 + 1 if n else None} for n in range(12)]
 
@@ -67,14 +71,38 @@ async def test_and_what_refers_to_a_record(app):
     assert user["boss"] is None
 
 
-async def test_in_two_statements_where_calls_share_one(app, watched):
-    database = app.service("posts").service.database
-    texts = watched(database)
+async def test_in_two_statements(app, watched):
+    texts = watched(app.service("posts").service.database)
     await app.service("posts").find(query={"$include": ["author"], "$limit": 12})
-    if database.dialect == "postgresql":
-        assert len(texts) == 2
-    else:  # one for each author, which go to the thread together
-        assert len(texts) == 4
+    assert len(texts) == 2
+
+
+@pytest.mark.parametrize(
+    ("type_", "new", "asked"),
+    [
+        (Text(), ["a", "b"], ["a", "c", "b", "a"]),
+        (Text(collation="NOCASE"), ["a", "B"], ["A", "a", "b", "c", "B"]),
+        (Uuid(), [ONE, TWO], [str(ONE), TWO, UUID(int=3)]),
+        (Uuid(as_uuid=False), [str(ONE), str(TWO)], [str(ONE), str(TWO)]),
+    ],
+)
+async def test_gets_on_sqlite_find_what_each_finds_alone(watched, type_, new, asked):
+    database = Database("sqlite://")
+    things = Table("things", MetaData(), Column("id", type_, primary_key=True), Column("n", Text))
+    service = SQLService(things, database, multi=True)
+    await database.create(service)
+    await service.create([{"id": key, "n": str(key)} for key in new])
+    alone = {"adapter": {"share": False}, "query": {"$select": ["n"]}}
+    calls = [service.get(key, alone) for key in asked]
+    expected = [str(each) for each in await asyncio.gather(*calls, return_exceptions=True)]
+    texts = watched(database)
+    calls = [service.get(key, {"query": {"$select": ["n"]}}) for key in asked]
+    together = [str(each) for each in await asyncio.gather(*calls, return_exceptions=True)]
+    assert together == expected
+    # Each text that has no record of exactly this id is looked up again.
+    unknown = len({*asked} - {*new}) if isinstance(type_, Text) else 0
+    assert len(texts) == 1 + unknown
+    await database.close()
 
 
 async def test_what_refers_to_the_records_of_a_page_takes_two_statements(app, watched):

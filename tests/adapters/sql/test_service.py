@@ -91,6 +91,46 @@ async def test_an_estimate_without_statistics_is_counted(database):
     assert (await service.find({"query": {"$limit": 0}}))["total"] == 1
 
 
+async def test_statistics_that_do_not_know_the_table_are_not_asked(database, service):
+    await database.execute("analyze")
+    other = SQLService(keyed, database, paginate={"default": 1, "count": "estimated"})
+    await database.create(other)
+    await other.create({"key": "a"})
+    assert (await other.find({"query": {"$limit": 0}}))["total"] == 1
+
+
+async def test_an_estimate_is_what_the_database_plans_with(database, service, watched):
+    await service.create([{"text": "x", "room": n % 2} for n in range(6_000)])
+    await database.execute("analyze")
+    counting = SQLService(notes, database, paginate={"default": 1, "count": "estimated"})
+    await database.execute("delete from notes where text <> 'x'")
+    texts = watched(database)
+    assert (await counting.find({"query": {"$limit": 0}}))["total"] == 6_007
+    assert not any("count(*) from" in text for text in texts)
+    del texts[:]
+    page = await counting.find({"query": {"text": "x", "room": {"$lt": 1}, "$limit": 0}})
+    where = {"sql": {"where": notes.c.room == 0}, "query": {"$limit": 0}}
+    by_condition = await counting.find(where)
+    if database.dialect == "postgresql":
+        assert [text[:7] for text in texts] == ["select ", "explain", "select ", "explain"]
+        assert page["total"] == pytest.approx(3_000, rel=0.1)
+        assert by_condition["total"] == pytest.approx(3_000, rel=0.1)
+    else:
+        assert page["total"] == by_condition["total"] == 3_000
+    assert (await counting.find({"query": {"text": "none", "$limit": 0}}))["total"] == 0
+
+
+async def test_an_estimate_is_never_below_what_was_counted(postgresql_schema):
+    database = Database(postgresql_schema)
+    counting = SQLService(
+        notes, database, paginate={"default": 1, "count": "estimated"}, multi=True
+    )
+    await database.create(counting)
+    await counting.create([{"text": "x"}] * 1_100)  # without statistics
+    assert (await counting.find({"query": {"text": "x"}}))["total"] == 1_001
+    await database.close()
+
+
 async def test_most_counts_to_a_thousand(database, service):
     await service.create([{"text": "x"}] * 1_100)
     counting = SQLService(notes, database, paginate={"default": 2, "count": "most"})

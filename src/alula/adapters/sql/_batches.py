@@ -1,6 +1,7 @@
-"""Batches concurrent calls on PostgreSQL: gets, pages, creates, patches, counts in one statement.
+"""Batches concurrent calls: gets, and on PostgreSQL pages, creates, patches and counts as well.
 
-SQLite needs none of this: its driver hands all waiting statements to a thread at once.
+SQLite has no round trips: its driver hands all waiting statements to a thread at once. Its gets
+are one statement all the same, which costs less than one for each.
 
 What holds in this file:
 
@@ -51,13 +52,14 @@ class Batches:
     """
 
     def __init__(self, database: Database) -> None:
-        self._is_used = database.dialect == "postgresql"
+        self._is_postgresql = database.dialect == "postgresql"
         self._batchers: dict[Key, Batcher[Any, Any]] = {}
 
     async def get(self, operation: Operation, key: object, query: Query) -> Record | None:
         """Return the record with an id that meets a query, None if there is none."""
-        is_key = operation.statements.table.id.type.is_key
-        batch = self._key("get", operation, query, query.select) if is_key else None
+        batch = None
+        if operation.statements.table.id.type.is_key:
+            batch = self._key_of("get", operation, query, query.select)
         if batch is None:
             return await operation.get(key, query)
         load = partial(_get_batch, operation, query)
@@ -66,7 +68,7 @@ class Batches:
 
     async def page(self, operation: Operation, statement: Statement) -> Sequence[Row]:
         """Return the rows of a statement for a page."""
-        if not self._is_used or not operation.statements.shares_pages:
+        if not self._is_postgresql or not operation.statements.shares_pages:
             return await operation.run(statement)
         batch = "page", operation.statements, operation.seconds, statement.text
         load = partial(_page_batch, operation)
@@ -76,7 +78,7 @@ class Batches:
     async def create(self, operation: Operation, row: NewRow, select: Select) -> Record:
         """Store a new record and return it."""
         statements = operation.statements
-        if not self._is_used or not statements.shares_inserts:
+        if not self._is_postgresql or not statements.shares_inserts:
             return (await operation.create([statements.insert(row, select)], select))[0]
         batch = "create", statements, operation.seconds
         load = partial(_create_batch, operation)
@@ -92,9 +94,9 @@ class Batches:
         async def alone() -> Record | None:
             return await operation.change(statements.patch(key, changes, query), query)
 
-        is_shared = self._is_used and statements.table.id.type.is_key
+        is_shared = self._is_postgresql and statements.table.id.type.is_key
         row = statements.changed_row(changes) if is_shared else None
-        batch = None if row is None else self._key("patch", operation, query, row.columns)
+        batch = None if row is None else self._key_of("patch", operation, query, row.columns)
         if row is None or batch is None:
             return await alone()
         load = partial(_patch_batch, operation, query)
@@ -111,7 +113,7 @@ class Batches:
 
     async def count(self, operation: Operation, query: Query) -> int:
         """Return how many records meet a query."""
-        batch = self._key("count", operation, query)
+        batch = self._key_of("count", operation, query) if self._is_postgresql else None
         if batch is None:
             return await operation.count(query)
 
@@ -121,10 +123,9 @@ class Batches:
         total: int = await self._batcher(batch, load).load(None)
         return total
 
-    def _key(self, name: str, operation: Operation, query: Query, more: object = None) -> Key:
+    @staticmethod
+    def _key_of(name: str, operation: Operation, query: Query, more: object = None) -> Key:
         """Return what calls of one batch have in common, None if this call cannot join any."""
-        if not self._is_used:
-            return None
         statements = operation.statements
         if query is EMPTY_QUERY:
             return name, statements, operation.seconds, more
@@ -160,8 +161,14 @@ async def _get_batch(operation: Operation, query: Query, keys: list[Any]) -> lis
     statements = operation.statements
     wanted = list(dict.fromkeys(keys))
     rows = await operation.run(statements.get_many(wanted, query))
-    id_name = statements.table.id.name
-    records = {record[id_name]: record for record in statements.reader(query.select)(rows)}
+    at = statements.id_position(query.select)
+    found = statements.reader(query.select)(rows)
+    records = {row[at]: record for row, record in zip(rows, found, strict=True)}
+    if statements.table.dialect == "sqlite" and statements.table.id.type.name == "text":
+        # To SQLite, an id in another case may be the same (`collate nocase`).
+        missing = [key for key in wanted if key not in records]
+        alone = await asyncio.gather(*(operation.get(key, query) for key in missing))
+        records |= {key: record for key, record in zip(missing, alone, strict=True) if record}
     return one_for_each(keys, records, copied)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from alula.errors import BadRequest
 from alula.query import Query
 from alula.types import Record
 
-__all__ = ["Operation"]
+__all__ = ["EXACT_UP_TO", "Operation"]
 
 Run: TypeAlias = Callable[[Statement], Awaitable[Sequence[Row]]]
 
@@ -27,8 +28,17 @@ _Result = TypeVar("_Result")
 _ATTEMPTS: Final = 3
 _PAUSE_SECONDS: Final = 0.05
 
-_ESTIMATE: Final = (
+EXACT_UP_TO: Final = 1000
+"""How far a total is counted that need not be exact."""
+
+_SIZE: Final = (
     "select reltuples::bigint from pg_class where oid = to_regclass($1) and reltuples >= 0"
+)
+_HAS_STATISTICS: Final = "select exists (select 1 from sqlite_master where name = 'sqlite_stat1')"
+_SQLITE_SIZE: Final = (
+    # An index of a part of the table counts only that part, but the first number is always rows.
+    "select max(cast(stat as integer)) from sqlite_stat1"
+    " where tbl = ?1 collate nocase having count(*) > 0"
 )
 _NOT_STORED: Final = (
     "The database has not stored this: a trigger or a rule of the table prevents it"
@@ -151,12 +161,31 @@ class Operation:
         total: int = rows[0][0]
         return total
 
-    async def estimated_size(self) -> int | None:
-        """Return how many rows PostgreSQL assumes the table has; None if it does not know."""
-        if self.database.dialect != "postgresql":
+    async def estimate(self, query: Query) -> int | None:
+        """Return about how many records meet a query, None if only a count tells.
+
+        Without criteria it is the size that the statistics have. With criteria, up to 1,000 are
+        counted; beyond that it is the number that PostgreSQL plans with.
+        """
+        is_postgresql = self.database.dialect == "postgresql"
+        if not query.criteria.parts and self.is_plain:
+            table = self.statements.table
+            name: str = table.sql
+            if not is_postgresql:
+                name = table.name
+                if not (await self.run(Statement(_HAS_STATISTICS)))[0][0]:
+                    return None
+            size = _SIZE if is_postgresql else _SQLITE_SIZE
+            rows = await self.run(Statement(size, (name,)))
+            return int(rows[0][0]) if rows else None
+        if not is_postgresql:
             return None
-        rows = await self.run(Statement(_ESTIMATE, (self.statements.table.sql,)))
-        return int(rows[0][0]) if rows else None
+        counted = await self.count(query, EXACT_UP_TO + 1)
+        if counted <= EXACT_UP_TO:
+            return counted
+        rows = await self.run(self.statements.explain(query, where=self.where))
+        planned: int = json.loads(rows[0][0])[0]["Plan"]["Plan Rows"]
+        return max(counted, planned)
 
     # -- writing -------------------------------------------------------------------------------
 

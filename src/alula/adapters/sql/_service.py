@@ -10,7 +10,7 @@ What holds in this file:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal
@@ -23,13 +23,14 @@ from alula.adapters.relations import Relation, how_to_name_key
 from alula.adapters.sql._batches import Batches
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import translated
-from alula.adapters.sql._operation import Operation
+from alula.adapters.sql._operation import EXACT_UP_TO, Operation
 from alula.adapters.sql._options import Nulls, SQLOptions, call_options, seconds_of
 from alula.adapters.sql._statements._fields import joined_operand
 from alula.adapters.sql._statements._operands import Operand
 from alula.adapters.sql._statements._statements import Statements
 from alula.adapters.sql._statements._where import compiled
-from alula.adapters.sql._tables._foreign_keys import columns_between
+from alula.adapters.sql._tables._catalogue import read_same
+from alula.adapters.sql._tables._foreign_keys import columns_between, names_to_compare
 from alula.adapters.sql._tables._tables import (
     Model,
     Table,
@@ -46,8 +47,6 @@ _log = logging.getLogger("alula.sql")
 
 _MAX_STATEMENTS: Final = 32
 _TABLE: Final = "The database's table"
-_MOST: Final = 1000
-"""How far ``paginate["count"] = "most"`` counts; a larger total is this number and one."""
 
 
 class SQLService(AdapterService[SQLOptions]):
@@ -60,11 +59,12 @@ class SQLService(AdapterService[SQLOptions]):
         database: The database.
         id: Name of the id property; the primary key unless it is named.
         paginate: ``{"default", "max"}``, and ``"count"`` for what ``total`` is: ``"exact"``,
-            ``"estimated"`` (the size that the database assumes, if a query has no criteria),
+            ``"estimated"`` (the size in the database's statistics; with criteria, PostgreSQL's
+            plan tells totals over 1,000, and SQLite counts),
             ``"most"`` (1,001 stands for more than 1,000), or ``"none"``.
         multi: As in `AdapterService`.
         share: Whether concurrent gets, creates, patches, finds and counts share round trips:
-            ``{"get": False, "patch": False}`` turns each off.
+            ``{"get": False, "patch": False}`` turns each off. On SQLite, only gets do.
         nulls: Where an ascending order puts null: ``"first"``, as the other adapters do,
             ``"last"``, or ``"native"`` for the database's own way, which plain indexes serve.
         extra: A JSON column for properties without a column of their own. Without it, data with
@@ -285,7 +285,7 @@ class SQLService(AdapterService[SQLOptions]):
         """Set the keys of relations that were declared without one, by the foreign keys.
 
         Raises:
-            ValueError: No foreign key of one column connects the tables, or several do.
+            ValueError: No foreign key connects the tables, or several do.
             Exception: A table could not be read.
         """
         for name, relation in self.relations.without_key.items():
@@ -303,14 +303,19 @@ class SQLService(AdapterService[SQLOptions]):
                 for each in services
             ]
             id_column = column_name_of(target.id.name, target)
-            columns = columns_between(table.source, target.source, id_column, table.dialect)
+            names: Sequence[str] = ()
+            if table.dialect == "postgresql":
+                names = names_to_compare(table.source, target.source)
+            if names:
+                names = await read_same(self.database, names, target.source.fullname)
+            columns = columns_between(table.source, target.source, id_column, table.dialect, names)
             keys = table.constraints.fields(columns)
             if len(keys) != 1:
                 between = f"from {table.name!r} to {target.id.name!r} of {target.name!r}"
                 problem = (
                     f"{len(keys)} foreign keys lead {between}: {', '.join(map(repr, keys))}"
                     if keys
-                    else f"no foreign key of one column leads {between}"
+                    else f"no foreign key leads {between}"
                 )
                 how = how_to_name_key(name, relation, keys[0] if keys else None)
                 raise ValueError(f"relations: {name!r}: {problem}; {how}")
@@ -422,9 +427,9 @@ class SQLService(AdapterService[SQLOptions]):
 
     async def _count(self, operation: Operation, query: Query, options: SQLOptions) -> int:
         if options.counting == "most":
-            return await operation.count(query, _MOST + 1)
-        if options.counting == "estimated" and not query.criteria.parts and operation.is_plain:
-            estimate = await operation.estimated_size()
+            return await operation.count(query, EXACT_UP_TO + 1)
+        if options.counting == "estimated":
+            estimate = await operation.estimate(query)
             if estimate is not None:
                 return estimate
         if "count" in options.shared and operation.is_plain:

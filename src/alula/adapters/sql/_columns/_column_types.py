@@ -58,8 +58,8 @@ class ColumnType(ABC):
         read_cast: PostgreSQL: the type that a column is selected as, "" for its own.
         exact: PostgreSQL: the type of the column, where parameters are cast to a wider one. Of
             arrays, only those of the same type can be compared.
-        is_key: Whether the driver's values equal those of records, so that records can be looked up
-            by them.
+        is_key: Whether the values that the driver reads equal those that it takes, so that rows can
+            be looked up by them.
     """
 
     name: str
@@ -209,6 +209,7 @@ class UuidType(ColumnType):
         super().__init__(dialect)
         if dialect == "sqlite":
             self.from_driver = (lambda value: str(read_uuid(value))) if as_text else read_uuid
+            self.is_key = True
         else:
             self.read_cast = "text" if as_text else ""
             self.is_key = not as_text

@@ -21,6 +21,9 @@ __all__ = ["ArrayType", "JsonType"]
 
 _NUL_IN_JSON: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
+# Strings first, so that a number within one is not taken for one.
+_LARGE_FLOAT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|(-?\d)(?:\.(\d+))?e\+(\d+)')
+
 
 class JsonType(ColumnType):
     """Any JSON; text for both drivers."""
@@ -48,6 +51,17 @@ class JsonType(ColumnType):
             raise self.refusal(field) from None
         if _NUL_IN_JSON.search(text):
             raise self.refusal(field, "JSON without the character NUL")
+        if self.dialect == "postgresql" and "e+" in text:
+            # jsonb keeps 1e+300 as an integer of 301 digits, but a fraction as it was written.
+            # Python writes an exponent from 16 on, which is more than the digits after the point.
+            text = _LARGE_FLOAT.sub(
+                lambda match: (
+                    f"{match[1]}{(match[2] or '').ljust(int(match[3]), '0')}.0"
+                    if match[1]
+                    else match[0]
+                ),
+                text,
+            )
         return text
 
 

@@ -170,6 +170,16 @@ class Reads:
             parameters.append(at_most)
         return Statement(text, tuple(parameters))
 
+    def explain(self, query: Query, *, where: Condition | None = None) -> Statement:
+        """Return the statement for PostgreSQL's plan of a query, as JSON text; it reads no row."""
+        parameters: list[object] = []
+        conditions = self._conditions(query, where, parameters)
+        key = ("explain", conditions)
+        text = self._texts.get(key) or self._keep(
+            key, f"explain (format json) select 1 from {self.table.sql}{where_of(conditions)}"
+        )
+        return Statement(text, tuple(parameters))
+
     def get(
         self,
         id: object,
@@ -229,7 +239,7 @@ class Reads:
     def page_reader(self, select: Select = None) -> Reader:
         """Return the function that turns the rows of `page_and_total` into records."""
         read = self.reader(select, 1)
-        at = 1 + self._id_at(select)
+        at = 1 + self.id_position(select)
 
         def read_page(rows: Sequence[Row]) -> list[Record]:
             # An empty page is one row with the total and nulls.
@@ -239,14 +249,14 @@ class Reads:
 
     def shared_reader(self, rows: Sequence[Row]) -> list[tuple[int, Record | None]]:
         """Return the positions and records of a shared insert's rows; None for a refused one."""
-        at = 1 + self._id_at(None)
+        at = 1 + self.id_position(None)
         records = self.reader(None, 1)(rows)
         return [
             (row[0], None if row[at] is None else record)
             for row, record in zip(rows, records, strict=True)
         ]
 
-    def _id_at(self, select: Select) -> int:
+    def id_position(self, select: Select) -> int:
         """Return the position of the id among the columns that are read."""
         return self._selection(select).columns.index(self._id)
 

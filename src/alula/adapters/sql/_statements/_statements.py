@@ -185,7 +185,7 @@ class Statements(Inserts):
                 f"select {self._id.sql} from {self.table.sql}{where_of(conditions)}"
                 f" order by {order}",
             )
-        at = self._id_at(query.select)
+        at = self.id_position(query.select)
 
         def second(rows: Sequence[Row]) -> Statement:
             key = ("second", change, query.select)

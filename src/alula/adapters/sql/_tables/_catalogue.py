@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy
@@ -15,7 +15,7 @@ from alula.adapters.sql._statement import Row, Statement
 from alula.adapters.sql._tables._constraints import CATALOGUE_SECONDS, Catalogue
 from alula.adapters.sql._tables._foreign_keys import FOREIGN_KEYS, ForeignKey
 
-__all__ = ["read_sequence", "read_table"]
+__all__ = ["read_same", "read_sequence", "read_table"]
 
 # A name alone is looked up along the search path, as in any statement.
 _PG_TABLE: Final = """
@@ -24,6 +24,16 @@ from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p', 'v', 'm', 'f')
 and (c.relname = $1 and pg_table_is_visible(c.oid) or n.nspname || '.' || c.relname = $1)
 order by 4 desc limit 1"""
+
+_PG_OID: Final = """
+(select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p', 'v', 'm', 'f')
+and (c.relname = {0} and pg_table_is_visible(c.oid) or n.nspname || '.' || c.relname = {0})
+order by pg_table_is_visible(c.oid) desc limit 1)"""
+_PG_SAME: Final = (
+    f"select name from unnest($1::text[]) as name where {_PG_OID.format('name')}"
+    f" = {_PG_OID.format('$2::text')}"
+)
 
 # A domain counts as its base type; v is that of the elements of an array.
 _PG_COLUMNS: Final = """
@@ -84,6 +94,18 @@ async def read_sequence(
     rows = await database.run(Statement(_PG_SEQUENCE, (table_sql, column)), CATALOGUE_SECONDS)
     is_there, sequence, has_trigger = rows[0]
     return is_there, sequence, has_trigger
+
+
+async def read_same(database: Catalogue, names: Sequence[str], table: str) -> list[str]:
+    """Return those of some names by which PostgreSQL finds the same table as by another one.
+
+    Args:
+        database: The database.
+        names: Names of tables, with or without a schema.
+        table: The other name, as these.
+    """
+    rows = await database.run(Statement(_PG_SAME, ([*names], table)), CATALOGUE_SECONDS)
+    return [row[0] for row in rows]
 
 
 async def read_table(database: Catalogue, name: str) -> sqlalchemy.Table:

@@ -11,7 +11,7 @@ from sqlalchemy.exc import NoReferenceError
 
 from alula.adapters.sql._names import Dialect
 
-__all__ = ["FOREIGN_KEYS", "ForeignKey", "columns_between", "foreign_keys_of"]
+__all__ = ["FOREIGN_KEYS", "ForeignKey", "columns_between", "foreign_keys_of", "names_to_compare"]
 
 FOREIGN_KEYS: Final = "alula_foreign_keys"
 """The key under which ``Table.info`` has the foreign keys that were read from the catalogue.
@@ -53,27 +53,49 @@ def _place(key: sqlalchemy.ForeignKey) -> tuple[str, str]:
         return table, column
 
 
+def names_to_compare(source: sqlalchemy.Table, target: sqlalchemy.Table) -> list[str]:
+    """Return the names of tables in foreign keys that differ from another table by a schema alone.
+
+    ``users`` and ``shop.users`` are the same table if ``shop`` is on the search path.
+    """
+    name = f".{target.fullname}"
+    others = {key.table for key in foreign_keys_of(source)} - {target.fullname}
+    return sorted(
+        other for other in others if name.endswith(f".{other}") or f".{other}".endswith(name)
+    )
+
+
 def columns_between(
-    source: sqlalchemy.Table, target: sqlalchemy.Table, id: str, dialect: Dialect
+    source: sqlalchemy.Table,
+    target: sqlalchemy.Table,
+    id: str,
+    dialect: Dialect,
+    other_names: Iterable[str] = (),
 ) -> tuple[str, ...]:
-    """Return the columns that refer to the id of another table, each by a foreign key of its own.
+    """Return the columns that refer to the id of another table.
+
+    Of a foreign key of several columns, it is the one that refers to the id: ``author`` of
+    ``(tenant, author)``, where ids are those of ``(tenant, id)``.
 
     Args:
         source: The table of the columns.
         target: The other table.
         id: The column of the other table that holds the id.
         dialect: The dialect of their database.
+        other_names: Further names by which foreign keys may call the other table.
     """
 
     def same(names: Iterable[str]) -> list[str]:
         # SQLite compares names without case, and keeps them as they were written.
         return [name.lower() if dialect == "sqlite" else name for name in names]
 
-    wanted = same([target.fullname, id])
+    tables = same([target.fullname, *other_names])
+    (id_name,) = same([id])
     primary_key = [str(column.name) for column in target.primary_key]
-    found = [
-        key.columns[0]
-        for key in foreign_keys_of(source)
-        if len(key.columns) == 1 and same([key.table, *(key.targets or primary_key)]) == wanted
-    ]
+    found = []
+    for key in foreign_keys_of(source):
+        # The order of a primary key of several columns is not that of the table.
+        targets = key.targets or (primary_key if len(primary_key) == 1 else ())
+        if same([key.table])[0] in tables and id_name in same(targets):
+            found.append(key.columns[same(targets).index(id_name)])
     return tuple(dict.fromkeys(found))

@@ -291,9 +291,15 @@ def id_name_of(
         return id
     names = [name for name, column in columns.items() if column.primary_key]
     if len(names) != 1:
+        problem = (
+            f"the primary key of the table {source.name!r} has the columns"
+            f" {', '.join(map(repr, names))}, and an id is one value"
+            if names
+            else f"the table {source.name!r} has no primary key"
+        )
         raise ValueError(
-            f"the table {source.name!r} has {len(names)} columns in its primary key; name the one"
-            ' that is the id of records, such as id="id"'
+            f"{problem}; name a column whose values are unique by themselves, such as"
+            f" id={(names or ['id'])[-1]!r}"
         )
     return names[0]
 
