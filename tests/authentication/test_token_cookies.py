@@ -686,7 +686,7 @@ async def test_services_mounted_side_by_side_need_different_cookies(are_deep):
         App().use("c", outer()).use("d", App().use("e", sibling(**ADMIN)))
     else:
         outer()
-    with pytest.raises(ValueError, match="have the same cookies, .*__host-token"):
+    with pytest.raises(ValueError, match=r"have the same cookies, .*__host-token"):
         await second.setup()
     other = sibling(**ADMIN)
     App().use("a", sibling()).use("b", other)
@@ -697,7 +697,7 @@ async def test_services_mounted_side_by_side_need_different_cookies(are_deep):
 async def test_web_applications_mounted_side_by_side_need_different_cookies():
     second = express(sibling())
     express().use("/a", express(sibling())).use("/b", second)
-    with pytest.raises(ValueError, match="have the same cookies, .*__host-token"):
+    with pytest.raises(ValueError, match=r"have the same cookies, .*__host-token"):
         await second.setup()
     other = express(sibling(**ADMIN))
     express().use("/a", express(sibling())).use("/b", other)

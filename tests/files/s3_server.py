@@ -1,7 +1,7 @@
 """Servers of the protocol of S3, each in a process of its own: it prints its port and serves.
 
-One is moto, which is made for tests. The other one is s3rver, a server of its own on a folder, which
-checks signatures.
+One is moto, which is made for tests. The other one is s3rver, a server of its own on a folder,
+which checks signatures.
 """
 
 from __future__ import annotations

@@ -261,7 +261,8 @@ async def write_kept(context: HookContext, next: Next) -> None:
             except NotFound:
                 context.params.query = query
                 result: Any = context.service.service.get(context.id, _reading(context))
-                stored = as_mapping(await result if hasattr(result, "__await__") else result)
+                result = as_mapping(await result if hasattr(result, "__await__") else result)
+                stored: Mapping[str, Any] = result if isinstance(result, Mapping) else {}
                 kept.values = {name: stored[name] for name in kept.names if name in stored}
                 for check in kept.checks.values():
                     check(kept.values)

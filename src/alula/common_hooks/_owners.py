@@ -83,8 +83,9 @@ def set_owner(
     """Return a hook that makes the signed-in user the owner of what a client creates.
 
     The owner stays: clients cannot change it by `patch`, also not by update operators, and an
-    `update` keeps the stored one, also one that another call sets at the same time. Calls of the application itself may set any owner; if they have
-    a user and name no owner in `create`, it is that user.
+    `update` keeps the stored one, even if another call sets it at the same time. Calls of the
+    application itself may set any owner; if they have a user and name no owner in `create`, it is
+    that user.
 
     Register it behind `authenticate`, and as an around hook where a schema requires the property:
     its checks run behind all around hooks.
