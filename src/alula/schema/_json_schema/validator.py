@@ -117,11 +117,11 @@ class Validator:
         # A copy: later changes of the caller's schema must not differ from what is compiled.
         self.schema: Any = plain(schema)
         if not passes(_meta_check(), self.schema):
-            import jsonschema  # type: ignore[import-untyped]  # noqa: PLC0415  # it has no types; late
+            from jsonschema import exceptions, validators  # type: ignore[import-untyped]  # noqa: PLC0415  # it has no types; late
 
-            draft = jsonschema.Draft202012Validator
+            draft = validators.Draft202012Validator
             errors = draft(draft.META_SCHEMA).iter_errors(self.schema)
-            error = jsonschema.exceptions.best_match(errors)
+            error = exceptions.best_match(errors)
             path = "/".join(["#", *map(path_part, error.absolute_path)])
             # By the place in the meta-schema: a property may be called "items", too.
             keyword = tuple(error.absolute_schema_path)[-5:-3]
