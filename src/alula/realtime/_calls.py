@@ -18,7 +18,7 @@ from alula._json_encoding import dumps_with_attachments
 from alula._public_error import public_error
 from alula._service import ServiceHandle
 from alula._shares import Shares
-from alula._wire import Frame, Packet, PacketType, encode_packet
+from alula._wire import Frame, Packet, PacketType, encode_packet, encode_text
 from alula.errors import (
     BadRequest,
     FrameworkError,
@@ -247,8 +247,9 @@ def encode_result(packet_id: int, result: object) -> list[Frame]:
     Raises:
         TypeError: The result has no JSON form.
     """
-    packet = Packet(PacketType.ACK, [None, None if result is UNSET else result], packet_id)
-    return encode_packet(packet, dumps_with_attachments)
+    attachments: list[bytes] = []
+    text = dumps_with_attachments(None if result is UNSET else result, attachments)
+    return encode_text(PacketType.ACK, f"[null,{text}]", attachments, packet_id)
 
 
 def encode_error(packet_id: int, error: FrameworkError) -> list[Frame]:

@@ -4,16 +4,21 @@ uvicorn and `websockets` take every frame through a parser and a queue of outgoi
 reading after each message. Here, whole messages are read and written directly (`make bench
 only=realtime`: events +54 %, calls +2 %); all other frames go to uvicorn. A connection whose client
 reads nothing after its end is aborted, and heads that `websockets` refuses get a response.
+
+An application may also pass by ASGI's queue, see `alula._wire.MessagesExtension`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import apply_mask  # type: ignore[attr-defined]  # in C if it is built
+
+from alula._wire import MESSAGES_EXTENSION, Frame
 
 __all__ = ["CLOSE_SECONDS", "WebSocketProtocol"]
 
@@ -21,6 +26,8 @@ CLOSE_SECONDS: Final = 20.0
 """How long a client may take to read the rest, after the end of its websocket."""
 
 _MAX_FRAGMENTS: Final = 1000  # of a message; empty ones have no part in its size
+_MAX_TAKEN: Final = 64
+"""How many messages of one read are taken at once, before all others have their turn."""
 _MAX_QUEUED: Final = 16
 _MAX_QUEUED_BYTES: Final = 64 * 1024
 _REFUSED: Final = -1
@@ -107,6 +114,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     _is_plain: bool | None = None  # whether frames are read here; None before the first
     _abort: asyncio.TimerHandle | None = None
     _late_pong = b""  # waits until the client reads
+    _taker: Callable[[Frame], bool] | None = None
+    _taken = 0  # messages of the current read
+    _on_writable: Callable[[], None] | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -132,6 +142,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             if len(self._rest) < self._rest_end:
                 return
             data, self._rest = bytes(self._rest), None
+        self._taken = 0
         at, end, size = 0, 0, len(data)
         # Most data are one frame: the first condition saves a call that finds no second one.
         while at < size and (end := self._end_of_frame(data, at)) <= size:
@@ -169,16 +180,18 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             head = 2 if size < 126 else 4 if size == 126 else 10
             payload = apply_mask(frame[head + 4 :], frame[head : head + 4])
             try:
-                message: Any = (
-                    {"type": "websocket.receive", "text": payload.decode()}
-                    if first == _TEXT
-                    else {"type": "websocket.receive", "bytes": payload}
-                )
+                message: Frame = payload.decode() if first == _TEXT else payload
             except UnicodeDecodeError:
                 super().data_received(frame)
                 return
-            queue = self.queue
-            queue.put_nowait(message)
+            queue, taker = self.queue, self._taker
+            # What is in the queue comes first.
+            if taker is not None and self._taken < _MAX_TAKEN and not queue.is_set():
+                self._taken += 1
+                if taker(message):
+                    return
+            kind = "text" if first == _TEXT else "bytes"
+            queue.put_nowait({"type": "websocket.receive", kind: message})
             if not self.read_paused and (
                 queue.qsize() >= _MAX_QUEUED or len(payload) > _MAX_QUEUED_BYTES
             ):
@@ -227,16 +240,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             await super().send(message)
             if message["type"] == "websocket.accept":
                 # uvicorn needs them no more, and would keep them as long as the connection.
-                self.request = self.response = None  # type: ignore[assignment]  # of no use now
+                self.request = self.response = self.scope = None  # type: ignore[assignment]  # as above
             return
         text = message.get("text")
-        if text is None:
-            self.transport.write(_frame(_BINARY, message["bytes"]))
-            return
-        cls = WebSocketProtocol
-        if text is not cls._last_text:
-            cls._last_text, cls._last_frame = text, _frame(_TEXT, text.encode())
-        self.transport.write(cls._last_frame)
+        self.write(message["bytes"] if text is None else text)
 
     def resume_writing(self) -> None:
         """Go on, now that the client reads."""
@@ -244,6 +251,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if pong and not self.transport.is_closing():
             self.transport.write(pong)
         super().resume_writing()
+        if self._on_writable is not None:
+            self._on_writable()
 
     def _is_open(self) -> bool:
         return (
@@ -253,6 +262,29 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             and not self.transport.is_closing()
         )
 
+    # -- the extension of ASGI, see `MessagesExtension` ------------------------------------------
+
+    def attach(self, take: Callable[[Frame], bool], on_writable: Callable[[], None]) -> None:
+        """Offer each message to a function first."""
+        self._taker, self._on_writable = take, on_writable
+
+    def write(self, frame: Frame) -> bool:
+        """Write a message; return whether the next one may follow."""
+        if not self._is_open():
+            return False
+        if isinstance(frame, bytes):
+            self.transport.write(_frame(_BINARY, frame))
+        else:
+            cls = WebSocketProtocol
+            if frame is not cls._last_text:
+                cls._last_text, cls._last_frame = frame, _frame(_TEXT, frame.encode())
+            self.transport.write(cls._last_frame)
+        return self.writable.is_set()  # type: ignore[no-any-return]  # untyped, since uvicorn's is an Event
+
+    def wake(self) -> None:
+        """Let the task go on that waits in `receive`."""
+        self.queue.put_nowait({"type": MESSAGES_EXTENSION})
+
     # -- limits --------------------------------------------------------------------------------
 
     def handle_connect(self, event: Any) -> None:
@@ -260,6 +292,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         limit = self.config.limit_concurrency
         if limit is None or len(self.connections) <= limit:
             super().handle_connect(event)
+            if (
+                not self.handshake_complete and not self.conn.extensions
+            ):  # neither refused nor deflated
+                extensions: Any = self.scope["extensions"]
+                extensions[MESSAGES_EXTENSION] = self
             return
         self.request, self.handshake_initiated = event, True
         self.handshake_complete = self.close_sent = True
@@ -285,6 +322,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """End."""
         if self._abort is not None:
             self._abort.cancel()
+        self._taker = self._on_writable = None  # they refer to this object
         super().connection_lost(exc)
 
 
