@@ -310,7 +310,7 @@ class Decoder:
                 data = _parse(self._loads, frame[at:])
                 if not _is_event(data):
                     raise _other_data(PacketType.EVENT)
-                return Packet(PacketType.EVENT, data, int(digits) if digits else None)
+                return Packet(_KINDS[2], data, int(digits) if digits else None)
         head = _HEAD.match(frame, 1)
         if head is None:
             raise ProtocolError("a message has no socket.io packet type")

@@ -56,6 +56,8 @@ _OF_CUSTOM_METHODS: Final = (False, True)
 # As a tuple: the union `str | int | ...` would be made anew for each call.
 _ID_TYPES: Final = (str, int, float, type(None))
 
+_ACK: Final = PacketType.ACK  # looked up once
+
 MAX_PATH_LENGTH: Final = 4_096
 
 MIN_CALL_BYTES: Final = 4096
@@ -249,7 +251,7 @@ def encode_result(packet_id: int, result: object) -> list[Frame]:
     """
     attachments: list[bytes] = []
     text = dumps_with_attachments(None if result is UNSET else result, attachments)
-    return encode_text(PacketType.ACK, f"[null,{text}]", attachments, packet_id)
+    return encode_text(_ACK, f"[null,{text}]", attachments, packet_id)
 
 
 def encode_error(packet_id: int, error: FrameworkError) -> list[Frame]:
