@@ -46,6 +46,7 @@ MAX_WITHOUT_CONNECTION: Final = 10_000
 # Looked up once: the attribute of an enum costs as much as a call of a function.
 _CONNECT: Final = PacketType.CONNECT
 _EVENT: Final = PacketType.EVENT
+_INCOMPLETE: Final[tuple[None, Any, None, str]] = (None, None, None, "/")
 
 _FINAL_REASONS: Final = frozenset({"server shutting down"})
 
@@ -299,7 +300,7 @@ class Client:
         packet, socket = self._decoder.decode(frame), self.socket
         size = len(frame) + (self._calls.held and self._calls.release())
         # Faster than four attributes of a named tuple; None if binary data follows.
-        kind, data, number, namespace = packet or (None, None, None, "/")
+        kind, data, number, namespace = packet or _INCOMPLETE
         if packet is not None and kind is _CONNECT:
             return self._begin_join(packet, size)
         if socket is None or namespace != "/":

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import types
-from asyncio.tasks import _enter_task, _leave_task  # documented for such code: "Extending asyncio"
+from asyncio.tasks import _enter_task, _leave_task  # documented in "Extending asyncio"
 from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
 from contextvars import Context, copy_context
 from typing import Any, Final, TypeAlias
@@ -26,7 +26,7 @@ __all__ = ["WebSocket"]
 _FRAMES_AT_ONCE: Final = 64
 """How many frames of a client are taken before all others have their turn."""
 
-_Started: TypeAlias = tuple[Work, object, Context]
+_Started: TypeAlias = tuple[Work, Any, Context]
 """What has begun, what it waits for, and where it runs."""
 
 
@@ -203,21 +203,24 @@ class WebSocket:
     async def _finish_work(
         self, started: _Started | BaseException, cancelled: BaseException | None = None
     ) -> None:
-        """Await the rest of a call, while another task goes on to receive."""
+        """Await the rest of a call, while another task goes on to receive.
+
+        Args:
+            started: The call, or what its beginning has raised.
+            cancelled: Was raised in this task before it could await the call.
+        """
         self._started = None
         if isinstance(started, BaseException):
             raise started
         self._hub.spawn(self._receive_all())
         work, waits_for, context = started
-        if cancelled is not None and not (hasattr(waits_for, "cancel") and waits_for.cancel()):
-            try:
-                waits_for = context.run(work.throw, cancelled)
-            except StopIteration:
-                return
+        if cancelled is not None and hasattr(waits_for, "cancel") and waits_for.cancel():
+            cancelled = None  # as a task does: what it waits for tells it
         await _go_on(
             waits_for,
             lambda value: context.run(work.send, value),
             lambda error: context.run(work.throw, error),
+            cancelled,
         )
 
     async def _next_frame(self) -> Frame | None:
@@ -237,7 +240,10 @@ def _frame_of(message: MutableMapping[str, Any]) -> Frame | None:
 
 @types.coroutine
 def _go_on(
-    waits_for: object, send: Callable[[Any], object], throw: Callable[[BaseException], object]
+    waits_for: object,
+    send: Callable[[Any], object],
+    throw: Callable[[BaseException], object],
+    cancelled: BaseException | None = None,
 ) -> Generator[Any, Any, None]:
     """Await the rest of a coroutine whose first step was run already.
 
@@ -245,13 +251,17 @@ def _go_on(
         waits_for: What it waits for.
         send: Runs its next step with a value.
         throw: Runs its next step with an exception.
+        cancelled: Ends the first wait at once.
     """
     while True:
         try:
+            if cancelled is not None:
+                error, cancelled = cancelled, None
+                raise error
             value = yield waits_for
-        except BaseException as error:  # noqa: BLE001  # it is for the coroutine
+        except BaseException as raised:  # noqa: BLE001  # it is for the coroutine
             step: Callable[[Any], object] = throw
-            value = error
+            value = raised
         else:
             step = send
         try:

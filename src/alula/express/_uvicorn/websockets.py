@@ -32,6 +32,7 @@ _MAX_QUEUED: Final = 16
 _MAX_QUEUED_BYTES: Final = 64 * 1024
 _REFUSED: Final = -1
 _TEXT, _BINARY = 0x81, 0x82  # whole messages, not compressed
+_WHOLE: Final = frozenset((_TEXT, _BINARY))
 
 
 class _Gate:
@@ -101,6 +102,28 @@ class _Messages(_Gate):
         return message
 
 
+class _Reading:
+    """How far the frames of a client are read; a dict of so many names would be slow and large.
+
+    Attributes:
+        is_plain: Whether frames are read here; None before the first.
+        is_fragmented: Whether the rest of a message is to come.
+        rest: The beginning of a frame, None without one.
+        rest_end: How many bytes of it are needed, at least.
+        take: Is offered each message before it is queued.
+    """
+
+    __slots__ = ("is_fragmented", "is_plain", "rest", "rest_end", "take")
+    is_plain: bool | None
+    rest: bytearray | None
+    take: Callable[[Frame], bool] | None
+
+    def __init__(self) -> None:
+        self.is_plain = self.rest = self.take = None
+        self.is_fragmented = False
+        self.rest_end = 0
+
+
 class WebSocketProtocol(WebSocketsSansIOProtocol):
     """One websocket."""
 
@@ -108,52 +131,48 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     _last_frame: ClassVar[bytes] = b"\x81\x00"
     """The frame of the last text, since an event is the same text for all connections."""
 
-    _rest: bytearray | None = None  # the beginning of a frame
-    _rest_end = 0  # how many bytes of it are needed, at least
-    _is_fragmented = False
-    _is_plain: bool | None = None  # whether frames are read here; None before the first
     _abort: asyncio.TimerHandle | None = None
     _late_pong = b""  # waits until the client reads
-    _taker: Callable[[Frame], bool] | None = None
-    _taken = 0  # messages of the current read
     _on_writable: Callable[[], None] | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.queue: Any = _Messages(self.loop)
         self.writable: Any = _Gate(self.loop, is_set=True)
+        self._reading = _Reading()
 
     # -- from the client -----------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         """Take what the client has sent."""
-        if self._is_plain is None and self.handshake_initiated:
+        reading = self._reading
+        if reading.is_plain is None and self.handshake_initiated:
             # A client that does not wait for the response to its head gets no short way.
-            self._is_plain = self.handshake_complete and not self.conn.extensions
-        if not self._is_plain:
+            reading.is_plain = self.handshake_complete and not self.conn.extensions
+        if not reading.is_plain:
             super().data_received(data)
             if not self.handshake_initiated:  # uvicorn passes a whole head: it was refused
                 self._refuse_head()
             return
-        if self._rest is not None:
+        if reading.rest is not None:
             # Into a buffer that grows: a client that sends a large frame byte by byte would have
             # all of it copied for each.
-            self._rest += data
-            if len(self._rest) < self._rest_end:
+            reading.rest += data
+            if len(reading.rest) < reading.rest_end:
                 return
-            data, self._rest = bytes(self._rest), None
-        self._taken = 0
-        at, end, size = 0, 0, len(data)
+            data, reading.rest = bytes(reading.rest), None
+        at, end, size, count = 0, 0, len(data), 0
         # Most data are one frame: the first condition saves a call that finds no second one.
         while at < size and (end := self._end_of_frame(data, at)) <= size:
             if end == _REFUSED:
-                self._is_plain = False
+                reading.is_plain = False
                 super().data_received(data[at:])
                 return
-            self._take(data[at:end])
+            self._read_frame(data[at:end], reading, reading.take if count < _MAX_TAKEN else None)
             at = end
+            count += 1
         if at < size:
-            self._rest, self._rest_end = bytearray(data[at:]), end - at
+            reading.rest, reading.rest_end = bytearray(data[at:]), end - at
 
     def _end_of_frame(self, data: bytes, at: int) -> int:
         """Return where the frame ends that begins at an index, or its head if that is incomplete.
@@ -173,34 +192,33 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             return _REFUSED
         return at + head + 4 + size
 
-    def _take(self, frame: bytes) -> None:
-        first = frame[0]
-        if first in {_TEXT, _BINARY} and not self._is_fragmented and not self.close_sent:
-            size = frame[1] & 0x7F
-            head = 2 if size < 126 else 4 if size == 126 else 10
-            payload = apply_mask(frame[head + 4 :], frame[head : head + 4])
-            try:
-                message: Frame = payload.decode() if first == _TEXT else payload
-            except UnicodeDecodeError:
-                super().data_received(frame)
-                return
-            queue, taker = self.queue, self._taker
-            # What is in the queue comes first.
-            if taker is not None and self._taken < _MAX_TAKEN and not queue.is_set():
-                self._taken += 1
-                if taker(message):
-                    return
-            kind = "text" if first == _TEXT else "bytes"
-            queue.put_nowait({"type": "websocket.receive", kind: message})
-            if not self.read_paused and (
-                queue.qsize() >= _MAX_QUEUED or len(payload) > _MAX_QUEUED_BYTES
-            ):
-                self.read_paused = True
-                self.transport.pause_reading()
+    def _read_frame(
+        self, frame: bytes, reading: _Reading, take: Callable[[Frame], bool] | None
+    ) -> None:
+        first, size = frame[0], frame[1] & 0x7F
+        if first not in _WHOLE or reading.is_fragmented or self.close_sent:
+            if first & 0x0F <= 2:  # text, bytes, or their continuation
+                reading.is_fragmented = not first & 0x80
+            super().data_received(frame)
             return
-        if first & 0x0F <= 2:  # text, bytes, or their continuation
-            self._is_fragmented = not first & 0x80
-        super().data_received(frame)
+        head = 2 if size < 126 else 4 if size == 126 else 10
+        payload = apply_mask(frame[head + 4 :], frame[head : head + 4])
+        try:
+            message: Frame = payload.decode() if first == _TEXT else payload
+        except UnicodeDecodeError:
+            super().data_received(frame)
+            return
+        queue = self.queue
+        # What is in the queue comes first.
+        if take is not None and not queue._is_set and take(message):  # noqa: SLF001  # its method costs more than the look
+            return
+        kind = "text" if first == _TEXT else "bytes"
+        queue.put_nowait({"type": "websocket.receive", kind: message})
+        if not self.read_paused and (
+            queue.qsize() >= _MAX_QUEUED or len(payload) > _MAX_QUEUED_BYTES
+        ):
+            self.read_paused = True
+            self.transport.pause_reading()
 
     async def receive(self) -> Any:
         """Return the next message for the application."""
@@ -240,7 +258,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             await super().send(message)
             if message["type"] == "websocket.accept":
                 # uvicorn needs them no more, and would keep them as long as the connection.
-                self.request = self.response = self.scope = None  # type: ignore[assignment]  # as above
+                self.request = self.response = self.scope = None  # type: ignore[assignment]  # of no use now
             return
         text = message.get("text")
         self.write(message["bytes"] if text is None else text)
@@ -266,7 +284,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def attach(self, take: Callable[[Frame], bool], on_writable: Callable[[], None]) -> None:
         """Offer each message to a function first."""
-        self._taker, self._on_writable = take, on_writable
+        self._reading.take, self._on_writable = take, on_writable
 
     def write(self, frame: Frame) -> bool:
         """Write a message; return whether the next one may follow."""
@@ -279,7 +297,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             if frame is not cls._last_text:
                 cls._last_text, cls._last_frame = frame, _frame(_TEXT, frame.encode())
             self.transport.write(cls._last_frame)
-        return self.writable.is_set()  # type: ignore[no-any-return]  # untyped, since uvicorn's is an Event
+        is_writable: bool = self.writable.is_set()
+        return is_writable
 
     def wake(self) -> None:
         """Let the task go on that waits in `receive`."""
@@ -292,11 +311,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         limit = self.config.limit_concurrency
         if limit is None or len(self.connections) <= limit:
             super().handle_connect(event)
-            if (
-                not self.handshake_complete and not self.conn.extensions
-            ):  # neither refused nor deflated
-                extensions: Any = self.scope["extensions"]
-                extensions[MESSAGES_EXTENSION] = self
+            is_refused = self.handshake_complete
+            if not is_refused and not self.conn.extensions:  # those compress
+                scope: Any = self.scope
+                scope["extensions"][MESSAGES_EXTENSION] = self
             return
         self.request, self.handshake_initiated = event, True
         self.handshake_complete = self.close_sent = True
@@ -322,7 +340,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """End."""
         if self._abort is not None:
             self._abort.cancel()
-        self._taker = self._on_writable = None  # they refer to this object
+        self._reading.take = self._on_writable = None  # they refer to this object
         super().connection_lost(exc)
 
 
