@@ -46,7 +46,7 @@ MAX_WITHOUT_CONNECTION: Final = 10_000
 # Looked up once: the attribute of an enum costs as much as a call of a function.
 _CONNECT: Final = PacketType.CONNECT
 _EVENT: Final = PacketType.EVENT
-_INCOMPLETE: Final[tuple[None, Any, None, str]] = (None, None, None, "/")
+_INCOMPLETE: Final[Any] = (None, None, None, "/")  # unpacked as a packet is
 
 _FINAL_REASONS: Final = frozenset({"server shutting down"})
 
