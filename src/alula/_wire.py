@@ -74,7 +74,7 @@ MAX_PACKETS_OF_A_PAYLOAD: Final = 10_000
 
 _SEPARATOR: Final = "\x1e"
 _BASE64: Final = ord("b")
-_MAX_DIGITS: Final = 15  # of an id: JavaScript has no longer exact integers, and they cost less
+# Ids of at most 15 digits: JavaScript has no longer exact integers, and they cost less to parse.
 _HEAD: Final = re.compile(r"(?:([56])([0-9]{1,3})-|([0-4]))(?:(/[^,]*),?)?([0-9]{1,15})?")
 
 # Names of events that socket.io's own objects emit: a peer must not forge them.
@@ -84,9 +84,10 @@ _RESERVED_EVENTS: Final = frozenset(
 
 
 class MessagesExtension(Protocol):
-    """A server of websockets that passes messages by ASGI's queue, for a task less in each call.
+    """A server of websockets that offers messages without ASGI's queue, before ``receive``.
 
-    ``receive`` goes on to work: it returns what was not taken, in the order of its arrival.
+    So no task has to wake up for each. ``receive`` goes on to work: it returns what was not taken,
+    in the order of its arrival.
     """
 
     def attach(self, take: Callable[[Frame], bool], on_writable: Callable[[], None]) -> None:
@@ -302,15 +303,6 @@ class Decoder:
             return self._attach(frame)
         if self._announced is not None:
             raise ProtocolError("a packet arrived in place of announced binary data")
-        # Nearly every packet is such an event: bench realtime, -1 % instructions of a call.
-        if frame.startswith(_EVENT):
-            at = frame.find("[", 2, 2 + _MAX_DIGITS + 1)
-            digits = frame[2:at]
-            if at == 2 or (at > 0 and digits.isascii() and digits.isdecimal()):
-                data = _parse(self._loads, frame[at:])
-                if not _is_event(data):
-                    raise _other_data(PacketType.EVENT)
-                return Packet(_KINDS[2], data, int(digits) if digits else None)
         head = _HEAD.match(frame, 1)
         if head is None:
             raise ProtocolError("a message has no socket.io packet type")
@@ -321,7 +313,7 @@ class Decoder:
         kind = _KINDS[digit]
         packet = Packet(kind, data, None if number is None else int(number), namespace or "/")
         if not _IS_VALID[digit](data):
-            raise _other_data(kind)
+            raise ProtocolError(f"a packet of the type {kind.name} has other data than it may have")
         if binary is None:
             return packet
         if not 0 < int(count) <= self._max_attachments:
@@ -354,10 +346,6 @@ def _parse(loads: Loads, text: str) -> Any:
         raise ProtocolError(f"the data of a packet is not JSON: {error}") from None
 
 
-def _other_data(kind: PacketType) -> ProtocolError:
-    return ProtocolError(f"a packet of the type {kind.name} has other data than it may have")
-
-
 def _with_attachments(value: Any, attachments: list[bytes], places: Iterator[int]) -> Any:
     """Return ``value`` with binary data in place of its placeholders, one for each place."""
     if isinstance(value, list):
@@ -388,7 +376,6 @@ def _is_event(data: object) -> bool:
 
 # By digit, since an f-string formats the member of an enum slowly.
 _BEGINNINGS: Final = [f"{MESSAGE}{kind:d}" for kind in PacketType]
-_EVENT: Final = _BEGINNINGS[PacketType.EVENT]
 
 _KINDS: Final = [
     *(PacketType.CONNECT, PacketType.DISCONNECT, PacketType.EVENT, PacketType.ACK),

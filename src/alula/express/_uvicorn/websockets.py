@@ -5,7 +5,7 @@ reading after each message. Here, whole messages are read and written directly (
 only=realtime`: events +54 %, calls +2 %); all other frames go to uvicorn. A connection whose client
 reads nothing after its end is aborted, and heads that `websockets` refuses get a response.
 
-An application may also pass by ASGI's queue, see `alula._wire.MessagesExtension`.
+An application may take messages without ASGI's queue, see `alula._wire.MessagesExtension`.
 """
 
 from __future__ import annotations
