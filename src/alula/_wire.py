@@ -16,12 +16,13 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 __all__ = [
     "CLOSE",
     "MAX_ATTACHMENTS",
     "MESSAGE",
+    "MESSAGES_EXTENSION",
     "NOOP",
     "OPEN",
     "PING",
@@ -32,6 +33,7 @@ __all__ = [
     "Dumps",
     "Frame",
     "Loads",
+    "MessagesExtension",
     "OpenPacket",
     "Packet",
     "PacketType",
@@ -39,6 +41,7 @@ __all__ = [
     "decode_payload",
     "encode_packet",
     "encode_payload",
+    "encode_text",
     "placeholder",
 ]
 
@@ -50,6 +53,9 @@ Dumps: TypeAlias = Callable[[Any, list[bytes]], str]
 
 Loads: TypeAlias = Callable[[str], Any]
 """Parses JSON text; raises a ValueError for what is not JSON, or exceeds a limit."""
+
+MESSAGES_EXTENSION: Final = "alula.messages"
+"""The name of `MessagesExtension` in the scope's ``extensions``, and the type of what it wakes."""
 
 VERSION: Final = "4"
 """The version of engine.io, the parameter ``EIO`` of each request."""
@@ -75,6 +81,33 @@ _HEAD: Final = re.compile(r"(?:([56])([0-9]{1,3})-|([0-4]))(?:(/[^,]*),?)?([0-9]
 _RESERVED_EVENTS: Final = frozenset(
     ["connect", "connect_error", "disconnect", "disconnecting", "newListener", "removeListener"]
 )
+
+
+class MessagesExtension(Protocol):
+    """A server of websockets that offers messages without ASGI's queue, before ``receive``.
+
+    So no task has to wake up for each. ``receive`` goes on to work: it returns what was not taken,
+    in the order of its arrival.
+    """
+
+    def attach(self, take: Callable[[Frame], bool], on_writable: Callable[[], None]) -> None:
+        """Offer each message to a function first.
+
+        Args:
+            take: Returns whether it has taken the message; must not raise. It is not called while
+                other messages wait for ``receive``.
+            on_writable: Called when the client reads again; must not raise.
+        """
+
+    def write(self, frame: Frame) -> bool:
+        """Write a message; return False if the connection has ended, or the client does not read.
+
+        In the second case the message is written, and no other may follow before ``on_writable``.
+        """
+        ...
+
+    def wake(self) -> None:
+        """Let ``receive`` return a message of the type `MESSAGES_EXTENSION`."""
 
 
 class ProtocolError(ValueError):
@@ -209,14 +242,26 @@ def encode_packet(packet: Packet, dumps: Dumps) -> list[Frame]:
         packet: An EVENT or an ACK with binary data becomes a BINARY_EVENT or a BINARY_ACK.
         dumps: Writes its data.
     """
+    kind, data, number, namespace = packet
     attachments: list[bytes] = []
-    text = "" if packet.data is None else dumps(packet.data, attachments)
-    namespace = "" if packet.namespace == "/" else packet.namespace + ","
-    number = "" if packet.id is None else packet.id
+    text = "" if data is None else dumps(data, attachments)
+    return encode_text(kind, text, attachments, number, namespace)
+
+
+def encode_text(
+    kind: PacketType,
+    text: str,
+    attachments: list[bytes],
+    number: int | None = None,
+    namespace: str = "/",
+) -> list[Frame]:
+    """Return the frames of a packet whose data is JSON already, as `encode_packet` does."""
+    digits = "" if number is None else number
+    prefix = "" if namespace == "/" else namespace + ","
     if not attachments:
-        return [f"{MESSAGE}{packet.type:d}{namespace}{number}{text}"]
-    kind = packet.type + (PacketType.BINARY_EVENT - PacketType.EVENT)
-    return [f"{MESSAGE}{kind:d}{len(attachments)}-{namespace}{number}{text}", *attachments]
+        return [f"{_BEGINNINGS[kind]}{prefix}{digits}{text}"]
+    binary = kind + (PacketType.BINARY_EVENT - PacketType.EVENT)
+    return [f"{_BEGINNINGS[binary]}{len(attachments)}-{prefix}{digits}{text}", *attachments]
 
 
 class Decoder:
@@ -328,6 +373,9 @@ def _is_event(data: object) -> bool:
         )
     )
 
+
+# By digit, since an f-string formats the member of an enum slowly.
+_BEGINNINGS: Final = [f"{MESSAGE}{kind:d}" for kind in PacketType]
 
 _KINDS: Final = [
     *(PacketType.CONNECT, PacketType.DISCONNECT, PacketType.EVENT, PacketType.ACK),

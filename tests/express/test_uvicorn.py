@@ -158,6 +158,19 @@ def test_an_attribute_of_websockets_that_is_gone_is_named(monkeypatch):
         check_websockets(WebSocketProtocol, WebSocketsSansIOProtocol)
 
 
+def test_a_scope_of_websockets_without_extensions_is_noticed(monkeypatch):
+    handle = WebSocketProtocol.handle_connect
+
+    def renamed(self, event):
+        handle(self, event)
+        if hasattr(self, "scope"):
+            self.scope["extensions"].clear()
+
+    monkeypatch.setattr(WebSocketProtocol, "handle_connect", renamed)
+    with pytest.raises(ImportError, match="has no scope that names extensions"):
+        check_websockets(WebSocketProtocol, WebSocketsSansIOProtocol)
+
+
 def test_websockets_that_do_not_call_the_guard_are_noticed(monkeypatch):
     monkeypatch.setattr(WebSocketProtocol, "handle_connect", lambda self, event: None)
     with pytest.raises(ImportError, match="does not show new connections to its guard"):

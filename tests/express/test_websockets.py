@@ -10,6 +10,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from alula._wire import MESSAGES_EXTENSION
 from alula.express import express
 from alula.express._uvicorn import server as uvicorn_server
 from alula.express._uvicorn import websockets as protocol
@@ -292,6 +293,104 @@ async def test_a_late_pong_is_not_sent_after_the_end(made):
         server.resume_writing()
         assert await client.reader.read() == b""
         await client.close()
+
+
+# -- the extension that passes messages by `receive` ---------------------------------------------
+
+
+class Direct:
+    """An application that answers what it takes with capitals, and what it receives as it is."""
+
+    def __init__(self):
+        self.extension = None
+        self.taken = []
+        self.written = []
+        self.woken = asyncio.Event()
+
+    async def __call__(self, scope, receive, send):
+        await receive()
+        self.extension = scope["extensions"].get(MESSAGES_EXTENSION)
+        await send({"type": "websocket.accept"})
+        if self.extension is not None:
+            self.extension.attach(self.take, lambda: self.written.append("writable"))
+        while (message := await receive())["type"] != "websocket.disconnect":
+            if message["type"] == MESSAGES_EXTENSION:
+                self.woken.set()
+            else:
+                await send({"type": "websocket.send", "text": message.get("text", "bytes")})
+
+    def take(self, message):
+        self.taken.append(message)
+        if message == "no":
+            return False
+        answer = message.upper()
+        self.written.append(self.extension.write(answer))
+        return True
+
+
+async def test_messages_are_offered_to_the_application_before_they_are_queued():
+    app = Direct()
+    async with served(app) as url, connect(url) as client:
+        for message, answer in (("a", "A"), (b"b", b"B"), ("no", "no"), ("é" * 99, "É" * 99)):
+            await client.send(message)
+            assert await client.recv() == answer
+        assert app.taken == ["a", b"b", "no", "é" * 99]
+        assert app.written == [True] * 3
+        assert not app.woken.is_set()
+        app.extension.wake()
+        await asyncio.wait_for(app.woken.wait(), 2)
+    assert app.extension.write("late") is False
+
+
+async def test_what_waits_for_the_application_comes_first():
+    app = Direct()
+    async with served(app) as url:
+        client = await Raw.open(url)
+        # The second is queued, so the third must not overtake it.
+        client.writer.write(frame(b"a") + frame(b"no") + frame(b"b") + frame(b"c", 0x01))
+        client.writer.write(frame(b"d", 0x80))
+        answers = [(await client.next())[1] for _ in range(4)]
+        assert answers == [b"A", b"no", b"b", b"cd"]
+        client.writer.write(frame(b"e"))
+        assert await client.next() == (0x81, b"E")
+        client.writer.write(b"".join(frame(b"x") for _ in range(500)))
+        answers = [(await client.next())[1] for _ in range(500)]
+        most = answers.index(b"x")
+        assert answers == [b"X"] * most + [b"x"] * (500 - most)
+        assert most <= 64
+        await client.close()
+
+
+async def test_the_application_learns_that_a_client_reads_again(made):
+    app = Direct()
+    async with served(app) as url:
+        client = await Raw.open(url)
+        made[-1].pause_writing()  # as the transport does
+        client.writer.write(frame(b"a"))
+        assert await client.next() == (0x81, b"A")
+        assert app.written == [False]
+        made[-1].resume_writing()
+        assert app.written == [False, "writable"]
+        await client.close()
+
+
+async def test_a_websocket_with_compression_has_no_extension():
+    app = Direct()
+    async with served(app, ws_per_message_deflate=True) as url, connect(url) as client:
+        await client.send("a")
+        assert await client.recv() == "a"
+    assert app.extension is None
+
+
+async def test_a_head_that_is_no_handshake_is_refused():
+    async with served() as url:
+        host, port = url[5:].split("/")[0].split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(
+            b"GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+        )
+        assert (await reader.read()).startswith(b"HTTP/1.1 4")
+        writer.close()
 
 
 async def test_connections_are_limited():

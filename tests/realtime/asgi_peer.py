@@ -6,9 +6,10 @@ import asyncio
 import json
 from urllib.parse import urlsplit
 
-from alula._wire import decode_payload
+from alula._wire import MESSAGES_EXTENSION, decode_payload
 
 PATH = "/socket.io/?EIO=4&transport="
+AT_ONCE = 60  # messages of one read that a server with the extension offers; ours 64
 
 
 class Clock:
@@ -99,23 +100,61 @@ async def request(app, url, method="GET", body=b"", headers=None, ip="10.0.0.1",
     return Response(sent)
 
 
+class Reads(asyncio.Event):
+    """Whether the client reads."""
+
+    on_set = staticmethod(lambda: None)
+
+    def set(self):
+        super().set()
+        self.on_set()
+
+
 class Peer:
-    """A websocket client.
+    """A websocket client, and the server between it and the application.
 
     Attributes:
+        has_extension: Whether the server has the `MessagesExtension`; a fixture sets it.
         reads: Cleared while the client does not read: then the server's sends wait.
     """
+
+    has_extension = False
 
     def __init__(self, app, url=f"{PATH}websocket", headers=None, ip="10.0.0.1"):
         self.to_server = asyncio.Queue()
         self.from_server = asyncio.Queue()
-        self.reads = asyncio.Event()
+        self.taker = None
+        self.reads = Reads()
         self.reads.set()
         self.accepted = None
         self.closed = asyncio.Event()
         self.to_server.put_nowait({"type": "websocket.connect"})
         scope = scope_of("websocket", url, headers or {}, ip)
-        self.task = asyncio.ensure_future(app(scope, self.to_server.get, self._take))
+        if self.has_extension:
+            scope["extensions"] = {MESSAGES_EXTENSION: self}
+        self.task = asyncio.ensure_future(app(scope, self._receive, self._take))
+
+    async def _receive(self):
+        return await self.to_server.get()
+
+    def attach(self, take, on_writable):
+        self.taker, self.reads.on_set = take, on_writable
+
+    def write(self, frame):
+        if self.closed.is_set():
+            return False
+        self.from_server.put_nowait(frame)
+        return self.reads.is_set()
+
+    def wake(self):
+        self.to_server.put_nowait({"type": MESSAGES_EXTENSION})
+
+    def _arrive(self, frames):
+        for number, frame in enumerate(frames):
+            may_take = self.taker is not None and self.to_server.empty() and number < AT_ONCE
+            if not may_take or not self.taker(frame):
+                kind = "text" if isinstance(frame, str) else "bytes"
+                self.to_server.put_nowait({"type": "websocket.receive", kind: frame})
 
     async def _take(self, message):
         await self.reads.wait()
@@ -131,9 +170,10 @@ class Peer:
             self.from_server.put_nowait(message.get("text", message.get("bytes")))
 
     def send(self, *frames):
-        for frame in frames:
-            kind = "text" if isinstance(frame, str) else "bytes"
-            self.to_server.put_nowait({"type": "websocket.receive", kind: frame})
+        if self.has_extension:  # a server takes them outside of any task
+            asyncio.get_running_loop().call_soon(self._arrive, frames)
+        else:
+            self._arrive(frames)
 
     async def next(self):
         """Return the next frame: its head and its JSON, or bytes."""

@@ -1,4 +1,4 @@
-"""A Redis for the tests of this room."""
+"""A Redis for the tests of this room, and both ways by which servers pass messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import os
 import secrets
 
 import pytest
+from tests.realtime.asgi_peer import Peer
 from tests.realtime.processes import Redis
+
+
+@pytest.fixture(params=[False, True], ids=["ASGI alone", "extension"])
+def has_extension(request, monkeypatch):
+    """Whether the clients of a test are those of a server with the `MessagesExtension`."""
+    monkeypatch.setattr(Peer, "has_extension", request.param)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,8 @@ from tests.realtime.test_socketio import joined, make
 
 from alula.realtime._recovery import EventWithOffset, MissedEvents, RecoverOptions
 
+pytestmark = pytest.mark.usefixtures("has_extension")
+
 
 @pytest.fixture
 def web():

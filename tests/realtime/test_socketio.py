@@ -19,6 +19,8 @@ from alula.express import express, rest
 from alula.realtime import socketio
 
 POLL = f"{PATH}polling"
+pytestmark = pytest.mark.usefixtures("has_extension")
+
 VARIABLE = contextvars.ContextVar("variable", default=None)
 
 

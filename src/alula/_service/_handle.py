@@ -217,13 +217,12 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         method = context.method
         if self._setup is None:
             # A call from a client without hooks and listeners skips two coroutines.
-            quick = self._quick.get(method)
-            if quick is not None and context.event is None:
+            if context.event is None and (quick := self._quick.get(method)) is not None:
                 return quick(context)
+            if (run := self._runs.get(method)) is not None:
+                return run(context)
         if method not in self._runs:
             raise MethodNotAllowed(f"{self!r} has no method `{method}`")
-        if self._setup is None:
-            return self._runs[method](context)
 
         async def run_late() -> None:
             await self.wait_for_setup()

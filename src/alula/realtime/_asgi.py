@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 
 from alula._json_encoding import dumps, dumps_with_attachments
-from alula._wire import VERSION
+from alula._wire import MESSAGES_EXTENSION, VERSION, MessagesExtension
 from alula.realtime._engine import POLLING, WEBSOCKET, Refusal, Session, Transport
 from alula.realtime._handshake import Handshake, Origins, headers_of, read_query
 from alula.realtime._polling import Polling, UnsupportedBody, read_body
@@ -147,7 +147,7 @@ class Endpoint:
             _log.info("a websocket was refused: %s", refusal)
             await send({"type": "websocket.close", "code": 1008})  # the server responds with a 403
             return
-        websocket = WebSocket(self._hub, receive, send)
+        websocket = WebSocket(self._hub, receive, send, _direct(scope, receive, send))
         if isinstance(opened, Handshake):
             await send({"type": "websocket.accept"})
             websocket.session = self._start(websocket, opened)
@@ -187,6 +187,13 @@ class Endpoint:
         session = self._engine.open(transport, handshake.ip)
         session.start(Client(self._hub, session, handshake), dumps_with_attachments)
         return session
+
+
+def _direct(scope: Scope, receive: Receive, send: Send) -> MessagesExtension | None:
+    """Return the extension of the server, unless middleware wants to see each message."""
+    extension: MessagesExtension | None = scope.get("extensions", {}).get(MESSAGES_EXTENSION)
+    is_first = all(getattr(each, "__self__", None) is extension for each in (receive, send))
+    return extension if is_first else None
 
 
 async def _respond(

@@ -18,7 +18,7 @@ from alula._json_encoding import dumps_with_attachments
 from alula._public_error import public_error
 from alula._service import ServiceHandle
 from alula._shares import Shares
-from alula._wire import Frame, Packet, PacketType, encode_packet
+from alula._wire import Frame, Packet, PacketType, encode_packet, encode_text
 from alula.errors import (
     BadRequest,
     FrameworkError,
@@ -55,6 +55,8 @@ _OF_CUSTOM_METHODS: Final = (False, True)
 
 # As a tuple: the union `str | int | ...` would be made anew for each call.
 _ID_TYPES: Final = (str, int, float, type(None))
+
+_ACK: Final = PacketType.ACK  # looked up once
 
 MAX_PATH_LENGTH: Final = 4_096
 
@@ -247,8 +249,9 @@ def encode_result(packet_id: int, result: object) -> list[Frame]:
     Raises:
         TypeError: The result has no JSON form.
     """
-    packet = Packet(PacketType.ACK, [None, None if result is UNSET else result], packet_id)
-    return encode_packet(packet, dumps_with_attachments)
+    attachments: list[bytes] = []
+    text = dumps_with_attachments(None if result is UNSET else result, attachments)
+    return encode_text(_ACK, f"[null,{text}]", attachments, packet_id)
 
 
 def encode_error(packet_id: int, error: FrameworkError) -> list[Frame]:

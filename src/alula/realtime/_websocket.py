@@ -1,20 +1,23 @@
 """A websocket as the transport of a session.
 
-Two things make it fast. A frame is sent without a task: ASGI's ``send`` runs until it has to wait,
-which it seldom does (a trial with a writing task for each connection sent a quarter fewer events).
-And the task that receives also runs the call that it received; only when the call has to wait,
-another task goes on to receive.
+Three things make it fast. A frame is sent without a task: ASGI's ``send`` runs until it has to
+wait, which it seldom does (a trial with a writing task for each connection sent a quarter fewer
+events). The task that receives also runs the call that it received; only when the call has to wait,
+another task goes on to receive. And where the server has the `MessagesExtension`, a call begins at
+once in the name of that task, which wakes up only for a call that waits (bench realtime: 16 % fewer
+instructions for each call).
 """
 
 from __future__ import annotations
 
 import asyncio
 import types
+from asyncio.tasks import _enter_task, _leave_task  # documented in "Extending asyncio"
 from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
 from contextvars import Context, copy_context
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from alula._wire import Frame
+from alula._wire import MESSAGES_EXTENSION, Frame, MessagesExtension
 from alula.realtime._engine import WEBSOCKET, Session, Work
 from alula.realtime._sockets import Hub
 
@@ -22,6 +25,9 @@ __all__ = ["WebSocket"]
 
 _FRAMES_AT_ONCE: Final = 64
 """How many frames of a client are taken before all others have their turn."""
+
+_Started: TypeAlias = tuple[Work, Any, Context]
+"""What has begun, what it waits for, and where it runs."""
 
 
 class WebSocket:
@@ -31,25 +37,34 @@ class WebSocket:
         hub: Runs what has to wait.
         receive: ASGI's.
         send: ASGI's.
+        direct: Takes the place of ``receive`` and ``send`` for messages, if the server has it.
 
     Attributes:
         session: Set before it runs.
     """
 
-    __slots__ = ("_closed", "_context", "_hub", "_receive", "_send", "_sending", "session")
+    __slots__ = (
+        *("_closed", "_context", "_direct", "_hub", "_receive", "_send", "_sending", "_started"),
+        *("_waiting", "session"),
+    )
     name = WEBSOCKET
     session: Session
     _sending: asyncio.Task[None] | None
+    _waiting: asyncio.Task[None] | None  # the task that waits for a message
+    _started: _Started | BaseException | None  # goes on in that task, or is raised there
 
     def __init__(
         self,
         hub: Hub,
         receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+        direct: MessagesExtension | None = None,
     ) -> None:
         self._hub = hub
         self._receive = receive
         self._send: Any = send
+        self._direct = direct
+        self._waiting = self._started = None
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sending = None
         # Each call starts with this one: what a call sets must not leak into the next.
@@ -59,6 +74,8 @@ class WebSocket:
 
     def write(self, frame: Frame) -> bool:
         """Send a frame at once, or as far as the client reads."""
+        if self._direct is not None:
+            return self._direct.write(frame)
         kind = "text" if isinstance(frame, str) else "bytes"
         return self._write({"type": "websocket.send", kind: frame})
 
@@ -92,6 +109,9 @@ class WebSocket:
         except Exception:  # noqa: BLE001  # as above
             return
         self._sending = None
+        self._flush()
+
+    def _flush(self) -> None:
         if self.session.transport is self and self.session.is_open:
             self.session.flush()
 
@@ -99,6 +119,8 @@ class WebSocket:
 
     async def run(self) -> None:
         """Receive until the websocket is closed."""
+        if self._direct is not None:
+            self._direct.attach(self._take, self._flush)
         await self._receive_all()
         # This task may have been busy with a call while another went on to receive.
         await asyncio.shield(self._closed)
@@ -119,30 +141,87 @@ class WebSocket:
         await self.run()
 
     async def _receive_all(self) -> None:
-        session = self.session
-        followed = False
-
-        def follow() -> None:
-            nonlocal followed
-            followed = True
-            self._hub.spawn(self._receive_all())
-
+        task = asyncio.current_task()
         received = 0
-        while not followed:
+        while True:
             received += 1
             if not received % _FRAMES_AT_ONCE:
                 await asyncio.sleep(0)  # `receive` does not wait while frames are there
-            # `_next_frame`, without its coroutine for each call.
-            message = None if self._closed.done() else await self._receive()
+            self._waiting = task
+            try:
+                # `_next_frame`, without its coroutine for each call.
+                message = None if self._closed.done() else await self._receive()
+            except asyncio.CancelledError as error:
+                if self._started is None:
+                    raise
+                await self._finish_work(self._started, error)
+                return
+            finally:
+                self._waiting = None
             frame = None if message is None else _frame_of(message)
-            if frame is None:
+            if frame is not None:
+                self._started = self._start(frame)
+            elif message is None or message["type"] != MESSAGES_EXTENSION:
                 if not self._closed.done():  # the client has left: nothing is sent to it
                     self._closed.set_result(None)
-                session.close("transport close")
+                self.session.close("transport close")
+                if self._started is None:
+                    return
+            if self._started is not None:
+                await self._finish_work(self._started)
                 return
-            work = session.receive(frame)
-            if work is not None:
-                await _run_until_it_waits(work, self._context.copy(), follow)
+
+    def _start(self, frame: Frame) -> _Started | None:
+        """Take a frame, and run the call that it asks for; return what has to wait."""
+        context = self._context.copy()
+        work = context.run(self.session.receive, frame)
+        if work is None:
+            return None
+        try:
+            return work, context.run(work.send, None), context
+        except StopIteration:
+            return None
+
+    def _take(self, frame: Frame) -> bool:
+        """Take a frame as the task that waits for one; return False if none does."""
+        task = self._waiting
+        if task is None:
+            return False
+        loop = asyncio.get_running_loop()
+        _enter_task(loop, task)  # `asyncio.timeout` and others ask for the current task
+        try:
+            self._started = self._start(frame)
+        except BaseException as error:  # noqa: BLE001  # it is raised in the task
+            self._started = error
+        finally:
+            _leave_task(loop, task)
+        if self._started is not None and self._direct is not None:
+            self._waiting = None
+            self._direct.wake()
+        return True
+
+    async def _finish_work(
+        self, started: _Started | BaseException, cancelled: BaseException | None = None
+    ) -> None:
+        """Await the rest of a call, while another task goes on to receive.
+
+        Args:
+            started: The call, or what its beginning has raised.
+            cancelled: Was raised in this task before it could await the call.
+        """
+        self._started = None
+        if isinstance(started, BaseException):
+            raise started
+        self._hub.spawn(self._receive_all())
+        work, waits_for, context = started
+        if cancelled is not None and hasattr(waits_for, "cancel") and waits_for.cancel():
+            cancelled = None  # as a task does: what it waits for tells it
+        await _go_on(
+            waits_for,
+            lambda value: context.run(work.send, value),
+            lambda error: context.run(work.throw, error),
+            cancelled,
+        )
 
     async def _next_frame(self) -> Frame | None:
         """Return the next frame, None if the websocket is closed."""
@@ -159,23 +238,12 @@ def _frame_of(message: MutableMapping[str, Any]) -> Frame | None:
     return data
 
 
-async def _run_until_it_waits(work: Work, context: Context, follow: Callable[[], None]) -> None:
-    """Await a coroutine in a context of its own; call ``follow`` before it waits at first."""
-    try:
-        waits_for = context.run(work.send, None)
-    except StopIteration:
-        return
-    follow()
-    await _go_on(
-        waits_for,
-        lambda value: context.run(work.send, value),
-        lambda error: context.run(work.throw, error),
-    )
-
-
 @types.coroutine
 def _go_on(
-    waits_for: object, send: Callable[[Any], object], throw: Callable[[BaseException], object]
+    waits_for: object,
+    send: Callable[[Any], object],
+    throw: Callable[[BaseException], object],
+    cancelled: BaseException | None = None,
 ) -> Generator[Any, Any, None]:
     """Await the rest of a coroutine whose first step was run already.
 
@@ -183,13 +251,17 @@ def _go_on(
         waits_for: What it waits for.
         send: Runs its next step with a value.
         throw: Runs its next step with an exception.
+        cancelled: Ends the first wait at once.
     """
     while True:
         try:
+            if cancelled is not None:
+                error, cancelled = cancelled, None
+                raise error
             value = yield waits_for
-        except BaseException as error:  # noqa: BLE001  # it is for the coroutine
+        except BaseException as raised:  # noqa: BLE001  # it is for the coroutine
             step: Callable[[Any], object] = throw
-            value = error
+            value = raised
         else:
             step = send
         try:

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 import uvicorn
 from uvicorn.server import ServerState
 
+from alula._wire import MESSAGES_EXTENSION
 from alula.express._uvicorn.protocol import guarded, guards, unsupported_uvicorn
 
 __all__ = ["check_uvicorn", "check_websockets"]
@@ -86,6 +87,11 @@ _ATTRIBUTES_OF_PROTOCOLS: Final = {
 _ATTRIBUTES_OF_WEBSOCKETS: Final = (
     *("handshake_initiated", "handshake_complete", "close_sent", "disconnected", "queue"),
     *("read_paused", "writable", "conn"),
+)
+
+_HANDSHAKE: Final = (
+    b"GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
 
 
@@ -166,12 +172,13 @@ def _check_websocket_guard(
             raise LookupError(f"{theirs.__name__} has no attribute {attribute}")
     # It would log that a connection was refused, at each start of a server.
     connection.conn.logger = logging.Logger("of a probe", logging.CRITICAL)
-    connection.data_received(
-        b"GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
-        b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-    )
+    connection.data_received(_HANDSHAKE)
     if b" 503 " not in probe.written or not probe.is_closed:
         raise LookupError(f"{theirs.__name__} does not show new connections to its guard")
+    connection = _Probe(theirs, protocol).connection
+    connection.data_received(_HANDSHAKE)
+    if connection.scope["extensions"].get(MESSAGES_EXTENSION) is not connection:
+        raise LookupError(f"{theirs.__name__} has no scope that names extensions")
 
 
 class _Probe:

@@ -4,16 +4,21 @@ uvicorn and `websockets` take every frame through a parser and a queue of outgoi
 reading after each message. Here, whole messages are read and written directly (`make bench
 only=realtime`: events +54 %, calls +2 %); all other frames go to uvicorn. A connection whose client
 reads nothing after its end is aborted, and heads that `websockets` refuses get a response.
+
+An application may take messages without ASGI's queue, see `alula._wire.MessagesExtension`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import apply_mask  # type: ignore[attr-defined]  # in C if it is built
+
+from alula._wire import MESSAGES_EXTENSION, Frame
 
 __all__ = ["CLOSE_SECONDS", "WebSocketProtocol"]
 
@@ -21,10 +26,13 @@ CLOSE_SECONDS: Final = 20.0
 """How long a client may take to read the rest, after the end of its websocket."""
 
 _MAX_FRAGMENTS: Final = 1000  # of a message; empty ones have no part in its size
+_MAX_TAKEN: Final = 64
+"""How many messages of one read are taken at once, before all others have their turn."""
 _MAX_QUEUED: Final = 16
 _MAX_QUEUED_BYTES: Final = 64 * 1024
 _REFUSED: Final = -1
 _TEXT, _BINARY = 0x81, 0x82  # whole messages, not compressed
+_WHOLE: Final = frozenset((_TEXT, _BINARY))
 
 
 class _Gate:
@@ -94,6 +102,28 @@ class _Messages(_Gate):
         return message
 
 
+class _Reading:
+    """How far the frames of a client are read; a dict of so many names would be slow and large.
+
+    Attributes:
+        is_plain: Whether frames are read here; None before the first.
+        is_fragmented: Whether the rest of a message is to come.
+        rest: The beginning of a frame, None without one.
+        rest_end: How many bytes of it are needed, at least.
+        take: Is offered each message before it is queued.
+    """
+
+    __slots__ = ("is_fragmented", "is_plain", "rest", "rest_end", "take")
+    is_plain: bool | None
+    rest: bytearray | None
+    take: Callable[[Frame], bool] | None
+
+    def __init__(self) -> None:
+        self.is_plain = self.rest = self.take = None
+        self.is_fragmented = False
+        self.rest_end = 0
+
+
 class WebSocketProtocol(WebSocketsSansIOProtocol):
     """One websocket."""
 
@@ -109,48 +139,48 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     _last_frame: ClassVar[bytes] = b"\x81\x00"
     """The frame of the last text, since an event is the same text for all connections."""
 
-    _rest: bytearray | None = None  # the beginning of a frame
-    _rest_end = 0  # how many bytes of it are needed, at least
-    _is_fragmented = False
-    _is_plain: bool | None = None  # whether frames are read here; None before the first
     _abort: asyncio.TimerHandle | None = None
     _late_pong = b""  # waits until the client reads
+    _on_writable: Callable[[], None] | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.queue: Any = _Messages(self.loop)
         self.writable: Any = _Gate(self.loop, is_set=True)
+        self._reading = _Reading()
 
     # -- from the client -----------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         """Take what the client has sent."""
-        if self._is_plain is None and self.handshake_initiated:
+        reading = self._reading
+        if reading.is_plain is None and self.handshake_initiated:
             # A client that does not wait for the response to its head gets no short way.
-            self._is_plain = self.handshake_complete and not self.conn.extensions
-        if not self._is_plain:
+            reading.is_plain = self.handshake_complete and not self.conn.extensions
+        if not reading.is_plain:
             super().data_received(data)
             if not self.handshake_initiated:  # uvicorn passes a whole head: it was refused
                 self._refuse_head()
             return
-        if self._rest is not None:
+        if reading.rest is not None:
             # Into a buffer that grows: a client that sends a large frame byte by byte would have
             # all of it copied for each.
-            self._rest += data
-            if len(self._rest) < self._rest_end:
+            reading.rest += data
+            if len(reading.rest) < reading.rest_end:
                 return
-            data, self._rest = bytes(self._rest), None
-        at, end, size = 0, 0, len(data)
+            data, reading.rest = bytes(reading.rest), None
+        at, end, size, count = 0, 0, len(data), 0
         # Most data are one frame: the first condition saves a call that finds no second one.
         while at < size and (end := self._end_of_frame(data, at)) <= size:
             if end == _REFUSED:
-                self._is_plain = False
+                reading.is_plain = False
                 super().data_received(data[at:])
                 return
-            self._take(data[at:end])
+            self._read_frame(data[at:end], reading, reading.take if count < _MAX_TAKEN else None)
             at = end
+            count += 1
         if at < size:
-            self._rest, self._rest_end = bytearray(data[at:]), end - at
+            reading.rest, reading.rest_end = bytearray(data[at:]), end - at
 
     def _end_of_frame(self, data: bytes, at: int) -> int:
         """Return where the frame ends that begins at an index, or its head if that is incomplete.
@@ -170,32 +200,33 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             return _REFUSED
         return at + head + 4 + size
 
-    def _take(self, frame: bytes) -> None:
-        first = frame[0]
-        if first in {_TEXT, _BINARY} and not self._is_fragmented and not self.close_sent:
-            size = frame[1] & 0x7F
-            head = 2 if size < 126 else 4 if size == 126 else 10
-            payload = apply_mask(frame[head + 4 :], frame[head : head + 4])
-            try:
-                message: Any = (
-                    {"type": "websocket.receive", "text": payload.decode()}
-                    if first == _TEXT
-                    else {"type": "websocket.receive", "bytes": payload}
-                )
-            except UnicodeDecodeError:
-                super().data_received(frame)
-                return
-            queue = self.queue
-            queue.put_nowait(message)
-            if not self.read_paused and (
-                queue.qsize() >= _MAX_QUEUED or len(payload) > _MAX_QUEUED_BYTES
-            ):
-                self.read_paused = True
-                self.transport.pause_reading()
+    def _read_frame(
+        self, frame: bytes, reading: _Reading, take: Callable[[Frame], bool] | None
+    ) -> None:
+        first, size = frame[0], frame[1] & 0x7F
+        if first not in _WHOLE or reading.is_fragmented or self.close_sent:
+            if first & 0x0F <= 2:  # text, bytes, or their continuation
+                reading.is_fragmented = not first & 0x80
+            super().data_received(frame)
             return
-        if first & 0x0F <= 2:  # text, bytes, or their continuation
-            self._is_fragmented = not first & 0x80
-        super().data_received(frame)
+        head = 2 if size < 126 else 4 if size == 126 else 10
+        payload = apply_mask(frame[head + 4 :], frame[head : head + 4])
+        try:
+            message: Frame = payload.decode() if first == _TEXT else payload
+        except UnicodeDecodeError:
+            super().data_received(frame)
+            return
+        queue = self.queue
+        # What is in the queue comes first.
+        if take is not None and not queue._is_set and take(message):  # noqa: SLF001  # its method costs more than the look
+            return
+        kind = "text" if first == _TEXT else "bytes"
+        queue.put_nowait({"type": "websocket.receive", kind: message})
+        if not self.read_paused and (
+            queue.qsize() >= _MAX_QUEUED or len(payload) > _MAX_QUEUED_BYTES
+        ):
+            self.read_paused = True
+            self.transport.pause_reading()
 
     async def receive(self) -> Any:
         """Return the next message for the application."""
@@ -235,16 +266,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             await super().send(message)
             if message["type"] == "websocket.accept":
                 # uvicorn needs them no more, and would keep them as long as the connection.
-                self.request = self.response = None  # type: ignore[assignment]  # of no use now
+                self.request = self.response = self.scope = None  # type: ignore[assignment]  # of no use now
             return
         text = message.get("text")
-        if text is None:
-            self.transport.write(_frame(_BINARY, message["bytes"]))
-            return
-        cls = WebSocketProtocol
-        if text is not cls._last_text:
-            cls._last_text, cls._last_frame = text, _frame(_TEXT, text.encode())
-        self.transport.write(cls._last_frame)
+        self.write(message["bytes"] if text is None else text)
 
     def resume_writing(self) -> None:
         """Go on, now that the client reads."""
@@ -252,6 +277,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if pong and not self.transport.is_closing():
             self.transport.write(pong)
         super().resume_writing()
+        if self._on_writable is not None:
+            self._on_writable()
 
     def _is_open(self) -> bool:
         return (
@@ -261,6 +288,30 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             and not self.transport.is_closing()
         )
 
+    # -- the extension of ASGI, see `MessagesExtension` ------------------------------------------
+
+    def attach(self, take: Callable[[Frame], bool], on_writable: Callable[[], None]) -> None:
+        """Offer each message to a function first."""
+        self._reading.take, self._on_writable = take, on_writable
+
+    def write(self, frame: Frame) -> bool:
+        """Write a message; return whether the next one may follow."""
+        if not self._is_open():
+            return False
+        if isinstance(frame, bytes):
+            self.transport.write(_frame(_BINARY, frame))
+        else:
+            cls = WebSocketProtocol
+            if frame is not cls._last_text:
+                cls._last_text, cls._last_frame = frame, _frame(_TEXT, frame.encode())
+            self.transport.write(cls._last_frame)
+        is_writable: bool = self.writable.is_set()
+        return is_writable
+
+    def wake(self) -> None:
+        """Let the task go on that waits in `receive`."""
+        self.queue.put_nowait({"type": MESSAGES_EXTENSION})
+
     # -- limits --------------------------------------------------------------------------------
 
     def handle_connect(self, event: Any) -> None:
@@ -268,6 +319,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         limit = self.config.limit_concurrency
         if limit is None or len(self.connections) <= limit:
             super().handle_connect(event)
+            is_refused = self.handshake_complete
+            if not is_refused and not self.conn.extensions:  # those compress
+                scope: Any = self.scope
+                scope["extensions"][MESSAGES_EXTENSION] = self
             return
         self.request, self.handshake_initiated = event, True
         self.handshake_complete = self.close_sent = True
@@ -293,6 +348,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """End."""
         if self._abort is not None:
             self._abort.cancel()
+        self._reading.take = self._on_writable = None  # they refer to this object
         super().connection_lost(exc)
 
 
