@@ -12,12 +12,19 @@ from contextlib import asynccontextmanager
 import pytest
 import trustme
 
+from tests.express.serving import connection_count
+
 from alula.express import express
 from alula.express import json as json_parser
 from alula.express._connection_limits import ConnectionLimits, StallTimeout
 
 TIMEOUT = 0.4
 RATE = 5  # bytes per second: two bytes in each timeout
+BACKENDS = {
+    "httptools": {"http": "httptools"},
+    "h11": {"http": "h11"},
+    "granian": {"server": "granian", "timeout_keep_alive": 4 * TIMEOUT},
+}
 LIMITS = {"read_timeout": TIMEOUT, "write_timeout": TIMEOUT, "min_rate": RATE}
 HEAD = (
     b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n"
@@ -56,9 +63,9 @@ async def parts_without_end():
         yield b"x" * 100_000
 
 
-@pytest.fixture(params=["httptools", "h11"])
+@pytest.fixture(params=BACKENDS)
 async def server(request):
-    async with await application().listen(0, http=request.param, **LIMITS) as server:
+    async with await application().listen(0, **BACKENDS[request.param], **LIMITS) as server:
         yield server
 
 
@@ -184,7 +191,6 @@ async def test_a_body_that_nobody_wants_has_an_end_too(server):
 async def until_gone(server, path, count=1, **options):
     """Ask for a path on connections that are never read; return when the server has none."""
     clients = []
-    connections = server._uvicorn.server_state.connections
     with contextlib.ExitStack() as stack:
         for _ in range(count):
             client = stack.enter_context(socket.socket())
@@ -194,9 +200,9 @@ async def until_gone(server, path, count=1, **options):
             clients.append(client)
             await asyncio.get_running_loop().sock_sendall(client, GET.replace(b"/x", path))
         async with asyncio.timeout(10):
-            while len(connections) < count:  # noqa: ASYNC110  # none tells
+            while await connection_count(server) < count:
                 await asyncio.sleep(0.01)
-            while connections:  # noqa: ASYNC110  # none tells
+            while await connection_count(server):
                 await asyncio.sleep(0.01)
 
 
@@ -219,7 +225,7 @@ async def test_a_response_over_tls_that_nobody_reads():
     authority.configure_trust(trusting)
     app = application()
     async with await app.listen(0, ssl_context_factory=context, **LIMITS) as server:
-        connections = server._uvicorn.server_state.connections
+        connections = server._backend.server_state.connections
         reader, writer = await asyncio.open_connection(
             server.host, server.port, ssl=trusting, limit=1
         )
@@ -261,8 +267,8 @@ async def test_a_connection_that_became_a_websocket_is_left_alone(server):
     async with connected(server) as (_, writer):
         writer.write(GET[:10])
         await asyncio.sleep(0.05)
-        (connection,) = server._uvicorn.server_state.connections
-        server._uvicorn.server_state.connections.clear()
+        (connection,) = server._backend.server_state.connections
+        server._backend.server_state.connections.clear()
         connection._next_check.cancel()
         connection._check_progress()
         assert connection._next_check.cancelled()
