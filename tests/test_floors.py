@@ -40,7 +40,9 @@ THIRD_PARTY = {
     "cli": {"alembic", "jinja2", "sqlalchemy", "typer"},
     "client": {"aiohttp", "httpx2", "js", "pyodide", "websockets", "yarl"},
     "configuration": {"pydantic"},
-    "express": {"anyio", "h11", "orjson", "starlette", "uvicorn", "uvloop", "websockets"},
+    "express": {
+        *("anyio", "granian", "h11", "orjson", "starlette", "uvicorn", "uvloop", "websockets"),
+    },
     # orjson: to name the extra without it; the last three for buckets.
     "files": {"orjson", "python_multipart", "aiobotocore", "aiohttp", "botocore"},
     "json_encoding": {"orjson"},  # for those who send: the core imports it nowhere
@@ -116,8 +118,9 @@ def test_the_server_extra_brings_what_the_web_layer_imports():
     extras = tomllib.loads((SRC.parent / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    # websockets is imported where it is installed: without it there are no websockets.
-    lines = [*extras["server"], *extras["realtime"]]
+    # websockets is imported where it is installed: without it there are no websockets. granian is
+    # imported where it is asked for.
+    lines = [*extras["server"], *extras["realtime"], *extras["granian"]]
     assert THIRD_PARTY["express"] <= {re.match(r"[\w-]+", line)[0] for line in lines}
 
 

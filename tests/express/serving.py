@@ -66,3 +66,9 @@ async def connection_count(server: Any) -> int:
     if isinstance(backend, UvicornServer):
         return len(backend.server_state.connections)
     return len(await backend._connections.all())
+
+
+async def until_connections(server: Any, count: int) -> None:
+    """Wait until a server has so many connections."""
+    while await connection_count(server) != count:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0.01)

@@ -28,7 +28,6 @@ from alula.express._granian.server import GranianServer
 from alula.express._server import start_server
 from alula.express._uvicorn.server import uvicorn_server
 
-
 OPTIONS = {}  # of all servers of a test
 
 
@@ -218,7 +217,7 @@ async def test_an_address_of_ip_version_6(app):
 
 
 async def test_an_option_that_does_not_exist_is_an_error(app):
-    with pytest.raises(TypeError, match="server.* has no option 'unknown'"):
+    with pytest.raises(TypeError, match=r"server.* has no option 'unknown'"):
         await app.listen(0, unknown=True)
 
 

@@ -23,11 +23,13 @@ __all__ = ["Server", "freeze_heap", "prepare_server", "run_until_signal", "start
 
 
 class Backend(Protocol):
-    """What a `Server` needs of the program that accepts connections."""
+    """What a `Server` needs of the one that accepts connections.
 
-    @property
-    def is_ssl(self) -> bool:
-        """Whether it speaks TLS."""
+    Attributes:
+        is_ssl: Whether it speaks TLS.
+    """
+
+    is_ssl: bool
 
     async def startup(self, sockets: list[socket.socket]) -> None:
         """Accept connections on a socket."""
@@ -176,9 +178,7 @@ def prepare_server(
     return Server(_backend_for(app, options, late_request_seconds), sock)
 
 
-def _backend_for(
-    app: ASGIApp, options: dict[str, Any], late_request_seconds: float = 0
-) -> Backend:
+def _backend_for(app: ASGIApp, options: dict[str, Any], late_request_seconds: float = 0) -> Backend:
     name = options.pop("server", "uvicorn")
     if name == "uvicorn":
         return uvicorn_server(app, options, late_request_seconds)

@@ -117,14 +117,14 @@ class Connections:
             is_flushed=not not_sent and not unacknowledged,
         )
 
-    async def reset_stalled(self, now: float) -> None:
-        """Reset the connections whose clients read too slowly.
+    async def reset_stalled(self, now: float) -> set[Peer]:
+        """Reset the connections whose clients read too slowly, and return all other clients.
 
         Args:
             now: The time of the event loop.
         """
         limits, before = self._limits, self._timeouts
-        self._timeouts = {}
+        self._timeouts, others = {}, set()
         for connection in await self.all():
             timeout = before.get(connection.inode) or StallTimeout(
                 limits.write_timeout, limits.write_timeout * limits.min_rate
@@ -133,6 +133,9 @@ class Connections:
             target = self if connection.is_unread else None
             if timeout.has_passed(target, connection.read_bytes, now):
                 self.end(connection, reset=True)
+            else:
+                others.add(connection.peer)
+        return others
 
     async def reset(self, peer: Peer) -> None:
         """Reset the connection of a client, and return once that is done."""

@@ -8,7 +8,7 @@ were complete.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from typing import Any, Final, cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -93,6 +93,12 @@ class GuardedApplication:
                 if was_cut or exchange.breaks_off:
                     await self._connections.reset(exchange.peer)
 
+    def drop(self, peers: Collection[Peer]) -> None:
+        """Take note that connections have ended: granian would go on to take messages."""
+        for exchange in self._exchanges:
+            if exchange.peer in peers:
+                exchange.is_cut = True
+
     async def close_websockets(self, seconds: float) -> None:
         """Tell the clients of websockets that the server stops.
 
@@ -113,9 +119,7 @@ class GuardedApplication:
         """
         exchanges = tuple(self._exchanges)
         for exchange in exchanges:
-            await exchange.cut(
-                Unavailable("The server is stopping, and the request took too long")
-            )
+            await exchange.cut(Unavailable("The server is stopping, and the request took too long"))
             exchange.task.cancel()
         return {exchange.task for exchange in exchanges}
 
@@ -175,6 +179,8 @@ class _Request:
             if self._guard.is_closing:
                 headers = [pair for pair in message.get("headers", ()) if pair[0] != _CLOSE[0]]
                 message = {**message, "headers": [*headers, _CLOSE]}
+            elif "headers" not in message:  # granian asks for them, ASGI does not
+                message = {**message, "headers": []}
         elif not message.get("more_body"):
             self._is_complete = True
         return self._send(message)
@@ -197,7 +203,9 @@ class _Request:
                 (b"content-length", b"%d" % len(body)),
                 _CLOSE,
             ]
-            await self.send({"type": "http.response.start", "status": error.code, "headers": headers})
+            await self.send(
+                {"type": "http.response.start", "status": error.code, "headers": headers}
+            )
             await self.send({"type": "http.response.body", "body": body})
         self.is_cut = True
 
@@ -233,8 +241,9 @@ class _WebSocket:
 
     async def send(self, message: Message) -> None:
         """Take a message of the application."""
-        if not self.is_cut:  # a coroutine, since real time runs its first step by itself
-            await self._send(message)
+        if self.is_cut:
+            raise OSError("the websocket is closed")
+        await self._send(message)  # in a coroutine: real time runs its first step by itself
 
     async def close(self, code: int) -> None:
         """Close it from here; what the application sends from now on is dropped."""
@@ -243,5 +252,5 @@ class _WebSocket:
             self.is_cut = True
 
     async def cut(self, _error: FrameworkError) -> None:
-        """End it; its close code says why."""
-        await self.close(_SERVICE_RESTART)
+        """Drop what is sent from now on; its client has been told, if it reads."""
+        self.is_cut = True

@@ -40,7 +40,11 @@ _CHECKS_PER_TIMEOUT: Final = 4  # how often the progress of a connection is chec
 _POLL_SECONDS: Final = 0.02
 _IDLE_SECONDS: Final = 0.5  # at the end: until a connection is idle, and not between two threads
 _END_SECONDS: Final = 2  # for the threads of granian to end, once their work is done
+_MOST_CONNECTIONS: Final = 1_000_000
 _SPARE_DESCRIPTORS: Final = 100  # for files and databases; without any, granian would spin
+
+_native: Any = _granian  # its stub is not complete
+_new_scheduler: Any = _new_cbscheduler  # it has no types
 
 _log = logging.getLogger("alula.serve")
 
@@ -61,7 +65,7 @@ class Options:
         ws_ping_interval: None; granian sends no pings.
     """
 
-    limits: ConnectionLimits = ConnectionLimits()
+    limits: ConnectionLimits
     timeout_graceful_shutdown: float = GRACE_SECONDS
     timeout_keep_alive: float = KEEP_ALIVE_SECONDS
     ssl_certfile: str | None = None
@@ -172,15 +176,18 @@ class GranianServer:
     async def _watch(self) -> None:
         limits, loop = self._options.limits, asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(min(limits.read_timeout, limits.write_timeout) / _CHECKS_PER_TIMEOUT)
+            await asyncio.sleep(
+                min(limits.read_timeout, limits.write_timeout) / _CHECKS_PER_TIMEOUT
+            )
             try:
                 await self._guard.cut_slow_bodies(loop.time())
-                await self._connections.reset_stalled(loop.time())
+                before = self._guard.peers()
+                self._guard.drop(before - await self._connections.reset_stalled(loop.time()))
             except OSError as error:  # such as when there are no descriptors left
-                _log.error("cannot look for clients that stall: %s", error)  # noqa: TRY400  # no stack
+                _log.error("cannot look for clients that stall: %s", error)  # no stack
 
     async def _until(self, condition: Callable[[], Awaitable[bool]], seconds: float) -> bool:
-        """Wait until a condition holds, but no longer than so many seconds; tell whether it does."""
+        """Wait until a condition holds, for so many seconds at most; tell whether it does."""
         clock = asyncio.get_running_loop().time
         end = clock() + seconds
         while not await condition():
@@ -228,7 +235,7 @@ class _Acceptor:
         self.ended: asyncio.Future[None] = loop.create_future()
         self._descriptor = os.dup(sock.fileno())
         self._has_signal = False
-        self._signal = _granian.WorkerSignal()
+        self._signal = _native.WorkerSignal()
         self._signal.add_cb(lambda: loop.call_soon_threadsafe(self.ended.set_result, None))
 
         async def run(watcher: Any) -> None:
@@ -239,13 +246,14 @@ class _Acceptor:
             else:
                 watcher.done()
 
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_DESCRIPTORS
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        most = _MOST_CONNECTIONS if files == resource.RLIM_INFINITY else files - _SPARE_DESCRIPTORS
         certificate = options.ssl_certfile
-        worker: Any = _granian.ASGIWorker(
+        worker = _native.ASGIWorker(
             1,
-            (None, _granian.SocketHolder(self._descriptor, False, BACKLOG)),  # type: ignore[call-arg]  # its stub lacks it
+            (None, _native.SocketHolder(self._descriptor, False, BACKLOG)),
             ipc=None,
-            backpressure=max(1, files),
+            backpressure=max(1, most),
             http_mode="1",
             http1_opts=HTTP1Settings(
                 header_read_timeout=round(options.timeout_keep_alive * 1000),
@@ -257,7 +265,8 @@ class _Acceptor:
             ssl_key=options.ssl_keyfile or certificate,
             ssl_protocol_min="tls1.2",
         )
-        worker.serve_async(_new_cbscheduler(loop, run, impl_asyncio=True), loop, self._signal)
+        scheduler = _new_scheduler(loop, run, impl_asyncio=True)
+        worker.serve_async(scheduler, loop, self._signal)
 
     def stop(self) -> None:
         """Accept no more connections, and close those that are idle, or will be."""

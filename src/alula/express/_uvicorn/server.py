@@ -51,15 +51,11 @@ class UvicornServer(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, late_request_seconds: float) -> None:
         super().__init__(config)
+        self.is_ssl = config.is_ssl
         self.lifespan = config.lifespan_class(config)
         self._late_request_seconds = late_request_seconds
         self._stopping = asyncio.Event()
         self._calm_ticks = _CALM_TICKS  # how often in a row there were descriptors
-
-    @property
-    def is_ssl(self) -> bool:
-        """Whether it speaks TLS."""
-        return self.config.is_ssl
 
     def stop(self) -> None:
         """Begin to stop; `run_until_stopped` does the rest."""
