@@ -262,6 +262,15 @@ async def test_an_error_before_the_response_is_a_500(caplog):
     assert b"nothing here" not in received
 
 
+async def test_an_application_that_cancels_itself_is_a_500():
+    async def cancel(scope, receive, send):
+        raise asyncio.CancelledError
+
+    app = application().add_endpoint("/cancel", cancel)
+    async with await app.listen(0) as server:
+        assert statuses(await exchange(server, GET.replace(b"/echo", b"/cancel"))) == [500]
+
+
 async def test_a_response_under_way_is_cut_off_at_the_end(caplog):
     server = await application().listen(0, timeout_graceful_shutdown=0.1)
     reader, writer = await asyncio.open_connection(server.host, server.port)

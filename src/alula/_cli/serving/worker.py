@@ -98,6 +98,16 @@ def load_web_application(settings: WorkerSettings) -> WebApplication:
             f"{settings.target!r} is {app!r}, not a web application; serve the result of"
             " express(): web = express(app)"
         )
+    if (
+        settings.server == "granian"
+        and settings.workers > 1
+        and isinstance(app, ExpressApplication)
+        and "socketio" in app.transports
+    ):
+        raise UsageError(
+            "socket.io with several workers needs uvicorn: on granian, clients of a worker that has"
+            " died may get no answers. Leave out --server granian, or use --workers 1"
+        )
     if settings.access_log:
         # Outermost, so that requests which other middleware refuses are logged, too.
         app.prepend_middleware(request_id(), access_log())
