@@ -35,7 +35,7 @@ newest: ## the fast tests with the newest of everything, on the newest Python th
 	@scripts/setup test docs
 	@scripts/try-versions newest
 
-lint: ## ruff, mypy, pyright
+lint: ## ruff, mypy, pyright, ty
 	@scripts/setup test lint
 	@scripts/lint
 

@@ -1,7 +1,8 @@
 """Every mistake in `tests/typing` is found, and nothing else is complained about.
 
-There, a `type: ignore` marks a mistake. mypy tells of those that it does not find; the other
-checkers do not, so they read the files without these comments.
+The code of the pages has no mistakes but those that it shows. In `tests/typing`, a `type: ignore`
+marks a mistake. mypy tells of those that it does not find; the other checkers do not, so they read
+the files without these comments.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
+from tests.docs.test_code_blocks import PAGES, blocks_of
 from tests.requirements import absent
 
 pytestmark = [pytest.mark.slow, pytest.mark.untraced]
@@ -22,6 +24,12 @@ FOLDER = Path(__file__).parent / "typing"
 MISTAKE = re.compile(r"\s*# type: ignore\[.*$")
 # ty does not look at the keywords of `**given: Unpack[GivenParams]` yet.
 UNSEEN_BY_TY = "# a keyword"
+# Pages read results that are there, as their examples have just made them.
+OPTIONAL = ["reportOptionalMemberAccess", "reportOptionalSubscript"]
+OPTIONAL_OF_TY = ["missing-union-attribute", "not-subscriptable"]
+# The blocks of a page use names like `main` again.
+AGAIN = ["reportRedeclaration"]
+SLIP = "qurey="  # a mistake that the page about services shows
 
 Place = tuple[str, int]
 
@@ -54,10 +62,11 @@ def run(folder: Path, name: str, *arguments: str) -> str:
     ).stdout
 
 
-def found_by_pyright(folder: Path, mode: str) -> Iterator[Place]:
+def found_by_pyright(folder: Path, mode: str, without: Collection[str] = ()) -> Iterator[Place]:
     settings = {"typeCheckingMode": mode, "pythonVersion": "3.11"}
     # Middleware may be a lambda, whose arguments pyright does not know.
-    settings |= dict.fromkeys(["reportUnknownLambdaType", "reportUnknownMemberType"], "none")
+    unknown = ["reportUnknownLambdaType", "reportUnknownMemberType"]
+    settings |= dict.fromkeys([*unknown, *without], "none")
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     report = json.loads(run(folder, "pyright", "--pythonpath", sys.executable, "--outputjson"))
     for diagnostic in report["generalDiagnostics"]:
@@ -70,14 +79,44 @@ def test_pyright_finds_the_mistakes(unmarked, mode):
     assert set(found_by_pyright(unmarked, mode)) == mistakes()
 
 
-def test_ty_finds_the_mistakes(unmarked):
+def found_by_ty(folder: Path, *arguments: str) -> Iterator[Place]:
     output = run(
-        unmarked,
+        folder,
         *("ty", "check", "--python", sys.prefix, "--python-version", "3.11"),
-        *("--output-format", "concise", "."),
+        *("--output-format", "concise", *arguments, "."),
     )
-    places = re.findall(r"^(\w+\.py):(\d+):\d+: error", output, re.MULTILINE)
-    assert {(name, int(line)) for name, line in places} == mistakes(without=UNSEEN_BY_TY)
+    for name, line in re.findall(r"^([\w-]+\.py):(\d+):\d+: error", output, re.MULTILINE):
+        yield name, int(line)
+
+
+def test_ty_finds_the_mistakes(unmarked):
+    assert set(found_by_ty(unmarked)) == mistakes(without=UNSEEN_BY_TY)
+
+
+@pytest.fixture
+def pages(tmp_path) -> Path:
+    """A folder with a file for each page, whose code has the lines of the page."""
+    for page in PAGES:
+        lines: list[str] = []
+        for before, code in blocks_of(page.read_text(encoding="utf-8")):
+            lines += [""] * (before - len(lines)) + code.splitlines()
+        (tmp_path / f"{page.stem}.py").write_text("\n".join(lines))
+    return tmp_path
+
+
+def test_pyright_accepts_the_code_of_the_pages(pages):
+    (pages / "wrong.py").write_text("import alula\n\nalula.App().servce('messages')\n")
+    lines = (pages / "services.py").read_text().splitlines()
+    shown = {("services.py", number) for number, line in enumerate(lines, 1) if SLIP in line}
+    assert len(shown) == 1
+    places = set(found_by_pyright(pages, "standard", [*OPTIONAL, *AGAIN]))
+    assert places == shown | {("wrong.py", 3)}
+
+
+def test_ty_accepts_the_code_of_the_pages(pages):
+    (pages / "wrong.py").write_text("import alula\n\nalula.App().servce(1)\n")
+    ignored = [argument for rule in OPTIONAL_OF_TY for argument in ("--ignore", rule)]
+    assert set(found_by_ty(pages, *ignored)) == {("wrong.py", 3)}
 
 
 def test_there_are_as_many_mistakes_as_right_uses():
