@@ -346,8 +346,12 @@ class TestVerify:
         for token in several:
             tokens.verify(token)
         assert len(tokens._verified) == 2048
-        assert tokens._verified_bytes == sum(map(len, several[-2048:]))  # the oldest are gone
-        assert tokens.verify(first)["sub"] == "1"  # and are verified anew
+        assert tokens._verified_bytes == sum(map(len, several[-2048:]))
+        remembered = dict(tokens._verified)
+        with pytest.raises(NotAuthenticated, match="jwt expired"):
+            tokens.verify(made(exp=int(time.time()) - 1))
+        assert tokens._verified == remembered  # it has pushed no other out
+        assert tokens.verify(first)["sub"] == "1"  # the oldest are verified anew
         assert len(tokens._verified) == 2048
 
     def test_the_memory_is_bounded_by_bytes(self):
