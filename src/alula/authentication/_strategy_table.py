@@ -108,8 +108,9 @@ class StrategyTable:
             NotAuthenticated: They are not valid, or their strategy is not allowed.
         """
         # The dict first: a look at an abstract class takes longer.
-        is_mapping = isinstance(authentication, (dict, Mapping))
-        if not is_mapping or not (name := authentication.get("strategy")):
+        if not isinstance(authentication, (dict, Mapping)) or not (
+            name := authentication.get("strategy")
+        ):
             raise NotAuthenticated("Invalid authentication information (no `strategy` set)")
         if name not in strategies or name not in self._strategies:
             raise NotAuthenticated(
