@@ -119,7 +119,7 @@ class Params(Generic[User_co]):
         attributes = self.__dict__
         if isinstance(params, Params):
             attributes.update(params.__dict__)
-            self._undeclared = params._undeclared  # noqa: SLF001  # same class
+            self._undeclared = () if type(params) is RequestParams else params._undeclared  # noqa: SLF001  # same class; where it was never set, reading it is slow
         else:
             self._undeclared = ()
             if params is not None:

@@ -102,8 +102,12 @@ def find_authentication(app: Application, path: str | None = None) -> Any:
             f"{app!r} has no services, so nobody can sign in there; for middleware that needs"
             " them, mount a Router() in its place"
         )
-    handle = services.get(path or _default_path(app))
-    return None if handle is None else owning_handle(handle).service
+    handle = services.get(path or app.settings.get("authentication") or "authentication")
+    if handle is None:
+        return None
+    service = handle.service
+    # Only where it is mounted from another application: this runs twice for each request.
+    return owning_handle(service).service if isinstance(service, ServiceHandle) else service
 
 
 def _default_path(app: Application) -> str:

@@ -74,12 +74,15 @@ class FrameworkError(Exception):
         code: int | None = None,
         class_name: str | None = None,
     ) -> None:
-        text = "Error" if message is None else str(message)
-        if isinstance(message, FrameworkError):
-            text = message.message
-        if isinstance(message, Mapping):
+        if type(message) is str:  # nearly always
+            text = message
+        elif isinstance(message, Mapping):
             text, data = "Error", message
-        if isinstance(data, Mapping):
+        elif isinstance(message, FrameworkError):
+            text = message.message
+        else:
+            text = "Error" if message is None else str(message)
+        if data is not None and isinstance(data, Mapping):
             # copy() keeps a RedactedRecord redacted; dict() would expose what it hides.
             rest = data.copy() if isinstance(data, dict) else dict(data)
             text = str(rest.pop("message", None) or text)
@@ -90,9 +93,12 @@ class FrameworkError(Exception):
         self.message = text
         self.data: Any = data
         self.errors: Any = errors
-        self.name = name or self.name
-        self.code = code or self.code
-        self.class_name = class_name or self.class_name
+        if name:
+            self.name = name
+        if code:
+            self.code = code
+        if class_name:
+            self.class_name = class_name
 
     def __str__(self) -> str:
         text = super().__str__()

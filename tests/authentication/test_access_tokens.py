@@ -58,6 +58,7 @@ def refusal(token, **options):
 
 
 HEADER = {"alg": "HS256", "typ": "access"}
+HEAD_OF_ANY = part(HEADER)
 
 
 class TestCreate:
@@ -298,6 +299,116 @@ class TestVerify:
         monkeypatch.setattr(time, "time", lambda: later)
         with pytest.raises(NotAuthenticated, match="jwt expired"):
             tokens.verify(token)
+
+    def test_a_signature_is_verified_once(self, monkeypatch):
+        tokens, token = Tokens(SECRET), made()
+        reads = []
+        read = tokens._read
+        monkeypatch.setattr(tokens, "_read", lambda text: reads.append(text) or read(text))
+        assert tokens.verify(token) == tokens.verify(token)
+        assert reads == [token]
+        tokens.forget(token)
+        tokens.forget(token)  # one that is not remembered
+        tokens.forget(None)
+        tokens.verify(token)
+        assert reads == [token, token]
+
+    def test_no_token_is_in_the_memory(self):
+        tokens, token = Tokens(SECRET), made()
+        tokens.verify(token)
+        assert len(tokens._verified) == 1
+        signature = token.rpartition(".")[2]
+        assert token not in repr(tokens._verified)
+        assert signature not in repr(tokens._verified)
+
+    def test_what_is_refused_is_never_remembered(self):
+        tokens = Tokens(SECRET)
+        for number in range(3000):
+            with pytest.raises(NotAuthenticated):
+                tokens.verify(f"{HEAD_OF_ANY}.{part({'sub': str(number)})}.{'A' * 43}")
+        for token in (
+            made(OTHER_SECRET),
+            made(exp=int(time.time()) - 1),  # verified, but over
+            made(algorithm="HS512", secret=SECRET * 2),
+            made(aud="https://other.example"),
+            "\ud800",
+            "x" * 9000,
+        ):
+            with pytest.raises(NotAuthenticated):
+                tokens.verify(token)
+        assert (tokens._verified, tokens._verified_bytes) == ({}, 0)
+
+    def test_the_memory_is_bounded_by_count(self):
+        tokens = Tokens(SECRET)
+        first = tokens.create({}, "1")
+        tokens.verify(first)
+        several = [tokens.create({}, str(number)) for number in range(2100)]
+        for token in several:
+            tokens.verify(token)
+        assert len(tokens._verified) == 2048
+        assert tokens._verified_bytes == sum(map(len, several[-2048:]))
+        remembered = dict(tokens._verified)
+        with pytest.raises(NotAuthenticated, match="jwt expired"):
+            tokens.verify(made(exp=int(time.time()) - 1))
+        assert tokens._verified == remembered  # it has pushed no other out
+        assert tokens.verify(first)["sub"] == "1"  # the oldest are verified anew
+        assert len(tokens._verified) == 2048
+
+    def test_the_memory_is_bounded_by_bytes(self):
+        tokens = Tokens(SECRET)
+        for number in range(300):
+            tokens.verify(tokens.create({"long": "x" * 5000}, str(number)))
+            assert tokens._verified_bytes <= 2**20
+        assert len(tokens._verified) < 200
+        for token in [tokens.create({}, str(number)) for number in range(2000)]:
+            tokens.verify(token)
+            tokens.forget(token)
+        assert 2**20 - 8192 < tokens._verified_bytes <= 2**20
+
+    def test_what_expires_is_forgotten_and_a_clock_may_go_back(self, monkeypatch):
+        tokens, now = Tokens(SECRET), time.time()
+        token = made(nbf=int(now) - 10)
+        tokens.verify(token)
+        monkeypatch.setattr(time, "time", lambda: now + 61)
+        with pytest.raises(NotAuthenticated, match="jwt expired"):
+            tokens.verify(token)
+        assert tokens._verified == {}
+        monkeypatch.setattr(time, "time", lambda: now)
+        tokens.verify(token)
+        monkeypatch.setattr(time, "time", lambda: now - 100)
+        with pytest.raises(NotAuthenticated, match="jwt not active"):
+            tokens.verify(token)
+
+    def test_a_remembered_token_helps_no_other_one(self):
+        tokens, token = Tokens(SECRET), made()
+        tokens.verify(token)
+        head, payload, signature = token.split(".")
+        other_key = made(OTHER_SECRET)
+        changed = "A" if signature[0] != "A" else "B"
+        for forged in (
+            f"{head}.{payload}.{changed}{signature[1:]}",
+            f"{head}.{payload}.",
+            f"{part({'alg': 'none', 'typ': 'access'})}.{payload}.{signature}",
+            f"{part({'alg': 'HS512', 'typ': 'access'})}.{payload}.{signature}",
+            f"{head}.{payload}.{other_key.rpartition('.')[2]}",
+            f"{token} ",
+            f"{token}=",
+        ):
+            with pytest.raises(NotAuthenticated):
+                tokens.verify(forged)
+        assert len(tokens._verified) == 1
+
+    def test_another_key_or_option_has_a_memory_of_its_own(self):
+        token = made()
+        Tokens(SECRET).verify(token)
+        for other in (
+            Tokens(OTHER_SECRET),
+            Tokens(SECRET, audience="https://other.example"),
+            Tokens(SECRET, issuer="https://issuer.example"),
+            Tokens(SECRET, types=["JWT"]),
+        ):
+            with pytest.raises(NotAuthenticated):
+                other.verify(token)
 
     @given(st.data())
     def test_no_changed_token_is_taken(self, data):

@@ -205,11 +205,13 @@ class MemoryService(AdapterService):
     ) -> list[Record]:
         changes = copied(data)
         records = self._selected_records(id, query)
-        if params.provider is not None and len(records) > 1:
+        if len(records) > 1 and params.provider is not None:
             budget = Budget(MAX_STEPS) if query.budget is None else query.budget
             budget.spend(len(records) * _values_in(changes), "The data has too many values")
-        if any(name.startswith(f"{self.id}.") for name in changes):
-            raise BadRequest(f"'{self.id}' of a record never changes, not even a part of it")
+        inside_id = f"{self.id}."
+        for name in changes:
+            if name.startswith(inside_id):
+                raise BadRequest(f"'{self.id}' of a record never changes, not even a part of it")
         new = [merged(record, changes) for record in records]  # all or none
         if self._owners:
             self._refuse_taken({str(record[self.id]): record for record in new})
@@ -317,7 +319,10 @@ class _Nested(Record):
     """A record with values that could be changed, which `copy` has to copy, too."""
 
     def copy(self) -> Record:
-        return {name: copied(value) for name, value in self.items()}
+        return {
+            name: value if type(value) in IMMUTABLE else copied(value)
+            for name, value in self.items()
+        }
 
 
 def _values(name: str, records: Mapping[str, Record]) -> Iterable[tuple[str, Any]]:

@@ -15,7 +15,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 import jwt
@@ -34,7 +34,8 @@ Duration: TypeAlias = float | str | timedelta
 # Secrets are at least as long as the hash (RFC 7518, section 3.2).
 _MIN_SECRET_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
 _MAX_TOKEN_LENGTH: Final = 8192
-_CACHED_TOKENS: Final = 2048  # whose signatures are not verified again
+_MAX_REMEMBERED: Final = 2048  # tokens whose signatures are not verified again
+_MAX_REMEMBERED_BYTES: Final = 2**20  # of all of them together
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) ?([smhdw])")
@@ -101,9 +102,11 @@ class Tokens:
                 f"the secret is a public key or a certificate, which others may know; {algorithm}"
                 " needs secret random bytes"
             ) from None
-        # A token is sent with every request. Its signature stays valid, so only its times are
-        # checked each time: that takes a hundredth of the time of a verification.
-        self._signed = lru_cache(_CACHED_TOKENS)(self._check_signed)
+        # Of each verified token by its hash: the claims, whether these are all immutable, and the
+        # bytes of the token. Key and options of `Tokens` never change, so a new key or option has
+        # a memory of its own. Tokens that are refused never get in: strangers cannot fill it.
+        self._verified: dict[bytes, tuple[dict[str, Any], bool, int]] = {}
+        self._verified_bytes = 0
 
     def create(self, claims: Mapping[str, Any], subject: str | None = None) -> str:
         """Return a new token.
@@ -132,15 +135,46 @@ class Tokens:
         """
         if not isinstance(token, str):
             raise _refused("jwt must be a string")
-        payload, flat = self._signed(token)
+        if len(token) > _MAX_TOKEN_LENGTH:  # before anything is read: clients choose the length
+            raise _refused("jwt malformed")
+        # A token is sent with every request. Its signature stays valid, so it is verified once,
+        # and its times are checked each time (an authenticated get: -75 % instructions).
+        key = _hash_of(token)
+        remembered = self._verified.get(key)
+        payload = self._check_signed(token) if remembered is None else remembered[0]
         now = time.time()
         not_before, expires = payload.get("nbf"), payload["exp"]
         if not_before is not None and not_before > now:
             raise _refused("jwt not active", "NotBeforeError", date=_javascript_date(not_before))
         if not expires > now:
+            self.forget(token)
             raise _refused("jwt expired", "TokenExpiredError", expiredAt=_javascript_date(expires))
+        if remembered is None:  # now: one that has expired must not push others out
+            remembered = self._remember(key, token, payload)
         # Hooks may change the payload that they get, but must not change the cached one.
-        return dict(payload) if flat else deepcopy(payload)
+        return payload.copy() if remembered[1] else deepcopy(payload)
+
+    def forget(self, token: object) -> None:
+        """Verify a token anew if it comes again: it has expired, or its session has ended.
+
+        Args:
+            token: Any value; one that is not remembered changes nothing.
+        """
+        forgotten = self._verified.pop(_hash_of(token), None) if isinstance(token, str) else None
+        if forgotten is not None:
+            self._verified_bytes -= forgotten[2]
+
+    def _remember(
+        self, key: bytes, token: str, payload: dict[str, Any]
+    ) -> tuple[dict[str, Any], bool, int]:
+        """Remember a verified token, and forget the oldest ones for it."""
+        is_flat = all(isinstance(value, _SCALARS) for value in payload.values())
+        entry = self._verified[key] = payload, is_flat, len(token)
+        self._verified_bytes += len(token)
+        while len(self._verified) > _MAX_REMEMBERED or self._verified_bytes > _MAX_REMEMBERED_BYTES:
+            # A dict keeps the order of insertion, and one token is far below the limit of bytes.
+            self._verified_bytes -= self._verified.pop(next(iter(self._verified)))[2]
+        return entry
 
     def accepts_those_of(self, other: Tokens) -> bool:
         """Return whether tokens that another service creates are accepted here."""
@@ -161,8 +195,8 @@ class Tokens:
         """Return a key for another purpose; the secret cannot be computed from it."""
         return hmac.digest(self._secret, b"alula:" + purpose, "sha256")
 
-    def _check_signed(self, token: str) -> tuple[dict[str, Any], bool]:
-        """Return the payload of a valid token, and whether its claims are all immutable.
+    def _check_signed(self, token: str) -> dict[str, Any]:
+        """Return the payload of a valid token.
 
         Everything is checked that does not depend on the time.
         """
@@ -181,13 +215,12 @@ class Tokens:
         subject = payload.get("sub")
         if (self._needs_subject or "sub" in payload) and not (isinstance(subject, str) and subject):
             raise _refused("jwt subject invalid")
-        return payload, all(isinstance(value, _SCALARS) for value in payload.values())
+        return payload
 
     def _read(self, token: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return header and payload of a token whose signature is right."""
-        # Before anything is decoded: clients choose the length.
         parts = token.split(".")
-        if len(parts) != 3 or len(token) > _MAX_TOKEN_LENGTH:
+        if len(parts) != 3:
             raise _refused("jwt malformed")
         if not parts[2]:  # the attack of ``"alg": "none"`` (RFC 8725, section 2.1)
             raise _refused("jwt signature is required")
@@ -277,6 +310,11 @@ def milliseconds_of(duration: Duration, option: str) -> int:
         return seconds_of(duration) * 1000
     except ValueError as error:
         raise ValueError(f"{option}: {error}") from None
+
+
+def _hash_of(token: str) -> bytes:
+    """Return the hash of a token, which may be any text of a client."""
+    return blake2b(token.encode("utf-8", "surrogatepass")).digest()
 
 
 def _javascript_date(seconds: float) -> str | None:

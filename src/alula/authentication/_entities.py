@@ -58,7 +58,7 @@ class Entities:
         Raises:
             LookupError: It is not registered.
         """
-        return self.app.service(self.path)
+        return self.app.services.get(self.path) or self.app.service(self.path)
 
     @property
     def id_name(self) -> str:
@@ -101,15 +101,19 @@ class Entities:
         Raises:
             NotAuthenticated: It does not exist.
         """
+        context = self._context("get", _inside(params), id)
         try:
-            return (await self._run("get", _inside(params), id)).result
+            await context.service.run(context)
         except NotFound as error:
             raise NotAuthenticated("The user of these credentials does not exist") from error
+        return context.result
 
     async def find_one(self, query: Mapping[str, Any], params: Params) -> object:
         """Return the first record that a query matches, None if it matches none."""
         inside = _inside(params, query={"$limit": 1, **query}, paginate=False)
-        result = (await self._run("find", inside)).result
+        context = self._context("find", inside)
+        await context.service.run(context)
+        result = context.result
         records = result["data"] if isinstance(result, Mapping) else result
         return records[0] if records else None
 
@@ -121,7 +125,8 @@ class Entities:
         ``params.renews_password`` tells hooks that the password stays the same.
         """
         inside = _inside(params, query=dict(query), renews_password=True)
-        await self._run("patch", inside, id, data)
+        context = self._context("patch", inside, id, data)
+        await context.service.run(context)
 
     async def shown(self, record: object, params: Params) -> object:
         """Return a record as the caller may see it: through the hooks of the users' service.
@@ -141,20 +146,21 @@ class Entities:
             raise NotAuthenticated(f"Can not set subject from {self.name}.{self.id_name}")
         as_caller = _inside(params, provider=params.provider, authenticated=True)
         as_caller[self.name] = record
+        context = self._context("get", as_caller, record_id)
         try:
-            context = await self._run("get", as_caller, record_id)
+            await context.service.run(context)
         except NotFound as error:
             raise NotAuthenticated("The user of these credentials does not exist") from error
         return context.result if context.dispatch is UNSET else context.dispatch
 
-    async def _run(
-        self, method: str, params: Params, id: Id = None, data: Any = None
-    ) -> HookContext:
-        # Not by a method of the handle: the dispatch is needed, and no event.
+    def _context(self, method: str, params: Params, id: Id = None, data: Any = None) -> HookContext:
+        """Return the context of an internal call; ``service.run`` runs it.
+
+        Not by a method of the handle: the dispatch is needed, and no event.
+        """
         handle = self.handle
         context = HookContext(handle.app, handle, method, params, id, data)
         context.event = None  # listeners must not get a renewed hash
-        await handle.run(context)
         return context
 
 
@@ -219,17 +225,23 @@ def check_property(field: str, where: str) -> None:
 
 def without(record: object, fields: frozenset[str]) -> object:
     """Return a record without some fields; a redacted record stays redacted."""
-    if not isinstance(record, Mapping):
+    if not isinstance(record, (dict, Mapping)):
         return record
-    rest = {name: value for name, value in record.items() if name not in fields}
+    rest = record.copy() if type(record) is dict else dict(record)
+    for name in fields:
+        rest.pop(name, None)
     return record.changed(rest) if isinstance(record, RedactedRecord) else rest
 
 
 def _inside(params: Params, **values: object) -> Params:
     """Return params for an internal call, with what middleware and hooks have set in others."""
-    kept = {name: value for name, value in params.__dict__.items() if name not in _OF_THE_CALL}
     inside = Params()
-    inside.__dict__.update(kept, **values)  # as attributes, which need no declaration
+    attributes = inside.__dict__  # as attributes, which need no declaration
+    for name, value in params.__dict__.items():
+        if name not in _OF_THE_CALL:
+            attributes[name] = value
+    if values:
+        attributes.update(values)
     return inside
 
 

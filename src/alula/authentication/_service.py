@@ -214,6 +214,7 @@ class AuthenticationService(StrategyTable):
             await self._show_user(attempt)
             for extension in self.extensions:  # the session ends
                 await extension.after_sign_out(attempt)
+        self.forget_access_token(attempt.result.get("accessToken"))
         return attempt.response
 
     async def setup(self, app: Application, path: str) -> None:
@@ -371,6 +372,18 @@ class AuthenticationService(StrategyTable):
             NotAuthenticated: It is not valid, not valid now, or for another audience.
         """
         return self.tokens.verify(token)
+
+    def forget_access_token(self, token: object) -> None:
+        """Verify the signature of an access token anew if it comes again.
+
+        Verified tokens are remembered. Those that are refused, or sign out, are forgotten; whether
+        they still count is for the checks of each request to say.
+
+        Args:
+            token: Any value; one that is not remembered changes nothing.
+        """
+        if (tokens := self.__dict__.get("tokens")) is not None:  # else nothing was verified
+            tokens.forget(token)
 
     def derived_key(self, purpose: bytes) -> bytes:
         """Return a key for another purpose; the secret cannot be computed from it."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, get_args
 
 from alula._context import Params
 from alula._identity import AmbientCredentials
-from alula.authentication._attempt import current_attempt
+from alula.authentication._attempt import Extension, current_attempt
 from alula.authentication._entities import check_property, fold_username
 from alula.authentication._passwords import (
     HashedPassword,
@@ -42,6 +42,8 @@ OnExpiry: TypeAlias = Literal["close", "sign_out"]
 """What happens to a real-time connection whose token is no longer valid."""
 
 _log: Final = logging.getLogger("alula.authentication")
+
+_NO_CHECK: Final = Extension.check_token
 
 
 class Request(Protocol):
@@ -213,8 +215,11 @@ class JWTStrategy(AuthenticationStrategy):
             if entities is not None:
                 record = result[entities.name] = await entities.get(payload["sub"], params)
             for extension in service.extensions:
-                await extension.check_token(payload, record, params)
+                check = extension.check_token
+                if getattr(check, "__func__", None) is not _NO_CHECK:  # saves a coroutine
+                    await check(payload, record, params)
         except NotAuthenticated:
+            service.forget_access_token(token)
             service.connections.refused(params.get("connection"), token)
             raise
         return result
@@ -222,20 +227,22 @@ class JWTStrategy(AuthenticationStrategy):
     def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:
         """Return the token of a request, None if the header has none."""
         # From the raw headers: most requests read no others, so no dict of them is made here.
-        name = self._raw_header
-        values = [value for key, value in req.scope["headers"] if key == name]
-        if not values:
+        name, raw = self._raw_header, None
+        for key, value in req.scope["headers"]:
+            if key == name:
+                if raw is not None:  # a proxy may have checked the one, this would take the other
+                    return {"strategy": self.name, "accessToken": None}
+                raw = value
+        if raw is None:
             return None
-        if len(values) > 1:  # a proxy may have checked the one, and this would take the other
-            return {"strategy": self.name, "accessToken": None}
-        scheme, *rest = values[0].decode("latin-1").strip(" \t").split(" ")
+        scheme, _, rest = raw.decode("latin-1").strip(" \t").partition(" ")
         if not scheme:
             return None
         if not rest:
             return {"strategy": self.name, "accessToken": scheme}
         if scheme.lower() not in self._schemes:
             return None
-        return {"strategy": self.name, "accessToken": next(filter(None, rest))}
+        return {"strategy": self.name, "accessToken": rest.lstrip(" ").partition(" ")[0]}
 
 
 class LocalStrategy(AuthenticationStrategy):

@@ -107,7 +107,10 @@ class StrategyTable:
         Raises:
             NotAuthenticated: They are not valid, or their strategy is not allowed.
         """
-        if not isinstance(authentication, Mapping) or not (name := authentication.get("strategy")):
+        # The dict first: a look at an abstract class takes longer.
+        if not isinstance(authentication, (dict, Mapping)) or not (
+            name := authentication.get("strategy")
+        ):
             raise NotAuthenticated("Invalid authentication information (no `strategy` set)")
         if name not in strategies or name not in self._strategies:
             raise NotAuthenticated(

@@ -179,7 +179,12 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
                 result = await result
         except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
             error = raised
+            while at < len(steps) and not steps[at][1]:
+                at += 1
             continue
+        # The traceback of an error refers to this frame. Without a reference back, all of the
+        # request is freed at once, not by the garbage collector (a 404: -13 % instructions).
+        error = None
         if following.was_awaited:
             return
         if not following.was_called:
@@ -194,6 +199,7 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
                 " (or `return next()` in a plain function)"
             )
     await after_last(error)
+    error = None  # as above
 
 
 describe_frames(

@@ -11,6 +11,11 @@ import pytest
 from tests.authentication.attacks.target import SECRET, Target
 from tests.authentication.building import OTHER_SECRET
 
+from alula import App, Params
+from alula.adapters.memory import MemoryService
+from alula.authentication import AuthenticationService, Extension
+from alula.errors import NotAuthenticated
+
 AUDIENCE = "https://yourdomain.com"
 HEADER = {"alg": "HS256", "typ": "access"}
 
@@ -186,3 +191,75 @@ async def test_a_user_who_is_removed_or_changed_meanwhile():
         await target.sign_in("bob@example.com"),
     ):
         assert answer.status == 401
+
+
+async def with_sessions():
+    target = Target(sessions="sessions")
+    target.app.use("sessions", MemoryService(), methods=[])
+    return await target.start()
+
+
+async def test_a_remembered_token_ends_with_its_session():
+    target = await with_sessions()
+    tokens = target.app.service("authentication").service.tokens
+    token = await target.token()
+    assert (await target.opens(f"Bearer {token}")).status == 200
+    assert len(tokens._verified) == 1
+    headers = {"Authorization": f"Bearer {token}"}
+    assert (await target.ask("DELETE", "/authentication", headers=headers)).status == 200
+    assert tokens._verified == {}
+    assert (await target.opens(f"Bearer {token}")).status == 401
+    assert tokens._verified == {}
+
+
+async def test_a_session_that_ends_elsewhere_ends_the_memory_of_its_token():
+    target = await with_sessions()
+    tokens = target.app.service("authentication").service.tokens
+    token = await target.token()
+    for _ in range(2):
+        assert (await target.opens(f"Bearer {token}")).status == 200
+    await target.app.service("sessions").remove(None, adapter={"multi": ["remove"]})
+    assert (await target.opens(f"Bearer {token}")).status == 401
+    assert tokens._verified == {}
+
+
+async def test_each_request_with_a_remembered_token_is_checked():
+    names = set()
+
+    class Blocked(Extension):
+        async def check_token(self, payload, entity, params):
+            if entity["email"] in names:
+                raise NotAuthenticated("Blocked")
+
+    blocked, late = Blocked(), Extension()
+    target = await Target(extensions=[blocked, late]).start()
+    token = await target.token()
+    assert (await target.opens(f"Bearer {token}")).status == 200
+    names.add("ada@example.com")
+    assert (await target.opens(f"Bearer {token}")).json["message"] == "Blocked"
+    names.clear()
+    assert (await target.opens(f"Bearer {token}")).status == 200
+
+    async def refuse(payload, entity, params):
+        raise NotAuthenticated("Too late")
+
+    late.check_token = refuse  # of the object, not of its class
+    assert (await target.opens(f"Bearer {token}")).json["message"] == "Too late"
+
+
+async def test_a_subclass_that_verifies_tokens_itself_is_asked_each_time():
+    class Strict(AuthenticationService):
+        refused = False
+
+        def verify_access_token(self, token):
+            if self.refused:
+                raise NotAuthenticated("Refused")
+            return {"sub": "1", "exp": 2**40}
+
+    app = App().use("users", MemoryService([{"id": 1}]))
+    service = Strict(app)  # without a secret: it has no tokens of ours to forget
+    params, credentials = Params(), {"strategy": "jwt", "accessToken": "x"}
+    assert (await service.authenticate(credentials, params, "jwt"))["user"] == {"id": 1}
+    service.refused = True
+    with pytest.raises(NotAuthenticated, match="Refused"):
+        await service.authenticate(credentials, params, "jwt")

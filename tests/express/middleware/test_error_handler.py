@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 
 import pytest
 from hypothesis import given
@@ -42,6 +44,28 @@ def raising(error, app=None, **options):
 
 async def get(app, headers=(), url="/", method="GET", body=None):
     return await call(app, method, url, body, headers)
+
+
+async def test_an_error_is_freed_with_its_request():
+    freed = []
+
+    class Mine(NotFound):
+        def __init__(self, path):
+            super().__init__("gone")
+            weakref.finalize(self, freed.append, path)
+
+    def fail(req, res):
+        raise Mine(req.path)
+
+    handled = express().use(fail).use(error_handler(logger=False))
+    unhandled = express().use(fail)
+    gc.disable()
+    try:
+        for app in (handled, unhandled):
+            assert (await get(app, url=f"/{len(freed)}")).status == 404
+    finally:
+        gc.enable()
+    assert freed == ["/0", "/1"]
 
 
 # -- JSON -----------------------------------------------------------------------------------------

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 
 import pytest
-from tests.express.asgi_client import request
+from tests.express.asgi_client import call, request
 
 from alula.errors import BadGateway, GeneralError, NotFound, Unavailable
+from alula.express import error_handler, express
 from alula.express._middleware.error_handler import reporter
 
 LOG = "alula.express"
@@ -26,7 +27,9 @@ def records(caplog):
 
 
 async def report(logger, error, status, url="/a"):
-    await reporter(logger)(error, status, request("GET", url))
+    waits = reporter(logger)(error, status, request("GET", url))
+    if waits is not None:
+        await waits
 
 
 async def test_errors_of_clients_are_a_line(records):
@@ -80,7 +83,7 @@ async def test_it_is_the_status_of_the_answer_that_counts(records):
 async def test_the_path_is_named_with_its_mount(records):
     req = request("GET", "/b")
     req.base_url = "/a"
-    await reporter(None)(NotFound("No"), 404, req)
+    reporter(None)(NotFound("No"), 404, req)
     assert records[0].getMessage().startswith("GET /a/b: ")
 
 
@@ -106,7 +109,7 @@ async def test_what_a_client_sent_makes_no_line_of_its_own(records, char):
 async def test_a_path_makes_no_line_of_its_own(records, status):
     req = request("GET", "/a")
     req.path = "/a\nERROR forged"
-    await reporter(None)(NotFound("No"), status, req)
+    reporter(None)(NotFound("No"), status, req)
     assert "\n" not in records[0].getMessage()
 
 
@@ -183,3 +186,21 @@ async def test_a_logger_that_fails_is_logged_itself(records):
 def test_what_can_log_nothing_is_refused(logger):
     with pytest.raises(TypeError, match=r"error_handler\(logger=.*\): it has no method error"):
         reporter(logger)
+
+
+async def test_an_error_that_nobody_logs_is_not_written_out(caplog):
+    written = []
+
+    class Long(NotFound):
+        def __str__(self):
+            written.append(self)
+            return "long"
+
+    def fail(req, res):
+        raise Long
+
+    app = express().use(fail).use(error_handler())
+    for level, count in ((logging.WARNING, 0), (logging.INFO, 1)):
+        caplog.set_level(level, logger="alula.express")
+        assert (await call(app, "GET", "/?a=b")).status == 404
+        assert len(written) == len(caplog.records) == count

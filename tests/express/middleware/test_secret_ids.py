@@ -102,6 +102,17 @@ async def test_below_a_mount(log, lines, body):
     assert not any(part in log() for part in PARTS)
 
 
+@pytest.mark.parametrize("verb", ["DELETE", "PATCH", "GET"])
+async def test_below_a_mount_whose_errors_nobody_logs(caplog, lines, verb):
+    caplog.set_level(logging.ERROR, logger="alula.express")
+    outer = express()
+    outer.use(access_log())
+    outer.use("/api", make(logs=False))
+    for service, logged in (("authentication", "..."), ("invitations", "..."), ("none", TOKEN)):
+        await call(outer, verb, f"/api/{service}/{TOKEN}")
+        assert lines[-1].path == f"/api/{service}/{logged}"
+
+
 async def test_the_reprs_of_request_and_call_show_none():
     seen = []
     app = make()

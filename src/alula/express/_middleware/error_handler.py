@@ -38,8 +38,8 @@ ErrorHandler: TypeAlias = Callable[
 ]
 """Error middleware that always responds, so that nothing need follow it."""
 
-Report: TypeAlias = Callable[[Exception, int, Request], Awaitable[None]]
-"""Gets an error, the status of its response, and the request."""
+Report: TypeAlias = Callable[[Exception, int, Request], Awaitable[None] | None]
+"""Gets an error, the status of its response, and the request; returns what must be awaited."""
 
 _Page: TypeAlias = Path | Callable[..., object] | None
 
@@ -96,29 +96,34 @@ def error_handler(
     async def handler(
         error: Exception, req: Request, res: Response, next: NextFunction | None
     ) -> None:
-        shown = public_error(error, debug=req.app.debug)
+        if isinstance(error, FrameworkError):
+            shown = error
+        else:
+            shown = public_error(error, debug=req.app.debug)
         status = status_of(shown)
-        await report(error, status, req)
-        # An earlier response was not sent yet: the error takes its place.
-        res.reset().status(status)
-        for name, value in (shown.headers or {}).items():
-            if str(name).lower() not in allowed:
-                _log.warning(
-                    "an error may not set the header %s, so it was left out;"
-                    " error_handler(headers=[...]) allows more",
-                    short_line(str(name)),
-                )
-                continue
-            try:
-                res.set(name, value)
-            except (TypeError, ValueError):
-                _log.exception("a header of an error cannot be sent; it was left out")
-        if page_for is not None:
-            res.vary("Accept")
-        named = f"{req.headers.get('accept')} {req.headers.get('content-type')}".lower()
-        if page_for is None or "text/html" not in named or "json" in named:
-            _send_json(shown, res)
+        hook = res.hook
+        if report is _log_error and (hook is None or hook.service.secret_ids):
+            # Reading it stores it, also where this log is off: the access log of an outer
+            # application cannot look it up.
+            _ = req.hides_id
+        if (reporting := report(error, status, req)) is not None:
+            await reporting
+        # An earlier response was not sent yet: the error takes its place. Mostly there is none.
+        if res.headers_sent or res._headers:  # noqa: SLF001  # the fact has no other name
+            res.reset()
+        res.status_code = status
+        if shown.headers:
+            _set_headers(shown.headers, allowed, res)
+        if page_for is None:
+            _send_json(shown, res.json)
             return
+        named = (req.headers.get("accept") or "").lower()
+        if "json" not in named:  # most programs ask for it, which settles the matter
+            named += f" {req.headers.get('content-type')}".lower()
+        if "text/html" not in named or "json" in named:
+            _send_json(shown, res.send_result)
+            return
+        res.vary("Accept")
         page = page_for(status)
         if callable(page):
             result: Any = page(shown, req, res, next)
@@ -162,14 +167,29 @@ def read_error_headers(names: Iterable[str]) -> frozenset[str]:
     return ERROR_HEADERS.union(name.lower() for name in given)
 
 
-def _send_json(error: FrameworkError, res: Response) -> None:
+def _set_headers(headers: Mapping[str, str], allowed: frozenset[str], res: Response) -> None:
+    for name, value in headers.items():
+        if str(name).lower() not in allowed:
+            _log.warning(
+                "an error may not set the header %s, so it was left out;"
+                " error_handler(headers=[...]) allows more",
+                short_line(str(name)),
+            )
+            continue
+        try:
+            res.set(name, value)
+        except (TypeError, ValueError):
+            _log.exception("a header of an error cannot be sent; it was left out")
+
+
+def _send_json(error: FrameworkError, send: Callable[[object], None]) -> None:
     body = error.to_dict()
     try:
-        res.json(body)
+        send(body)
     # Values may fail in any way while they are turned into JSON.
     except Exception:  # noqa: BLE001  # it is logged
         _log.exception("the data of an error has no JSON form; it was left out")
-        res.json({name: body[name] for name in ("name", "message", "code", "className")})
+        send({name: body[name] for name in ("name", "message", "code", "className")})
 
 
 # -- pages -----------------------------------------------------------------------------------------
@@ -256,7 +276,7 @@ def reporter(logger: Any) -> Report:
         return _log_error
     if logger is False:
 
-        async def silence(error: Exception, status: int, req: Request) -> None:
+        def silence(error: Exception, status: int, req: Request) -> None:
             """Report nothing."""
 
         return silence
@@ -278,24 +298,26 @@ def reporter(logger: Any) -> Report:
     return report
 
 
-async def _log_error(error: Exception, status: int, req: Request) -> None:
+def _log_error(error: Exception, status: int, req: Request) -> None:
+    level = logging.ERROR if status >= 500 else logging.INFO
+    if not _log.isEnabledFor(level):  # its text takes as long as half a response
+        return
     where = short_line(f"{req.method} {req.shown_path}")
     if _needs_stack(error, status):
         _log.error("%s failed", where, exc_info=error)
         return
     text = str(error)
-    for url in (req.url, req.shown_url):
-        text = text.replace(url, req.path)
+    if req.scope["query_string"]:
+        for url in (req.url, req.shown_url):
+            text = text.replace(url, req.path)
     if req.hides_id:
         segment = req.path.rstrip("/").rpartition("/")[2]
         for secret in filter(None, (segment, decode_segment(segment))):
             text = text.replace(secret, "...")
-    name, level = type(error).__name__, logging.INFO
-    if status >= 500:
-        level = logging.ERROR
-        # Of the cause only its class: messages of drivers may hold secrets.
-        if error.__cause__ is not None:
-            name += f" from {type(error.__cause__).__name__}"
+    name = type(error).__name__
+    # Of the cause only its class: messages of drivers may hold secrets.
+    if status >= 500 and error.__cause__ is not None:
+        name += f" from {type(error.__cause__).__name__}"
     _log.log(level, "%s: %s: %s", where, name, short_line(text))
 
 

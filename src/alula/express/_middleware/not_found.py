@@ -66,7 +66,8 @@ def page_not_found(
     Returns:
         None if that page is the response.
     """
-    url, hint = req.shown_url, ""
+    # Only a query string can have what `shown_url` leaves out.
+    url, hint = req.shown_url if req.scope["query_string"] else req.path, ""
     if hints and req.app.debug:
         is_root = req.path in {"", "/"} and not req.base_url and req.method in {"GET", "HEAD"}
         # Programs ask for JSON, and get the error.

@@ -344,13 +344,16 @@ def storable(value: Any) -> Any:
     """
     if type(value) in _ATOMS:
         return value
+    # Types of inner values are looked up in place, without a call: data may have very many.
     if type(value) is dict or isinstance(value, Mapping):  # the first test takes no time
         return {
-            key if type(key) is str else str(storable(key)): storable(item)
+            key if type(key) is str else str(storable(key)): (
+                item if type(item) in _ATOMS else storable(item)
+            )
             for key, item in value.items()
         }
     if isinstance(value, _LISTS):
-        return [storable(item) for item in value]
+        return [item if type(item) in _ATOMS else storable(item) for item in value]
     if isinstance(value, _SETS):
         # In a fixed order: otherwise equal sets would be stored as different lists.
         return sorted(map(storable, value), key=repr)
@@ -382,18 +385,20 @@ def check_hashes(value: dict[Any, Any] | list[Any]) -> None:
     waiting = [value]
     while waiting:
         container = waiting.pop()
-        by_hash: defaultdict[int, set[str]] = defaultdict(set)
-        # Few texts cost little, and parsing short ones would cost most.
-        for text in container if len(container) > MANY else ():
-            number = _number_of(text) if isinstance(text, str) and len(text) > 9 else None
-            if number is not None:
-                by_hash[hash(number)].add(text)
-                if len(by_hash[hash(number)]) > MOST_OF_ONE_HASH:
-                    raise BadRequest(
-                        "The data has too many numbers of one hash; send fewer of them"
-                    )
+        if len(container) > MANY:  # few texts cost little, and parsing short ones would cost most
+            by_hash: defaultdict[int, set[str]] = defaultdict(set)
+            for text in container:
+                number = _number_of(text) if isinstance(text, str) and len(text) > 9 else None
+                if number is not None:
+                    by_hash[hash(number)].add(text)
+                    if len(by_hash[hash(number)]) > MOST_OF_ONE_HASH:
+                        raise BadRequest(
+                            "The data has too many numbers of one hash; send fewer of them"
+                        )
         items = container.values() if type(container) is dict else container
-        waiting += [item for item in items if type(item) is dict or type(item) is list]
+        types = set(map(type, items))  # the loop is for the few that have containers in them
+        if dict in types or list in types:
+            waiting += [item for item in items if type(item) is dict or type(item) is list]
 
 
 def _number_of(text: str) -> Decimal | UUID | None:

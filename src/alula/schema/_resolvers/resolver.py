@@ -143,7 +143,7 @@ class Resolver:
         resolved: Record = (await self.resolve_many([record], context, **options))[0]
         return resolved
 
-    async def resolve_many(
+    async def resolve_many(  # noqa: C901  # one loop: a call for each property would cost most
         self,
         records: Sequence[Any],
         context: Any = None,
@@ -183,11 +183,14 @@ class Resolver:
             if type(record) is not dict and not isinstance(record, Mapping):
                 resolved.append(record)
                 continue
-            new = dict(record)
+            new = record.copy() if type(record) is dict else dict(record)
             for name, function in functions:
                 try:
                     # All functions get the record as it was: they run concurrently, in no order.
                     value = function(record.get(name, UNSET), record, context)
+                    if type(value) in _ATOMS:  # first, because most values are
+                        new[name] = value
+                        continue
                     if type(value) is CoroutineType and name not in self._waiting and not started:
                         value = self._start(name, value)
                         started = type(value) is _Started
@@ -197,7 +200,7 @@ class Resolver:
                 if value is UNSET:
                     new.pop(name, None)
                     continue
-                if type(value) not in _ATOMS and hasattr(value, "__await__"):
+                if hasattr(value, "__await__"):
                     pending.append(_Pending(len(resolved), name, value))
                 # Also one that is still awaited: so the properties keep their order.
                 new[name] = value
