@@ -227,7 +227,7 @@ def without(record: object, fields: frozenset[str]) -> object:
     """Return a record without some fields; a redacted record stays redacted."""
     if not isinstance(record, (dict, Mapping)):
         return record
-    rest = record.copy() if type(record) is dict else dict(record)
+    rest: dict[Any, Any] = record.copy() if type(record) is dict else dict(record)
     for name in fields:
         rest.pop(name, None)
     return record.changed(rest) if isinstance(record, RedactedRecord) else rest

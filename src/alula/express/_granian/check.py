@@ -6,7 +6,7 @@ import inspect
 import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Final
+from typing import Any, Final, cast
 
 __all__ = ["check_granian"]
 
@@ -51,10 +51,10 @@ def check_granian() -> None:
     for name, parameters in _SIGNATURES.items():
         module, _, path = name.partition(".")
         try:
-            part: object = import_module(f"granian.{module}")
+            part: Any = cast("Any", import_module(f"granian.{module}"))
             for attribute in path.split("."):
                 part = getattr(part, attribute)
-            actual = " ".join(inspect.signature(part).parameters)  # type: ignore[arg-type]  # it says if it cannot be called
+            actual = " ".join(inspect.signature(part).parameters)
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             actual = repr(error)
         if actual != parameters:

@@ -94,7 +94,7 @@ class GranianServer:
         self.is_ssl = options.ssl_certfile is not None
         self._app: ASGIApp = app
         if options.proxy_headers:
-            self._app = cast("ASGIApp", ProxyHeadersMiddleware(app, options.forwarded_allow_ips))  # type: ignore[arg-type]  # uvicorn has types of its own for ASGI
+            self._app = cast("ASGIApp", ProxyHeadersMiddleware(app, options.forwarded_allow_ips))  # type: ignore[arg-type]  # ty: ignore[invalid-argument-type]  # uvicorn has types of its own for ASGI
         self._options = options
         self._last = last
         self._late_request_seconds = late_request_seconds

@@ -266,7 +266,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             await super().send(message)
             if message["type"] == "websocket.accept":
                 # uvicorn needs them no more, and would keep them as long as the connection.
-                self.request = self.response = self.scope = None  # type: ignore[assignment]  # of no use now
+                self.request = self.response = self.scope = None  # type: ignore[assignment]  # ty: ignore[invalid-assignment]  # of no use now
             return
         text = message.get("text")
         self.write(message["bytes"] if text is None else text)
