@@ -22,7 +22,6 @@ import alula._cli.serving.worker as worker_module
 from alula import App
 from alula._cli.serving.worker import announce, main, serve_as_worker
 from alula._cli.serving.worker_process import READY, WorkerSettings
-from alula._cli.terminal import UsageError
 from alula._sockets import listen_on_port
 from alula.express import express, rest
 from alula.realtime import sse
@@ -420,27 +419,3 @@ def test_main_reads_the_command_line(monkeypatch):
         main()
     assert raised.value.code == 3
     assert seen == [settings]
-
-
-@pytest.mark.parametrize(
-    ("server", "workers", "is_refused"),
-    [("granian", 2, True), ("granian", 1, False), ("uvicorn", 2, False)],
-)
-def test_socketio_on_several_workers_of_granian_is_refused(
-    tmp_path, monkeypatch, server, workers, is_refused
-):
-    module = f"talking_{server}_{workers}"
-    (tmp_path / f"{module}.py").write_text(
-        "from alula import App\n"
-        "from alula.express import express\n"
-        "from alula.realtime import socketio\n"
-        "app = express(App()).configure(socketio())\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    settings = WorkerSettings(f"{module}:app", server=server, workers=workers)
-    if is_refused:
-        with pytest.raises(UsageError, match=r"socket\.io with several workers needs uvicorn"):
-            worker_module.load_web_application(settings)
-    else:
-        assert worker_module.load_web_application(settings).transports

@@ -70,7 +70,7 @@ def serve_as_worker(settings: WorkerSettings) -> int:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     levels = {} if settings.access_log else {"alula.access": logging.WARNING}
-    configure_logging(levels={"uvicorn": logging.WARNING, "_granian": logging.WARNING, **levels})
+    configure_logging(levels={"uvicorn": logging.WARNING, **levels})
     sock, control = socket_from_descriptor(settings.socket), socket.socket(fileno=settings.control)
     with control, contextlib.ExitStack() as stack:
         stack.callback(sock.close)
@@ -97,16 +97,6 @@ def load_web_application(settings: WorkerSettings) -> WebApplication:
         raise UsageError(
             f"{settings.target!r} is {app!r}, not a web application; serve the result of"
             " express(): web = express(app)"
-        )
-    if (
-        settings.server == "granian"
-        and settings.workers > 1
-        and isinstance(app, ExpressApplication)
-        and "socketio" in app.transports
-    ):
-        raise UsageError(
-            "socket.io with several workers needs uvicorn: on granian, clients of a worker that has"
-            " died may get no answers. Leave out --server granian, or use --workers 1"
         )
     if settings.access_log:
         # Outermost, so that requests which other middleware refuses are logged, too.
@@ -260,7 +250,6 @@ class _Worker:
         # Again, although the parent has checked it: SIGHUP may bring a new certificate.
         check_certificate(settings.ssl_certfile, settings.ssl_keyfile)
         options: dict[str, Any] = {
-            "server": settings.server,
             "accept_during_setup": settings.accept_during_setup,
             "late_request_seconds": settings.late_request_seconds,
             "timeout_graceful_shutdown": settings.graceful_timeout,
