@@ -200,8 +200,8 @@ class HttpToolsGuard(Guard):
         self.transport.write(data)
 
     def on_response_complete(self) -> None:
-        cycle = self.cycle
-        if self.scope is cycle.scope and not cycle.more_body:
+        cycle = self.cycle  # not always the one that has ended: others may wait behind it
+        if cycle.response_complete and self.scope is cycle.scope and not cycle.more_body:
             self.scope = cycle.scope = SERVED
             self.headers = []
         self.server_state.total_requests += 1
