@@ -101,7 +101,7 @@ class TestMountingIsAllOrNothing:
             outer.use("api", inner)
         assert list(outer.services) == ["api/todos"]
         assert outer.lookup("/api/notes") is None
-        assert inner.service("notes")._mounted == ()
+        assert inner.service("notes").mounts == ()
         outer.use("v2", inner)
         assert list(outer.services) == ["api/todos", "v2/notes", "v2/todos"]
 

@@ -67,6 +67,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
     """
 
     events: tuple[str, ...]
+    mounts: tuple[ServiceHandle, ...] = ()
     publishers: Mapping[str, Publisher]
     emitted_by_service: frozenset[str]
     related_names: frozenset[str] = frozenset()
@@ -109,7 +110,6 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self.events = tuple(dict.fromkeys((*EVENT_OF_METHOD.values(), *named)))
         standard = self._check_methods(listed)
         self.methods: tuple[str, ...] = standard if listed is None else listed
-        self.mounts: tuple[ServiceHandle, ...] = ()
         self._app_hooks = app_hooks or HookTable()
         self._channels = channels or _NO_CHANNELS
         self._own_publishers = PublisherTable(self, self._check_event)

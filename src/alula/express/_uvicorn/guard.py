@@ -76,6 +76,7 @@ class Guard(asyncio.Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP, as JSON."""
         self.refuse_in_turn(BadRequest(msg))
 
     def refuse_in_turn(self, error: FrameworkError) -> None:

@@ -107,15 +107,18 @@ class HttpToolsGuard(Guard):
                 self.refuse_in_turn(head_too_large(HEAD_TOO_LARGE))
 
     def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP, as JSON."""
         super().send_400_response(msg if self._accepts_upgrade else _UPGRADE_WITH_BODY)
 
     # -- what the parser calls -----------------------------------------------------------------
 
     def on_url(self, url: bytes) -> None:
+        """Take a part of the target of a request."""
         self.url += url  # ty: ignore[missing-slot]  # uvicorn's class has a dictionary
         self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header of a request."""
         # Trailers, behind a chunked body, arrive here too. They are not headers of the request:
         # they could name a method, or headers that a proxy in front has removed.
         if self._in_head:
@@ -125,6 +128,7 @@ class HttpToolsGuard(Guard):
             self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        """Make a cycle of a head, and start it."""
         parser, scope = self.parser, self.scope
         scope["method"] = parser.get_method().decode("ascii")
         version = parser.get_http_version()
@@ -171,6 +175,7 @@ class HttpToolsGuard(Guard):
             self.pipeline.appendleft((cycle, app))
 
     def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
         self._bytes_outside_body = 0
         cycle = self.cycle
         if not (self._in_head or cycle.response_complete):
@@ -180,12 +185,14 @@ class HttpToolsGuard(Guard):
             cycle.wake()
 
     def on_message_complete(self) -> None:
+        """Take note that a request is complete."""
         cycle = self.cycle
         if not (self._in_head or cycle.response_complete):
             cycle.more_body = False
             cycle.wake()
 
     def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over to the protocol of websockets."""
         self._context.copy().run(super().handle_websocket_upgrade)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
 
     # -- what a cycle calls --------------------------------------------------------------------
@@ -200,6 +207,7 @@ class HttpToolsGuard(Guard):
         self.transport.write(data)
 
     def on_response_complete(self) -> None:
+        """Go on with the next request of a pipeline, or be idle."""
         cycle = self.cycle  # not always the one that has ended: others may wait behind it
         if cycle.response_complete and self.scope is cycle.scope and not cycle.more_body:
             self.scope = cycle.scope = SERVED
