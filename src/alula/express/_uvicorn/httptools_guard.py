@@ -128,7 +128,11 @@ class HttpToolsGuard(Guard):
             self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Make a cycle of a head, and start it."""
+        """Make a cycle of a head, and start it.
+
+        Raises:
+            ValueError: It asks for an upgrade, and has a body. The parser makes an error of it.
+        """
         parser, scope = self.parser, self.scope
         scope["method"] = parser.get_method().decode("ascii")
         version = parser.get_http_version()
