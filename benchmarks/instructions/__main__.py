@@ -4,7 +4,8 @@ Before means the commit that last changed `baseline.json`. Its figures count whe
 it was when they were written: the same build of Python, the same libraries, the same processor.
 Elsewhere the source of that commit is counted, too. No factor could make up for another build:
 one of Debian's takes 11 % fewer instructions for a `get` than one without its optimizations, and
-2 % fewer for an error.
+2 % fewer for an error. Where the history of the repository is missing, calls of Alula's functions
+count in place of instructions: they do not depend on the build.
 """
 
 from __future__ import annotations
@@ -116,6 +117,22 @@ def judge(before: Mapping[str, Counts], now: Mapping[str, Counts]) -> Iterator[t
             yield f"  {name}: to keep this gain, run `make instructions-accept`", False
 
 
+def judge_calls(
+    before: Mapping[str, Counts], now: Mapping[str, Counts]
+) -> Iterator[tuple[str, bool]]:
+    """As `judge`, by how many functions of Alula a request calls."""
+    for name, counts in now.items():
+        calls, calls_before = (
+            {at: calls for at, calls in each.calls.items() if at.startswith("alula.")}
+            for each in (counts, before[name])
+        )
+        total, total_before = sum(calls.values()), sum(calls_before.values())
+        failed = total > total_before * (1 + LIMIT)
+        yield f"{name:15} {total:9,} {total / total_before - 1:+7.1%} calls", failed
+        for line in calls_changed(calls_before, calls)[:MOST_CALLS] if failed else ():
+            yield f"    {line}", True
+
+
 def calls_changed(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
     """Return a line for each function that is called more or less often, the largest first."""
     changes = {name: now.get(name, 0) - before.get(name, 0) for name in before.keys() | now.keys()}
@@ -159,7 +176,13 @@ def compare(here: Mapping[str, str], program: Sequence[str]) -> Iterator[tuple[s
                 f"the baseline has another {', '.join(different)}: counting its commit here",
                 False,
             )
-            before = count(program, accepted_source(Path(folder)))
+            try:
+                source = accepted_source(Path(folder))
+            except CountingError as error:
+                yield f"{error}; counting calls alone", False
+                yield from judge_calls(before, counting.result())
+                return
+            before = count(program, source)
         now = counting.result()
     yield from judge(before, now)
 

@@ -118,6 +118,31 @@ def test_elsewhere_the_accepted_source_is_counted_too(baseline, counted, monkeyp
     assert sorted(source and source.name for source in counted if source) == ["src"]
 
 
+CALLS = {"alula.a:one": 90, "alula.a:two": 10, "json:dumps": 1}
+
+
+@pytest.mark.parametrize(
+    ("calls", "fails"),
+    [
+        (CALLS, False),
+        ({**CALLS, "json:dumps": 100}, False),  # another library's own
+        ({**CALLS, "alula.a:one": 93}, False),
+        ({**CALLS, "alula.a:new": 4}, True),
+    ],
+)
+def test_without_the_history_calls_of_alula_count(baseline, calls, fails, monkeypatch):
+    def missing(folder):
+        raise CountingError("this clone is shallow")
+
+    gate.write_baseline(baseline, HERE, {"get": Counts(1, CALLS)})
+    monkeypatch.setattr(gate, "accepted_source", missing)
+    monkeypatch.setattr(gate, "count", lambda program: {"get": Counts(9_999, calls)})
+    lines = list(gate.compare({**HERE, "processor": "two"}, ["program"]))
+    assert lines[1] == ("this clone is shallow; counting calls alone", False)
+    assert any(failed for _, failed in lines) is fails
+    assert (("    +4 alula.a:new", True) in lines) is fails
+
+
 def git(folder, *arguments):
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
     subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
