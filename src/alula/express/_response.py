@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alula._context import HookContext
 from alula._cookies import SameSite, format_cookie
+from alula._http import RESPONSE_EXTENSION, ResponseExtension
 from alula._json_encoding import dumps
 from alula.errors import NotAcceptable
 from alula.express._headers import media_type
@@ -339,6 +340,19 @@ class Response:
         for name in _OF_BODY:
             self._headers.pop(name, None)
         return self
+
+    def finish_at_once(self, scope: Scope, send: Send) -> bool:
+        """Send a result by the `ResponseExtension` of the server; return False if it is not sent."""
+        body = self._body
+        if self._headers != _OF_RESULTS or self._wrappers or self._app is not None:
+            return False
+        server: ResponseExtension | None = scope.get("extensions", {}).get(RESPONSE_EXTENSION)
+        return (
+            server is not None
+            and server.send == send
+            and isinstance(body, bytes)
+            and server.respond(self.status_code, _RAW_OF_RESULTS, body)
+        )
 
     def finish(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Send the response."""
