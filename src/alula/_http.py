@@ -15,10 +15,10 @@ from alula.errors import MethodNotAllowed
 from alula.types import STANDARD_METHODS, UNSET
 
 __all__ = [
+    "EXCHANGE_EXTENSION",
     "METHOD_HEADER",
-    "RESPONSE_EXTENSION",
+    "ExchangeExtension",
     "Response",
-    "ResponseExtension",
     "allowed_verbs",
     "method_for",
     "not_allowed",
@@ -28,19 +28,30 @@ __all__ = [
 METHOD_HEADER: Final = "x-service-method"
 """The header of a POST that names a custom method."""
 
-RESPONSE_EXTENSION: Final = "alula.response"
-"""The name of `ResponseExtension` in the ``extensions`` of an ASGI scope."""
+EXCHANGE_EXTENSION: Final = "alula.exchange"
+"""The name of `ExchangeExtension` in the ``extensions`` of an ASGI scope."""
 
 Response: TypeAlias = tuple[int, Mapping[str, str], Any]
 """Status, headers, and the value of the body."""
 
 
-class ResponseExtension(Protocol):
-    """A server that takes a whole response in one call, in place of two messages of ASGI.
+class ExchangeExtension(Protocol):
+    """A server that gives a whole body, and takes a whole response, without messages of ASGI.
 
-    An application uses it only while its ``send`` equals the one here: what wraps ``send``, such as
-    compression, has to see the response.
+    An application uses it only while its ``receive`` and its ``send`` equal those here: what wraps
+    ``send``, such as compression, has to see the response.
     """
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """Return the next message: the ``receive`` that the server gives to the application."""
+        ...
+
+    def whole_body(self) -> bytes | None:
+        """Return the body of the request, None if not all of it is here, or if some was received.
+
+        It stays what `receive` returns.
+        """
+        ...
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """Send a message: the ``send`` that the server gives to the application."""

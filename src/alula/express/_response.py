@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alula._context import HookContext
 from alula._cookies import SameSite, format_cookie
-from alula._http import RESPONSE_EXTENSION, ResponseExtension
+from alula._http import EXCHANGE_EXTENSION, ExchangeExtension
 from alula._json_encoding import dumps
 from alula.errors import NotAcceptable
 from alula.express._headers import media_type
@@ -342,11 +342,11 @@ class Response:
         return self
 
     def finish_at_once(self, scope: Scope, send: Send) -> bool:
-        """Send a result by the `ResponseExtension` of the server; return False if it is not sent."""
+        """Send a result by the `ExchangeExtension` of the server; return False if it is not sent."""
         body = self._body
         if self._headers != _OF_RESULTS or self._wrappers or self._app is not None:
             return False
-        server: ResponseExtension | None = scope.get("extensions", {}).get(RESPONSE_EXTENSION)
+        server: ExchangeExtension | None = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
         return (
             server is not None
             and server.send == send

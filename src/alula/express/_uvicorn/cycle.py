@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Scope
 
-from alula._http import RESPONSE_EXTENSION
+from alula._http import EXCHANGE_EXTENSION
 
 __all__ = ["Cycle"]
 
@@ -58,7 +58,7 @@ class Cycle:
 
     __slots__ = (
         *("_chunked", "_connection", "_event", "_expects_continue", "_has_news", "_head", "_left"),
-        *("body", "disconnected", "keep_alive", "logger", "more_body"),
+        *("_was_received", "body", "disconnected", "keep_alive", "logger", "more_body"),
         *("response_complete", "response_started", "scope"),
     )
 
@@ -69,7 +69,7 @@ class Cycle:
     ) -> None:
         self._connection = connection
         self.scope = scope
-        scope["extensions"] = {RESPONSE_EXTENSION: self}
+        scope["extensions"] = {EXCHANGE_EXTENSION: self}
         self.keep_alive = keep_alive
         self.logger: logging.Logger = connection.logger
         self.disconnected = False
@@ -77,7 +77,7 @@ class Cycle:
         self.more_body = True
         self.response_started = self.response_complete = False
         self._expects_continue = expects_continue
-        self._has_news = False  # for the next `receive`
+        self._has_news = self._was_received = False  # for the next `receive`; ever
         self._event: asyncio.Event | None = None
         self._head: list[bytes] | None = None  # waits for the first part of the body
         self._chunked: bool | None = None
@@ -131,8 +131,15 @@ class Cycle:
         else:
             connection.transport.close()
 
+    def whole_body(self) -> bytes | None:
+        """Return the body without receiving it, as `ExchangeExtension` says."""
+        if self.more_body or self._was_received or self.disconnected or self.response_complete:
+            return None
+        return bytes(self.body)
+
     async def receive(self) -> Message:
         """Return the next part of the body, or that the client has gone: ASGI's ``receive``."""
+        self._was_received = True
         connection = self._connection
         if connection is not None and not self.disconnected and not self.response_complete:
             if self._expects_continue and not connection.transport.is_closing():
@@ -178,7 +185,7 @@ class Cycle:
             raise RuntimeError(f"Expected ASGI message 'http.response.body', but got '{kind}'.")
 
     def respond(self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes) -> bool:
-        """Send a whole response, as `ResponseExtension` says.
+        """Send a whole response, as `ExchangeExtension` says.
 
         Raises:
             RuntimeError: A header cannot be sent.
