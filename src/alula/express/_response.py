@@ -342,7 +342,7 @@ class Response:
         return self
 
     def finish_at_once(self, scope: Scope, send: Send) -> bool:
-        """Send a result by the `ExchangeExtension` of the server; return False if it is not sent."""
+        """Send a result by the server's `ExchangeExtension`; return False if it is not sent."""
         body = self._body
         if self._headers != _OF_RESULTS or self._wrappers or self._app is not None:
             return False

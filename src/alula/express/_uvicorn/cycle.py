@@ -59,10 +59,11 @@ class Cycle:
     __slots__ = (
         *("_chunked", "_connection", "_event", "_expects_continue", "_has_news", "_head", "_left"),
         *("_was_received", "body", "disconnected", "keep_alive", "logger", "more_body"),
-        *("response_complete", "response_started", "scope"),
+        *("response_complete", "response_started", "scope", "task"),
     )
 
     _connection: Any
+    task: asyncio.Task[None] | None  # the protocol sets it
 
     def __init__(
         self, connection: Any, scope: Scope, *, keep_alive: bool, expects_continue: bool
@@ -111,9 +112,9 @@ class Cycle:
                 missing = "completing" if self.response_started else "starting"
                 self._fail(f"ASGI callable returned without {missing} response.")
         finally:
-            self._connection.tasks.discard(asyncio.current_task())
-            # Memory should not wait for the gc: both of them have this object.
-            self._connection = None
+            self._connection.tasks.discard(self.task)
+            # Memory should not wait for the gc: all of them have this object.
+            self._connection = self.task = None
             self.scope.pop("extensions", None)
 
     def _fail(self, message: str, error: BaseException | None = None) -> None:
