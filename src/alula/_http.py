@@ -56,9 +56,7 @@ class ExchangeExtension(Protocol):
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """Send a message: the ``send`` that the server gives to the application."""
 
-    def respond(
-        self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes
-    ) -> bool:
+    def respond(self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes) -> bool:
         """Send a response; return False if nothing was sent, and `send` has to do it.
 
         Args:
@@ -68,6 +66,7 @@ class ExchangeExtension(Protocol):
             body: The body; the header ``content-length`` is made of it.
         """
         ...
+
 
 _METHOD_OF_VERB: Final[Mapping[str, str]] = {
     "GET": "find",

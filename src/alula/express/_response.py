@@ -65,16 +65,8 @@ _REPEATABLE: Final = frozenset({b"set-cookie", b"vary"})
 
 # Headers of a body; they are dropped with it when an error takes its place.
 _OF_BODY: Final = (
-    "accept-ranges",
-    "content-disposition",
-    "content-encoding",
-    "content-language",
-    "content-length",
-    "content-range",
-    "content-type",
-    "etag",
-    "expires",
-    "last-modified",
+    *("accept-ranges", "content-disposition", "content-encoding", "content-language"),
+    *("content-length", "content-range", "content-type", "etag", "expires", "last-modified"),
 )
 
 
