@@ -93,11 +93,18 @@ class Headers(MutableMapping[str, str]):
             return values.get(name.lower(), default)
         by_name = self._by_name
         if by_name is None:
-            by_name = self._by_name = dict(self._raw)
-            if len(by_name) < len(self._raw):  # some are there twice
-                return self._all().get(name.lower(), default)
+            by_name = self.sent()
+        if len(by_name) < len(self._raw):  # some are there twice
+            return self._all().get(name.lower(), default)
         raw = by_name.get(_ENCODED.get(name) or name.lower().encode("latin-1", "replace"))
         return default if raw is None else raw.strip(b" \t").decode("latin-1")
+
+    def sent(self) -> dict[bytes, bytes]:
+        """Return the headers as they were sent; of those that are there twice, the last one."""
+        by_name = self._by_name
+        if by_name is None:
+            by_name = self._by_name = dict(self._raw)
+        return by_name
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._all()

@@ -87,7 +87,7 @@ class HttpToolsGuard(Guard):
 
     def _feed(self, data: bytes) -> None:
         self._received += len(data)
-        super(Guard, self).data_received(data)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
+        super(Guard, self).data_received(data)  # uvicorn's
         scope, cycle = self.scope, self.cycle
         if not self._budget:
             return
