@@ -308,21 +308,23 @@ async def test_a_response_under_way_is_cut_off_at_the_end(caplog):
     assert "have not ended 0.1 seconds after the server began to stop" in caplog.text
 
 
-async def test_a_client_that_has_gone_is_noticed():
+@pytest.mark.parametrize("headers", [{}, {"headers": [(b"content-type", b"text/event-stream")]}])
+async def test_a_client_that_has_gone_is_noticed(headers):
     gone = asyncio.Event()
 
     async def wait(scope, receive, send):
         await receive()
-        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.start", "status": 200, **headers})
+        await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
         assert (await receive())["type"] == "http.disconnect"
         assert (await receive())["type"] == "http.disconnect"
         gone.set()
 
     app = application().add_endpoint("/wait", wait)
     async with await app.listen(0) as server:
-        _, writer = await asyncio.open_connection(server.host, server.port)
+        reader, writer = await asyncio.open_connection(server.host, server.port)
         writer.write(GET.replace(b"/echo", b"/wait"))
-        await asyncio.sleep(0.1)
+        await asyncio.wait_for(reader.readuntil(b"data: 1\n\n"), SECONDS)
         writer.transport.abort()
         await asyncio.wait_for(gone.wait(), SECONDS)
 
