@@ -381,6 +381,38 @@ async def test_a_message_over_the_limit_closes_the_websocket(message):
         assert closed.value.rcvd.code == 1009
 
 
+async def test_an_application_may_deny_a_websocket_with_a_response():
+    async def deny(scope, receive, send):
+        assert scope["extensions"] == {"websocket.http.response": {}}
+        scope["extensions"]["own"] = {}  # not seen by the next one
+        await receive()
+        start = {"type": "websocket.http.response.start", "status": 401, "headers": []}
+        await send(start)
+        await send({"type": "websocket.http.response.body", "body": b"who are you?"})
+
+    async with websockets(deny) as (_, url):
+        for _ in range(2):
+            with pytest.raises(InvalidStatus) as refused:
+                await connect(url)
+            assert refused.value.response.status_code == 401
+            assert refused.value.response.body == b"who are you?"
+
+
+async def test_subprotocols_are_chosen_and_headers_of_the_accept_are_left_out():
+    async def choose(scope, receive, send):
+        await receive()
+        chosen = {"subprotocol": scope["subprotocols"][1], "headers": [(b"x-one", b"1")]}
+        await send({"type": "websocket.accept", **chosen})
+        await receive()
+
+    async with (
+        websockets(choose) as (_, url),
+        connect(url, subprotocols=["one", "two"]) as client,
+    ):
+        assert client.subprotocol == "two"
+        assert "x-one" not in client.response.headers
+
+
 async def test_a_websocket_that_nobody_serves_is_a_403(server):
     with pytest.raises(InvalidStatus) as refused:
         await connect(f"ws://127.0.0.1:{server.port}/nowhere")

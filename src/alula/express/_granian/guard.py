@@ -61,6 +61,7 @@ class GuardedApplication:
         exchange: _Request | _WebSocket
         if scope["type"] == "websocket":
             exchange = _WebSocket(peer, receive, send, self._max_message)
+            scope["extensions"] = {"websocket.http.response": {}}  # granian's is that of all scopes
         else:
             exchange = _Request(peer, receive, send, self)
             if scope["http_version"] == "1":
@@ -249,10 +250,8 @@ class _WebSocket:
             try:
                 message = await self._receiving
             except asyncio.CancelledError:
-                if (
-                    not self.is_cut
-                    or cast("asyncio.Task[Any]", asyncio.current_task()).cancelling()
-                ):
+                task = cast("asyncio.Task[Any]", asyncio.current_task())
+                if not self.is_cut or task.cancelling():
                     raise
             else:
                 if message["type"] == "websocket.disconnect":
