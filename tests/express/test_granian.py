@@ -551,6 +551,19 @@ async def test_only_the_connections_of_the_server_are_known(accepted):
     assert (known.is_unread, known.is_flushed, known.read_bytes) == (False, True, 0)
 
 
+async def test_another_server_with_the_same_port_has_connections_of_its_own(accepted):
+    connections, own, _ = accepted
+    port = own.getsockname()[1]
+    with contextlib.ExitStack() as stack:
+        for host in ("127.0.0.2", "::1"):
+            sock = stack.enter_context(listen_on_port(host, port))
+            others = Connections(sock, ConnectionLimits())
+            stack.enter_context(socket.create_connection((host, port)))
+            theirs = stack.enter_context(sock.accept()[0])
+            assert [each.descriptor for each in await others.all()] == [theirs.fileno()]
+        assert [each.descriptor for each in await connections.all()] == [own.fileno()]
+
+
 async def test_what_a_client_does_not_read_is_known(accepted):
     connections, own, client = accepted
     fill(own)

@@ -14,7 +14,7 @@ import socket
 import stat
 import struct
 import sys
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from alula.express._connection_limits import ConnectionLimits, StallTimeout
 
@@ -68,7 +68,8 @@ class Connections:
 
     def __init__(self, sock: socket.socket, limits: ConnectionLimits) -> None:
         self._family = sock.family
-        self._port: int = sock.getsockname()[1]
+        self._name: tuple[Any, ...] = sock.getsockname()
+        self._is_any_address = self._name[0] in {"0.0.0.0", "::"}  # noqa: S104  # nothing is opened
         self._limits = limits
         self._timeouts: dict[int, StallTimeout] = {}
         self._unwanted: set[Peer] = set()
@@ -99,7 +100,11 @@ class Connections:
         # Not a duplicate, which costs two system calls more: nothing is changed here.
         sock = socket.socket(self._family, socket.SOCK_STREAM, socket.IPPROTO_TCP, descriptor)
         try:
-            if sock.getsockname()[1:2] != (self._port,):
+            name = sock.getsockname()
+            # Another server here may have the same port at another address.
+            if len(name) != len(self._name) or name[1:2] != self._name[1:2]:
+                return None
+            if not self._is_any_address and name[0] != self._name[0]:
                 return None
             host, port = sock.getpeername()[:2]
             info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
