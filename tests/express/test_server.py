@@ -712,7 +712,6 @@ async def test_a_call_goes_on_although_its_client_went_away(app, slow, caplog):
     assert caplog.records == []
 
 
-@both
 async def test_a_hundred_requests_at_once(app, slow):
     limits = httpx2.Limits(max_connections=100)
     async with await app.listen(0) as server, client_of(server, limits=limits) as client:
