@@ -37,9 +37,8 @@ from alula.query._query import (
     check_open_name,
     copy_value,
     invalid,
-    is_mapping,
 )
-from alula.types import SCALAR_TYPES
+from alula.types import SCALAR_TYPES, is_mapping
 
 __all__ = [
     "COMMON_FILTERS",

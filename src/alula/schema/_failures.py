@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from alula.errors import BadRequest
-from alula.query._query import is_mapping
+from alula.types import is_mapping
 
 __all__ = [
     "MOST_COUNTED",

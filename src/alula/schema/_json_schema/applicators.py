@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from alula.query._query import is_mapping
 from alula.schema._failures import MOST_LISTED, Failures, failure, pointer
 from alula.schema._json_schema.compiler import (
     Check,
@@ -24,7 +23,7 @@ from alula.schema._json_schema.compiler import (
     passes,
 )
 from alula.schema._json_schema.formats import pattern_of
-from alula.schema._json_schema.json_types import is_array
+from alula.types import is_array, is_mapping
 
 __all__ = [
     "all_of",

@@ -11,11 +11,11 @@ from fractions import Fraction
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
-from alula.query._query import is_mapping
 from alula.schema._failures import Failures, failure, missing
 from alula.schema._json_schema.compiler import Check, Maker, Schema, SchemaLocation
 from alula.schema._json_schema.formats import pattern_of
-from alula.schema._json_schema.json_types import TYPE_TESTS, is_array, is_number, key_of
+from alula.schema._json_schema.json_types import TYPE_TESTS, is_number, key_of
+from alula.types import is_array, is_mapping
 
 __all__ = [
     "BOUNDS",

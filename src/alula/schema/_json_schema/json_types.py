@@ -13,10 +13,10 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from alula.query._query import as_list, is_mapping
-from alula.types import UNSET, Unset
+from alula.query._query import as_list
+from alula.types import UNSET, Unset, is_array, is_mapping
 
-__all__ = ["TYPE_TESTS", "coercion", "is_array", "is_number", "key_of", "type_test"]
+__all__ = ["TYPE_TESTS", "coercion", "is_number", "key_of", "type_test"]
 
 Number: TypeAlias = int | float | Decimal
 Convert: TypeAlias = Callable[[Any], object]
@@ -41,11 +41,6 @@ def is_number(value: object) -> TypeGuard[Number]:
     if type(value) is int:  # the quick test of most numbers
         return True
     return isinstance(value, _NUMBERS) and type(value) is not bool and isfinite(value)
-
-
-def is_array(value: object) -> TypeGuard[Sequence[Any]]:
-    """Return whether this is a list."""
-    return isinstance(value, _ARRAYS)
 
 
 TYPE_TESTS: Final[Mapping[str, Callable[[Any], bool]]] = {

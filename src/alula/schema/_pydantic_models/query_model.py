@@ -36,7 +36,7 @@ from pydantic import (
 )
 from typing_extensions import ReadOnly, TypedDict, is_typeddict
 
-from alula.query._query import as_list, is_mapping
+from alula.query._query import as_list
 from alula.schema._failures import SchemaError, failures_of_model, refusal
 from alula.schema._json_schema.query_schema import (
     LEVELS,
@@ -47,6 +47,7 @@ from alula.schema._json_schema.query_schema import (
     check_extensions,
 )
 from alula.schema._pydantic_models.model_validator import adapter_of, storable, stored_names
+from alula.types import is_mapping
 
 __all__ = ["QueryModel"]
 
