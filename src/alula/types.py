@@ -35,6 +35,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from datetime import date
+    from decimal import Decimal
+
     # Checkers bring this module themselves, and defaults are for them alone: without type
     # arguments, everything is `Any` as before.
     from typing_extensions import TypeIs, TypeVar
@@ -66,6 +69,13 @@ Id: TypeAlias = Any
 
 Record: TypeAlias = dict[str, Any]
 """One stored record, its id included."""
+
+
+JSONValue: TypeAlias = (
+    "Mapping[str, Any] | list[Any] | tuple[Any, ...] | str | float | bytes | date | Decimal | None"
+)
+"""A value in a record or a query, for type checkers. After `isinstance`, they know what a container
+holds, at no cost; of `object` and `Any` they do not. Databases have further scalars."""
 
 
 class ScalarId(Hashable, Protocol):
@@ -120,10 +130,10 @@ class Page(dict[str, Any], Generic[Item]):
         def __getitem__(self, name: str, /) -> Any: ...  # ty: ignore[incompatible-method-override]  # further entries: page.get(...)
 
     def __or__(self, other: object) -> Any:
-        return self._with(self, other) if isinstance(other, Mapping) else NotImplemented
+        return self._with(self, other) if is_mapping(other) else NotImplemented
 
     def __ror__(self, other: object) -> Any:
-        return self._with(other, self) if isinstance(other, Mapping) else NotImplemented
+        return self._with(other, self) if is_mapping(other) else NotImplemented
 
     def copy(self) -> Page[Item]:
         """Return a shallow copy, a page as well."""
@@ -200,8 +210,8 @@ EVENT_OF_METHOD: Final[Mapping[str, str]] = {
 _ARRAYS: Final = (list, tuple)
 
 
-# `isinstance` cannot tell a type checker that keys are texts and values anything; these can. Each
-# is a call, so on the way of every request use `isinstance` and a variable with a type instead.
+# `isinstance` tells a type checker of `object` and `Any` only that keys and values are unknown;
+# these tell what they are. Each is a call: on the way of every request, see `JSONValue`.
 
 
 def is_mapping(value: object) -> TypeIs[Mapping[str, Any]]:
