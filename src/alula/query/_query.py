@@ -58,7 +58,7 @@ FREE_TESTS: Final = 4
 MANY_CONDITIONS: Final = 50
 """With more conditions, each condition is counted for each record, and so are all lists."""
 
-_LISTS: Final = (list, tuple, set, frozenset)
+_LISTS: Final[Any] = (list, tuple, set, frozenset)
 
 _TOO_EXPENSIVE: Final = (
     "The query has too many conditions for these records and their lists, or too many fields in"
@@ -253,7 +253,7 @@ def _check_string(name: object, holder: Mapping[str, Any]) -> None:
 
 
 def copy_value(
-    value: object, depth: int, check: Callable[[Any, Mapping[str, Any]], None] = check_name
+    value: Any, depth: int, check: Callable[[Any, Mapping[str, Any]], None] = check_name
 ) -> object:
     """Return the value with its containers copied.
 
@@ -269,7 +269,7 @@ def copy_value(
         return value
     if is_mapping(value):
         check_depth(depth + 1)
-        copied = {}
+        copied: dict[str, Any] = {}
         for name, inner in value.items():
             check(name, value)
             copied[name] = copy_value(inner, depth + 1, check)
@@ -280,14 +280,15 @@ def copy_value(
     return value
 
 
-def as_list(value: object) -> Iterable[Any] | None:
+def as_list(value: Any) -> Iterable[Any] | None:
     """Return a value that should be a list as a list, None for an object that cannot be one.
 
     A query string with more items than the array limit arrives as an object with index keys, and
     one with a single item as that item.
     """
     if isinstance(value, _LISTS):
-        return value
+        items: Iterable[Any] = value
+        return items
     if not is_mapping(value):
         return (value,)
     if not value or not all(
