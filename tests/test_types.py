@@ -16,6 +16,7 @@ from alula.types import (
     is_dict,
     is_list,
     is_mapping,
+    is_page,
 )
 
 
@@ -46,7 +47,7 @@ def test_the_tables_agree_with_each_other():
     ("value", "tests"),
     [
         ({}, [is_mapping, is_dict]),
-        (Page(total=0, limit=0, skip=0, data=[]), [is_mapping, is_dict]),
+        (Page(total=0, limit=0, skip=0, data=[]), [is_mapping, is_dict, is_page]),
         (MappingProxyType({}), [is_mapping]),
         ([], [is_list, is_array]),
         ((), [is_array]),
@@ -56,7 +57,7 @@ def test_the_tables_agree_with_each_other():
     ],
 )
 def test_what_a_value_is(value, tests):
-    every = [is_mapping, is_dict, is_list, is_array]
+    every = [is_mapping, is_dict, is_page, is_list, is_array]
     assert [test for test in every if test(value)] == tests
 
 

@@ -225,6 +225,11 @@ def is_dict(value: object) -> TypeIs[dict[str, Any]]:
     return isinstance(value, dict)
 
 
+def is_page(value: object) -> TypeIs[Page[Any]]:
+    """Tell whether a value is a page of records."""
+    return isinstance(value, Page)
+
+
 def is_list(value: object) -> TypeIs[list[Any]]:
     """Tell whether a value is a list, which can be changed."""
     return isinstance(value, list)

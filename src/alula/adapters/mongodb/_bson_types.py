@@ -30,7 +30,7 @@ from bson.errors import InvalidBSON, InvalidId
 from alula.adapters._records import IMMUTABLE
 from alula.errors import BadRequest
 from alula.outgoing import register_json_encoder
-from alula.types import UNSET, SchemaKeyword
+from alula.types import UNSET, JSONValue, SchemaKeyword
 
 __all__ = [
     "BSON_IMMUTABLE",
@@ -86,7 +86,9 @@ def resolve_object_id(value: object, record: object = None, context: object = No
     return object_id
 
 
-def resolve_query_object_id(value: object, record: object = None, context: object = None) -> Any:
+def resolve_query_object_id(
+    value: JSONValue | ObjectId, record: object = None, context: object = None
+) -> Any:
     """Return the conditions of a query on a property, with ObjectIds for their digits.
 
     Args:
@@ -143,9 +145,10 @@ class _ObjectIdSchema(dict[str, Any]):
     def __get_pydantic_core_schema__(self, source: object, handler: object) -> dict[str, Any]:
         """Return how Pydantic validates an object id and writes it as JSON."""
         del source, handler  # the value becomes an ObjectId, whatever the annotated type is
+        validate: Callable[[object], object] = lambda value: _validated(value, True)  # noqa: E731  # with the type of its parameter
         return {
             "type": "function-plain",
-            "function": {"type": "no-info", "function": lambda value: _validated(value, True)},
+            "function": {"type": "no-info", "function": validate},
             "serialization": {"type": "to-string", "when_used": "json-unless-none"},
         }
 
