@@ -9,7 +9,7 @@ Two rules hold here:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, TypeAlias
 
@@ -159,7 +159,7 @@ def defaults(location: SchemaLocation, schema: Schema) -> Check | None:
     given = {
         name: below["default"]
         for name, below in schema["properties"].items()
-        if isinstance(below, Mapping) and "default" in below
+        if is_mapping(below) and "default" in below
     }
     if not (given and location.fills_defaults and location.settings.defaults):
         return None

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from alula.query._query import as_list
-from alula.types import UNSET, Unset, is_array, is_mapping
+from alula.types import UNSET, JSONValue, Unset, is_array, is_mapping
 
 __all__ = ["TYPE_TESTS", "coercion", "is_number", "key_of", "type_test"]
 
@@ -63,7 +63,7 @@ def type_test(names: Sequence[str]) -> Callable[[Any], bool]:
     return lambda value: any(test(value) for test in tests)
 
 
-def key_of(value: object) -> Hashable:
+def key_of(value: JSONValue) -> Hashable:
     """Return a key that is equal for values that are equal in JSON.
 
     ``1`` and ``1.0`` are equal, ``1`` and ``True`` are not, and the order of names does not count.
