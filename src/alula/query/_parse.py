@@ -173,7 +173,7 @@ def _groups_in_order(text: str) -> list[str] | None:
     return groups if in_order else None
 
 
-def _place(result: dict[str, Any], name: str, groups: list[str], value: object, limit: int) -> bool:
+def _place(result: dict[Any, Any], name: str, groups: list[str], value: object, limit: int) -> bool:
     """Put a value where its key says; return False if the place is taken or unreachable."""
     node: dict[Any, Any] | list[Any] = result
     slot: Any = name
