@@ -18,6 +18,7 @@ from typing import (
 )
 
 __all__ = [
+    "COLLECTION_TYPES",
     "EVENT_OF_METHOD",
     "ID_METHODS",
     "METHODS_WITHOUT_DATA",
@@ -194,6 +195,10 @@ ID_METHODS: Final = frozenset({"get", "update", "patch", "remove"})
 
 METHODS_WITHOUT_DATA: Final = frozenset({"find", "get", "remove"})
 """Standard methods that take no data; custom methods always take it."""
+
+COLLECTION_TYPES: Final[tuple[type[Any], ...]] = (list, tuple, set, frozenset)
+"""The types that are sent as lists. To type checkers, a value stays `Any` behind a test for these;
+behind `isinstance(value, list | tuple)`, its items would be unknown."""
 
 SCALAR_TYPES: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None)})
 """The types of JSON values that hold no others. `type(value) in SCALAR_TYPES` is the quick test
