@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self, TypeVar
 
 from alula.types import (
+    COLLECTION_TYPES,
     PAGE_NAMES,
     SCALAR_TYPES,
     STANDARD_METHODS,
@@ -33,7 +34,6 @@ _ONE_RECORD: Final = frozenset({"", *STANDARD_METHODS}) - {"find"}
 
 # `Any`, so that a type checker does not take what they hold for unknown.
 _PAGE: Final[Any] = Page
-_LISTS: Final[Any] = (list, tuple, set, frozenset)
 _SENT_AS_THEY_ARE: Final[Any] = (Mapping, str, int, float, list, tuple)
 
 
@@ -274,7 +274,7 @@ def without_properties(value: object, names: Collection[str]) -> object:
             for name, inner in found.items()
             if name not in names
         }
-    if isinstance(found, _LISTS):
+    if isinstance(found, COLLECTION_TYPES):
         return [without_properties(inner, names) for inner in found]
     return found
 
@@ -309,7 +309,7 @@ def map_records(
     Returns:
         A result of the same shape.
     """
-    if isinstance(result, _LISTS):  # of unknown origin: method is ""
+    if isinstance(result, COLLECTION_TYPES):  # of unknown origin: method is ""
         return [
             change(item)
             if type(item) is dict

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from alula.errors import BadRequest
-from alula.types import SCALAR_TYPES, is_mapping
+from alula.types import COLLECTION_TYPES, SCALAR_TYPES, is_mapping
 
 __all__ = [
     "EMPTY",
@@ -57,8 +57,6 @@ FREE_TESTS: Final = 4
 
 MANY_CONDITIONS: Final = 50
 """With more conditions, each condition is counted for each record, and so are all lists."""
-
-_LISTS: Final[Any] = (list, tuple, set, frozenset)
 
 _TOO_EXPENSIVE: Final = (
     "The query has too many conditions for these records and their lists, or too many fields in"
@@ -274,7 +272,7 @@ def copy_value(
             check(name, value)
             copied[name] = copy_value(inner, depth + 1, check)
         return copied
-    if isinstance(value, _LISTS):
+    if isinstance(value, COLLECTION_TYPES):
         check_depth(depth + 1)
         return [copy_value(inner, depth + 1, check) for inner in value]
     return value
@@ -286,7 +284,7 @@ def as_list(value: Any) -> Iterable[Any] | None:
     A query string with more items than the array limit arrives as an object with index keys, and
     one with a single item as that item.
     """
-    if isinstance(value, _LISTS):
+    if isinstance(value, COLLECTION_TYPES):
         items: Iterable[Any] = value
         return items
     if not is_mapping(value):
