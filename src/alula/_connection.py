@@ -289,7 +289,7 @@ class Attributes(Protocol):
 
 def user_id_of(attributes: Attributes) -> str | None:
     """Return the id of the user of a connection or call as text, None for nobody."""
-    user: Mapping[str, Any] | None = attributes.get("user")  # or an object
+    user: Mapping[str, Any] | None = attributes.get("user")  # or an object with an id
     names = ("id", "_id")
     if isinstance(user, Mapping):
         found = next((user[name] for name in names if user.get(name) is not None), None)

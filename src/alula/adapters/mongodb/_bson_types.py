@@ -30,7 +30,7 @@ from bson.errors import InvalidBSON, InvalidId
 from alula.adapters._records import IMMUTABLE
 from alula.errors import BadRequest
 from alula.outgoing import register_json_encoder
-from alula.types import UNSET, JSONValue, SchemaKeyword
+from alula.types import UNSET, SchemaKeyword, is_array, is_mapping
 
 __all__ = [
     "BSON_IMMUTABLE",
@@ -86,9 +86,7 @@ def resolve_object_id(value: object, record: object = None, context: object = No
     return object_id
 
 
-def resolve_query_object_id(
-    value: JSONValue | ObjectId, record: object = None, context: object = None
-) -> Any:
+def resolve_query_object_id(value: object, record: object = None, context: object = None) -> Any:
     """Return the conditions of a query on a property, with ObjectIds for their digits.
 
     Args:
@@ -97,12 +95,12 @@ def resolve_query_object_id(
         record: The query, ignored.
         context: The hook context, ignored.
     """
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return {
             name: inner if name in _NOT_IDS else resolve_query_object_id(inner, record, context)
             for name, inner in value.items()
         }
-    if isinstance(value, list | tuple):
+    if is_array(value):
         return [resolve_query_object_id(item, record, context) for item in value]
     return to_object_id(value)
 

@@ -119,7 +119,7 @@ class Validator:
         if not passes(_meta_check(), self.schema):
             from jsonschema import exceptions, validators  # type: ignore[import-untyped]  # noqa: PLC0415  # it has no types; late
 
-            # What type checkers know of this library is full of holes.
+            # `cast`, because the types of this library are incomplete.
             draft = cast("Any", validators).Draft202012Validator
             errors = draft(draft.META_SCHEMA).iter_errors(self.schema)
             error = cast("Any", exceptions).best_match(errors)
