@@ -2,11 +2,22 @@
 
 import copy
 import pickle
+from types import MappingProxyType
 
 import pytest
 
 from alula import UNSET, Page
-from alula.types import EVENT_OF_METHOD, ID_METHODS, PAGE_NAMES, STANDARD_METHODS
+from alula.types import (
+    EVENT_OF_METHOD,
+    ID_METHODS,
+    PAGE_NAMES,
+    STANDARD_METHODS,
+    is_array,
+    is_dict,
+    is_list,
+    is_mapping,
+    is_page,
+)
 
 
 def test_unset_is_false_and_says_what_it_is():
@@ -30,6 +41,24 @@ def test_there_is_one_unset_only(clone):
 def test_the_tables_agree_with_each_other():
     assert set(STANDARD_METHODS) >= ID_METHODS
     assert set(EVENT_OF_METHOD) == set(STANDARD_METHODS) - {"find", "get"}
+
+
+@pytest.mark.parametrize(
+    ("value", "tests"),
+    [
+        ({}, [is_mapping, is_dict]),
+        (Page(total=0, limit=0, skip=0, data=[]), [is_mapping, is_dict, is_page]),
+        (MappingProxyType({}), [is_mapping]),
+        ([], [is_list, is_array]),
+        ((), [is_array]),
+        (set(), []),
+        ("text", []),
+        (None, []),
+    ],
+)
+def test_what_a_value_is(value, tests):
+    every = [is_mapping, is_dict, is_page, is_list, is_array]
+    assert [test for test in every if test(value)] == tests
 
 
 PAGE = {"total": 3, "limit": 1, "skip": 0, "data": [{"id": 1}]}

@@ -23,7 +23,7 @@ from alula._service import AnyTypedService, ServiceHandle, TypedService, check_s
 from alula._service_object import ServiceBundle
 from alula._user_code import did_you_mean
 from alula.hooks import Hook, check_hook, compose
-from alula.types import UNSET, Paths, RecordType
+from alula.types import UNSET, Paths, RecordType, is_array
 
 __all__ = ["App"]
 
@@ -313,7 +313,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
     def _add_hooks(self, hooks: dict[str, Any]) -> None:
         """Register hooks; ``setup`` and ``teardown`` are functions of ``(context, next)``."""
         given = {name: hooks.pop(name) for name in _LIFECYCLE if name in hooks}
-        listed = {k: list(v) if isinstance(v, list | tuple) else [v] for k, v in given.items()}
+        listed = {k: list(v) if is_array(v) else [v] for k, v in given.items()}
         for name, functions in listed.items():
             for function in functions:
                 check_hook(name, function, repr(self))

@@ -289,7 +289,7 @@ class Attributes(Protocol):
 
 def user_id_of(attributes: Attributes) -> str | None:
     """Return the id of the user of a connection or call as text, None for nobody."""
-    user = attributes.get("user")
+    user: Mapping[str, Any] | None = attributes.get("user")  # or an object with an id
     names = ("id", "_id")
     if isinstance(user, Mapping):
         found = next((user[name] for name in names if user.get(name) is not None), None)
@@ -297,7 +297,8 @@ def user_id_of(attributes: Attributes) -> str | None:
         found = getattr(user, "id", None)
     if found is None:  # an entity of another name, or tokens without records of users
         sign_in = attributes.get("sign_in")
-        payload = (attributes.get("authentication") or {}).get("payload")
+        authentication: Mapping[str, Any] = attributes.get("authentication") or {}
+        payload: Mapping[str, Any] | None = authentication.get("payload")
         found = getattr(sign_in, "user_id", None)
         if found is None and isinstance(payload, Mapping):
             found = payload.get("sub")

@@ -226,8 +226,7 @@ class Params(Generic[User_co]):
         if name == "_undeclared":  # never set in RequestParams, to save time per request
             return ()
         if name in {"headers", "route"}:  # a dict of their own, since hooks may write into it
-            empty = self.__dict__[name] = {}
-            return empty
+            return self.__dict__.setdefault(name, {})
         raise AttributeError(
             f"params has no {name!r}; it has {', '.join(sorted(self.__dict__))}."
             f" Where it may be absent, use params.get({name!r})"
@@ -429,7 +428,7 @@ class HookContext(Generic[Result_co, Data_co, User_co, App_co, Service_co]):
     def params(self, value: Params | Mapping[str, Any]) -> None:
         if not isinstance(value, Params):  # such as {**context.params, "user": ann}
             given = _attributes(value)
-            query = given.get("query")
+            query: Mapping[str, Any] | None = given.get("query")
             if query is None:
                 raise TypeError(_replaced("query", "select everything"))
             made = Params(value)

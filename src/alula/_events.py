@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
 from alula._context import HookContext
@@ -68,7 +69,7 @@ class EventEmitter:
             )
         self._check_event(event)
         if listener is None:
-            return lambda function: self._listen(how, event, function)
+            return partial(self._listen, how, event)
         if not callable(listener):
             raise TypeError(f"{how}({event!r}, {listener!r}): a listener is a function")
         self._check_listener(event, listener)

@@ -19,7 +19,7 @@ import re
 import sys
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
@@ -32,7 +32,7 @@ from alula.outgoing import (
     iso_duration,
     javascript_date,
 )
-from alula.types import Page
+from alula.types import Page, is_dict, is_list, is_mapping
 
 __all__ = ["MAX_CONTAINERS", "MAX_DEPTH", "dumps", "dumps_with_attachments", "loads"]
 
@@ -152,7 +152,7 @@ def dumps_with_attachments(value: object, attachments: list[bytes]) -> str:
     # orjson asks for each value that it does not know, so no walk looks for binary data.
     def encode(value: Any) -> object:
         if isinstance(value, bytes | bytearray | memoryview):
-            return placeholder(bytes(value), attachments)
+            return placeholder(bytes(value), attachments)  # pyright: ignore[reportUnknownArgumentType]  # a memoryview of anything
         return _default(value)
 
     before = len(attachments)
@@ -202,7 +202,8 @@ _JSON_TYPES: Final = (str, int, float, list, dict)
 def _default(value: Any) -> object:
     """Return a value that orjson knows in place of one that it does not know."""
     if type(value) is Page:  # in nearly every response of `find`
-        return dict.copy(value)  # the fastest way to a plain dict: 2,400 instructions less
+        # The fastest way to a plain dict: 2,400 instructions less.
+        return dict.copy(value)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # of any records
     encoders = {} if issubclass(type(value), _JSON_TYPES) else JSON_ENCODERS
     for base in type(value).__mro__:
         encode = _ENCODERS.get(base) or encoders.get(base)
@@ -212,7 +213,7 @@ def _default(value: Any) -> object:
         raise TypeError
     if hasattr(value, "model_dump"):
         return dump_model(value, "json")
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return dict(value)
     if dataclasses.is_dataclass(value):
         names = (field.name for field in dataclasses.fields(value))
@@ -228,7 +229,7 @@ def _dumps_any(value: object, encode: Callable[[Any], object]) -> str:
         raise TypeError("a value is nested too deeply for JSON, or holds itself") from None
 
 
-def _plain(value: object, place: str, encode: Callable[[Any], object]) -> Any:
+def _plain(value: Any, place: str, encode: Callable[[Any], object]) -> Any:
     """Return a value that the standard library's encoder takes; ``place`` is for the error."""
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -236,7 +237,7 @@ def _plain(value: object, place: str, encode: Callable[[Any], object]) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, RedactedRecord):
         return _plain(value.public, place, encode)
-    if isinstance(value, dict):
+    if is_dict(value):
         plain = {
             _key(key, place): _plain(item, f"{place}[{key!r}]", encode)
             for key, item in value.items()
@@ -244,7 +245,7 @@ def _plain(value: object, place: str, encode: Callable[[Any], object]) -> Any:
         if len(plain) < len(value):
             raise TypeError(f"{place} has several keys that are the same text in JSON")
         return plain
-    if isinstance(value, list):
+    if is_list(value):
         return [_plain(item, f"{place}[{at}]", encode) for at, item in enumerate(value)]
     if inspect.iscoroutine(value):
         value.close()  # a warning that it was never awaited would say the same again

@@ -34,7 +34,7 @@ PlainMatch: TypeAlias = tuple[T, str | None, dict[str, str]]
 
 @dataclass
 class _Node(Generic[T]):
-    children: dict[str, _Node[T]] = field(default_factory=dict)
+    children: dict[str, _Node[T]] = field(default_factory=dict[str, "_Node[T]"])
     placeholder: _Node[T] | None = None
     names: tuple[str, ...] = ()
     value: T | None = None

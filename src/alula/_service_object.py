@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, runt
 
 from alula._context import DECLARED_NAMES, WELL_KNOWN_NAMES, HookContext, Params
 from alula._user_code import describe_frames, did_you_mean, unfit_signature
-from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET, RecordType
+from alula.types import (
+    ID_METHODS,
+    METHODS_WITHOUT_DATA,
+    STANDARD_METHODS,
+    UNSET,
+    RecordType,
+    is_array,
+)
 
 __all__ = [
     "Call",
@@ -281,7 +288,7 @@ def read_names(what: str, path: str, names: Iterable[str] | None) -> tuple[str, 
 def custom_events_of(service: object) -> tuple[str, ...]:
     """Return the names in the attribute ``events`` of a service, which may be anything."""
     events = getattr(service, "events", None)
-    names = events if isinstance(events, list | tuple) else ()
+    names = events if is_array(events) else ()
     return tuple(name for name in names if isinstance(name, str))
 
 

@@ -8,7 +8,7 @@ import os
 import socket
 import stat
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 __all__ = [
     "ListenError",
@@ -128,7 +128,7 @@ def socket_from_descriptor(descriptor: int) -> socket.socket:
     return sock
 
 
-def url_of(scheme: str, name: object) -> str:
+def url_of(scheme: str, name: tuple[Any, ...] | str) -> str:
     """Return the URL to open for the address of a listening socket.
 
     Args:

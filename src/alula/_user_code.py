@@ -120,7 +120,7 @@ def callback_frames(frame: FrameType | None) -> list[FrameType]:
     Args:
         frame: The innermost frame of the loop's thread, None if unknown.
     """
-    frames = []
+    frames: list[FrameType] = []
     while frame is not None and frame.f_code not in _LOOPS:
         frames.append(frame)
         frame = frame.f_back

@@ -346,7 +346,9 @@ def _parse(loads: Loads, text: str) -> Any:
         raise ProtocolError(f"the data of a packet is not JSON: {error}") from None
 
 
-def _with_attachments(value: Any, attachments: list[bytes], places: Iterator[int]) -> Any:
+def _with_attachments(
+    value: dict[str, Any] | list[Any] | str | None, attachments: list[bytes], places: Iterator[int]
+) -> Any:
     """Return ``value`` with binary data in place of its placeholders, one for each place."""
     if isinstance(value, list):
         return [_with_attachments(item, attachments, places) for item in value]
@@ -362,7 +364,7 @@ def _with_attachments(value: Any, attachments: list[bytes], places: Iterator[int
     return {name: _with_attachments(item, attachments, places) for name, item in value.items()}
 
 
-def _is_event(data: object) -> bool:
+def _is_event(data: list[Any] | dict[str, Any] | str | None) -> bool:
     # A number is a valid name for socket.io; who takes the event decides what it means.
     return (
         isinstance(data, list)
@@ -382,7 +384,7 @@ _KINDS: Final = [
     *(PacketType.CONNECT_ERROR, PacketType.EVENT, PacketType.ACK),  # of what the digits 4-6 become
 ]
 # By digit: a look-up by the type would call the hash of an enum, which is written in Python.
-_IS_VALID: Final[list[Callable[[object], bool]]] = [
+_IS_VALID: Final[list[Callable[[Any], bool]]] = [
     lambda data: data is None or isinstance(data, dict),
     lambda data: data is None,
     _is_event,

@@ -82,9 +82,10 @@ class FrameworkError(Exception):
             text = message.message
         else:
             text = "Error" if message is None else str(message)
-        if data is not None and isinstance(data, Mapping):
+        given: Mapping[str, Any] | list[Any] | None = data
+        if given is not None and isinstance(given, Mapping):
             # copy() keeps a RedactedRecord redacted; dict() would expose what it hides.
-            rest = data.copy() if isinstance(data, dict) else dict(data)
+            rest = given.copy() if isinstance(given, dict) else dict(given)
             text = str(rest.pop("message", None) or text)
             taken = rest.pop("errors", None)
             errors = taken if errors is None else errors
@@ -102,21 +103,23 @@ class FrameworkError(Exception):
 
     def __str__(self) -> str:
         text = super().__str__()
-        failures = []
+        failures: list[str] = []
+        data: Mapping[str, Any] | list[Any] | None = self.data
+        failure: Mapping[str, Any] | str
         # Only the wire form of failures: other data may hold what must not be in a log.
-        for failure in self.data if isinstance(self.data, list) else ():
+        for failure in data if isinstance(data, list) else ():
             if isinstance(failure, Mapping) and "instancePath" in failure and "message" in failure:
-                params = failure.get("params")
+                params: Mapping[str, Any] | str | None = failure.get("params")
                 extra = params.get("additionalProperty") if isinstance(params, Mapping) else None
                 name = "" if extra is None else f": {extra!r}"
                 failures.append(f"{failure['instancePath']} {failure['message']}{name}".strip())
         if not failures:
             return text
-        shown = []
-        for failure in failures[:_MOST_IN_TEXT]:
+        shown: list[str] = []
+        for line in failures[:_MOST_IN_TEXT]:
             # Names in it come from clients: they must not add lines to a log, nor fill it.
-            is_short = len(failure) <= _LONGEST_IN_TEXT
-            short = failure if is_short else f"{failure[:_LONGEST_IN_TEXT]}..."
+            is_short = len(line) <= _LONGEST_IN_TEXT
+            short = line if is_short else f"{line[:_LONGEST_IN_TEXT]}..."
             shown.append("".join(c if c.isprintable() else ascii(c)[1:-1] for c in short))
         first = "; ".join(shown)
         more = len(failures) - _MOST_IN_TEXT

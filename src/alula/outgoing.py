@@ -12,7 +12,15 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self, TypeVar
 
-from alula.types import PAGE_NAMES, SCALAR_TYPES, STANDARD_METHODS, Page
+from alula.types import (
+    COLLECTION_TYPES,
+    PAGE_NAMES,
+    SCALAR_TYPES,
+    STANDARD_METHODS,
+    JSONValue,
+    Page,
+    is_mapping,
+)
 
 __all__ = ["RedactedRecord", "public_part", "register_json_encoder"]
 
@@ -23,6 +31,10 @@ JSON_ENCODERS: Final[dict[type, Callable[[Any], object]]] = {}
 
 _ONE_RECORD: Final = frozenset({"", *STANDARD_METHODS}) - {"find"}
 """Methods that return records and lists of them; "" means an element of a list."""
+
+# `Any`, so that a type checker does not take what they hold for unknown.
+_PAGE: Final[Any] = Page
+_SENT_AS_THEY_ARE: Final[Any] = (Mapping, str, int, float, list, tuple)
 
 
 def register_json_encoder(type_: type[T], encoder: Callable[[T], object]) -> None:
@@ -175,21 +187,23 @@ def public_part(value: Any) -> Any:
     Returns:
         The value itself if it holds no redacted record, otherwise a copy.
     """
-    type_ = type(value)
+    type_ = type(value)  # pyright: ignore[reportUnknownVariableType]  # it calls the class of Any unknown
     if type_ in SCALAR_TYPES:
         return value
     if type_ is dict:  # the most frequent types first: isinstance with an ABC is slow
         return _replace_redacted(value, value.items(), dict)
     if type_ is list:
-        return _replace_redacted(value, enumerate(value), list)
+        items: list[Any] = value
+        return _replace_redacted(items, enumerate(items), list)
     if isinstance(value, RedactedRecord):
         return value.public
-    if isinstance(value, Mapping):
-        copy = Page.copy if isinstance(value, Page) else dict
-        return _replace_redacted(value, value.items(), copy)
-    if isinstance(value, list | tuple):
-        return _replace_redacted(value, enumerate(value), list)
-    return value
+    data: JSONValue = value
+    if isinstance(data, Mapping):
+        copy = Page.copy if isinstance(data, Page) else dict
+        return _replace_redacted(data, data.items(), copy)
+    if isinstance(data, list | tuple):
+        return _replace_redacted(data, enumerate(data), list)
+    return data
 
 
 def _replace_redacted(
@@ -207,18 +221,18 @@ def _replace_redacted(
     return replaced
 
 
-def as_mapping(value: object) -> object:
+def as_mapping(value: object) -> Any:
     """Return the mapping that an object is sent as; values that are not sent as one are unchanged.
 
     Code that hides properties needs them by the names that clients see. For a Pydantic model,
     these are its aliases.
     """
     type_ = type(value)
-    if type_ in SCALAR_TYPES or isinstance(value, Mapping | str | int | float | list | tuple):
+    if type_ in SCALAR_TYPES or isinstance(value, _SENT_AS_THEY_ARE):
         return value
     if (encoder := json_encoder_of(type_)) is not None:
         encoded = encoder(value)
-        return encoded if isinstance(encoded, Mapping) else value
+        return encoded if is_mapping(encoded) else value
     # A class has the attributes of its instances (model_dump, the fields), but is not a record.
     if isinstance(value, type):
         return value
@@ -238,7 +252,7 @@ def dump_model(model: Any, mode: str) -> dict[str, Any]:
         mode: ``"python"`` or ``"json"``.
     """
     # Others than Pydantic may have a model_dump that takes no by_alias.
-    by_alias = {"by_alias": True} if hasattr(type(model), "model_fields") else {}
+    by_alias = {"by_alias": True} if hasattr(type(model), "model_fields") else {}  # pyright: ignore[reportUnknownArgumentType]  # as in `public_part`
     dumped: dict[str, Any] = model.model_dump(mode=mode, **by_alias)
     return dumped
 
@@ -253,16 +267,16 @@ def without_properties(value: object, names: Collection[str]) -> object:
             are searched.
         names: The names of the properties to leave out.
     """
-    value = as_mapping(value)
-    if isinstance(value, Mapping):
+    found = as_mapping(value)
+    if is_mapping(found):
         return {
             name: inner if type(inner) in SCALAR_TYPES else without_properties(inner, names)
-            for name, inner in value.items()
+            for name, inner in found.items()
             if name not in names
         }
-    if isinstance(value, list | tuple | set | frozenset):
-        return [without_properties(inner, names) for inner in value]
-    return value
+    if isinstance(found, COLLECTION_TYPES):
+        return [without_properties(inner, names) for inner in found]
+    return found
 
 
 def map_records(
@@ -295,7 +309,7 @@ def map_records(
     Returns:
         A result of the same shape.
     """
-    if isinstance(result, list | tuple | set | frozenset):  # of unknown origin: method is ""
+    if isinstance(result, COLLECTION_TYPES):  # of unknown origin: method is ""
         return [
             change(item)
             if type(item) is dict
@@ -306,8 +320,8 @@ def map_records(
         return change(as_mapping(result))
     if isinstance(result, RedactedRecord):
         result = result.public  # its records cannot be replaced without changing what is public
-    is_page = isinstance(result, Page)
-    changed = result.copy() if is_page else dict(result)
+    is_page = isinstance(result, _PAGE)
+    changed: dict[str, Any] = result.copy() if is_page else dict(result)
     if "data" in changed:
         changed["data"] = map_records(changed["data"], "", change, change_extras, redact=redact)
     is_like_page = is_page or (method == "find" and changed.keys() >= PAGE_NAMES)
@@ -328,7 +342,7 @@ def map_records(
     return changed
 
 
-def _has_records(result: object, method: str) -> bool:
+def _has_records(result: JSONValue, method: str) -> bool:
     """Tell whether the entry ``data`` of a result holds its records."""
     if isinstance(result, Page):
         return True

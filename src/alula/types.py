@@ -1,4 +1,4 @@
-"""Types and constants of all modules: ids, records, pages, methods, and `UNSET`."""
+"""Types and constants of all modules: ids, records, pages, methods, `UNSET`, tests of values."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import (
 )
 
 __all__ = [
+    "COLLECTION_TYPES",
     "EVENT_OF_METHOD",
     "ID_METHODS",
     "METHODS_WITHOUT_DATA",
@@ -35,9 +36,12 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from datetime import date
+    from decimal import Decimal
+
     # Checkers bring this module themselves, and defaults are for them alone: without type
     # arguments, everything is `Any` as before.
-    from typing_extensions import TypeVar
+    from typing_extensions import TypeIs, TypeVar
 
     # Covariant: a hook for `Mapping[str, Any]` fits every service. Python has no way to say that
     # it writes only what it was given, so a checker cannot refuse that it writes something wider.
@@ -66,6 +70,13 @@ Id: TypeAlias = Any
 
 Record: TypeAlias = dict[str, Any]
 """One stored record, its id included."""
+
+
+JSONValue: TypeAlias = (
+    "Mapping[str, Any] | list[Any] | tuple[Any, ...] | str | float | bytes | date | Decimal | None"
+)
+"""A value in a record or a query, for type checkers. After `isinstance`, they know what a container
+holds, at no cost; of `object` and `Any` they do not. Databases have further scalars."""
 
 
 class ScalarId(Hashable, Protocol):
@@ -120,10 +131,10 @@ class Page(dict[str, Any], Generic[Item]):
         def __getitem__(self, name: str, /) -> Any: ...  # ty: ignore[incompatible-method-override]  # further entries: page.get(...)
 
     def __or__(self, other: object) -> Any:
-        return self._with(self, other) if isinstance(other, Mapping) else NotImplemented
+        return self._with(self, other) if is_mapping(other) else NotImplemented
 
     def __ror__(self, other: object) -> Any:
-        return self._with(other, self) if isinstance(other, Mapping) else NotImplemented
+        return self._with(other, self) if is_mapping(other) else NotImplemented
 
     def copy(self) -> Page[Item]:
         """Return a shallow copy, a page as well."""
@@ -185,6 +196,10 @@ ID_METHODS: Final = frozenset({"get", "update", "patch", "remove"})
 METHODS_WITHOUT_DATA: Final = frozenset({"find", "get", "remove"})
 """Standard methods that take no data; custom methods always take it."""
 
+COLLECTION_TYPES: Final[tuple[type[Any], ...]] = (list, tuple, set, frozenset)
+"""The types that are sent as lists. To type checkers, a value stays `Any` behind a test for these;
+behind `isinstance(value, list | tuple)`, its items would be unknown."""
+
 SCALAR_TYPES: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None)})
 """The types of JSON values that hold no others. `type(value) in SCALAR_TYPES` is the quick test
 before a slower one: subclasses, such as an enum that is a ``str``, are not among them."""
@@ -196,3 +211,35 @@ EVENT_OF_METHOD: Final[Mapping[str, str]] = {
     "remove": "removed",
 }
 """The event of each writing method, emitted when it succeeded."""
+
+_ARRAYS: Final = (list, tuple)
+
+
+# `isinstance` tells a type checker of `object` and `Any` only that keys and values are unknown;
+# these tell what they are. Each is a call: on the way of every request, see `JSONValue`.
+
+
+def is_mapping(value: object) -> TypeIs[Mapping[str, Any]]:
+    """Tell whether a value is an object of JSON: any mapping."""
+    # A plain dict in nearly all cases: the test with the ABC takes five times as long.
+    return type(value) is dict or isinstance(value, Mapping)
+
+
+def is_dict(value: object) -> TypeIs[dict[str, Any]]:
+    """Tell whether a value is a dict, which can be changed."""
+    return isinstance(value, dict)
+
+
+def is_page(value: object) -> TypeIs[Page[Any]]:
+    """Tell whether a value is a page of records."""
+    return isinstance(value, Page)
+
+
+def is_list(value: object) -> TypeIs[list[Any]]:
+    """Tell whether a value is a list, which can be changed."""
+    return isinstance(value, list)
+
+
+def is_array(value: object) -> TypeIs[list[Any] | tuple[Any, ...]]:
+    """Tell whether a value is an array of JSON: a list or a tuple."""
+    return isinstance(value, _ARRAYS)

@@ -10,7 +10,7 @@ import pytest
 from alula.errors import BadRequest
 from alula.query import Grammar
 from alula.query._grammar import MAX_NUMBER, MAX_SORT_FIELDS
-from alula.query._query import as_list, copy_value, is_mapping
+from alula.query._query import as_list, copy_value
 
 grammar = Grammar()
 
@@ -162,12 +162,3 @@ def test_a_copy_shares_no_container():
     assert copied["a"] is not given["a"]
     assert copied["a"][1] is not given["a"][1]
     assert copied["a"][1]["b"][1] is odd
-
-
-def test_what_is_an_object():
-    class Sub(dict):
-        pass
-
-    assert is_mapping({})
-    assert is_mapping(Sub())
-    assert not is_mapping([])

@@ -42,7 +42,7 @@ RawQuery: TypeAlias = Mapping[str, Any] | None
 
 _log: Final = logging.getLogger("alula.events")
 
-_NO_CHANNELS: Final = Channels({}, lambda *_: None)
+_NO_CHANNELS: Final = Channels({}, lambda _work, _name: None)
 """Those of clients: a client publishes nothing."""
 
 
@@ -88,7 +88,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         EventEmitter.__init__(self)
         Hookable.__init__(self)
         is_bundle = isinstance(service, ServiceBundle)
-        bundle = service if is_bundle else ServiceBundle(service, {})
+        bundle = service if is_bundle else ServiceBundle(service, {})  # pyright: ignore[reportUnknownVariableType]  # of any record
         service = bundle.service
         self.app = app
         self.path = path

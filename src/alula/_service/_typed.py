@@ -224,7 +224,7 @@ def check_service_type(handle: ServiceHandle, described: object) -> None:
                     )
         return
     is_class = isinstance(described, type) and issubclass(described, dict)
-    if not is_class and not typing.is_typeddict(described):
+    if not is_class and not typing.is_typeddict(described):  # pyright: ignore[reportUnknownArgumentType]  # a class of anything
         raise TypeError(
             f"service(path, {described!r}): records are dicts, also those that a Pydantic model"
             " checks, so their type is a TypedDict; or give a class of"

@@ -20,7 +20,7 @@ from alula.adapters._options import Options
 from alula.adapters._records import is_scalar
 from alula.errors import BadRequest, Forbidden, NotFound
 from alula.outgoing import RedactedRecord, public_part
-from alula.types import UNSET, Page, Record
+from alula.types import UNSET, JSONValue, Record, is_dict, is_list, is_mapping, is_page
 
 __all__ = [
     "INCLUDE",
@@ -216,7 +216,7 @@ async def add_many(
     count_calls(len(parents))
     ids = [parent[id] for parent in parents]
     complete = await _find_in_batches(inclusion, ids, limit, order)
-    others = []
+    others: list[Record] = []
     for parent in parents:
         if complete and parent[id] in complete:
             parent[inclusion.name] = complete[parent[id]]
@@ -291,7 +291,7 @@ class _BatchContext(HookContext):
 
 def _ids_in(records: object, id: str) -> list[Any] | None:
     """Return the ids of records, None if it is not a list of records with ids."""
-    if not isinstance(records, list):
+    if not is_list(records):
         return None
     if not all(isinstance(record, Mapping) and id in record for record in records):
         return None
@@ -331,7 +331,7 @@ def _grouped(records: Sequence[Any], name: str, ids: Iterable[Any]) -> dict[Any,
     groups: dict[Any, list[Record]] = {key: [] for key in ids}
     types = set(map(type, groups))
     for record in records:
-        value = record.get(name)
+        value: JSONValue = record.get(name)
         keys = value if isinstance(value, list) else [value]
         # What is equal for Python need not be for the store (1 and True), nor the other way round.
         if not all(type(key) in types for key in keys):
@@ -413,19 +413,19 @@ def _visible(context: HookContext) -> Any:
     """Return the record or the list of records of a call, redacted by the hooks of the service."""
     result, public = context.result, context.dispatch
     if public is UNSET:
-        return result["data"] if isinstance(result, Page) else result
+        return result["data"] if is_page(result) else result
     # A hook has said what clients get. It holds wherever the record becomes part of another one.
     public = public_part(public)
     if context.method == "get":
         return _redacted(result, public)
-    result, public = (page["data"] if isinstance(page, dict) else page for page in (result, public))
+    result, public = (page["data"] if is_dict(page) else page for page in (result, public))
     if len(public) != len(result):
         return public
     return [_redacted(record, view) for record, view in zip(result, public, strict=True)]
 
 
 def _redacted(record: Any, public: object) -> Any:
-    return RedactedRecord(record, public) if isinstance(record, Mapping) else public
+    return RedactedRecord(record, public) if is_mapping(record) else public
 
 
 async def gather_all(calls: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:

@@ -33,7 +33,7 @@ from alula.adapters.relations import Relation, Relations
 from alula.errors import BadRequest
 from alula.query import EMPTY_QUERY, Grammar, Query
 from alula.query._query import MAX_STEPS, Budget
-from alula.types import Id, Page, Record
+from alula.types import Id, Page, Record, is_array
 
 if TYPE_CHECKING:
     # A default, which Python itself knows from 3.13 on: `class Mine(AdapterService)` needs no more.
@@ -286,7 +286,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         """
         params = read_params(params)
         options = self.options_for(params)
-        items = data if isinstance(data, list | tuple) else (data,)
+        items = data if is_array(data) else (data,)
         if items is data:
             options.check_multi("create")
         query = EMPTY_QUERY
@@ -424,7 +424,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         changes.pop(options.id, None)
         return changes
 
-    def _read_data(self, method: str, data: object, params: Params, options: OptionsT) -> Record:
+    def _read_data(self, method: str, data: Any, params: Params, options: OptionsT) -> Record:
         record = read_data(method, data)
         rule = self.dollar_keys[method]
         if rule == "plain" or (rule == "internal" and params.provider is None):

@@ -23,7 +23,7 @@ from alula.adapters.relations import Relation
 from alula.errors import BadRequest, Conflict
 from alula.query import SUPPORTED_OPERATORS, Query, ordered, predicate
 from alula.query._query import EMPTY_QUERY, MAX_STEPS, Budget
-from alula.types import Id, Record
+from alula.types import Id, JSONValue, Record, is_mapping
 
 __all__ = ["MemoryService"]
 
@@ -134,7 +134,7 @@ class MemoryService(AdapterService):
             ValueError: The key of a record is not its id.
         """
         records: list[Mapping[str, Any]] = []
-        if isinstance(store, Mapping):
+        if is_mapping(store):
             for key, record in store.items():
                 # What is not a mapping goes on to _new_record(), which refuses it.
                 if isinstance(record, Mapping):
@@ -354,7 +354,7 @@ def _storable(record: Record) -> Record:
     return record if is_flat else _Nested(record)
 
 
-def _values_in(value: object) -> int:
+def _values_in(value: JSONValue) -> int:
     """Return how many values data consists of, itself included."""
     if isinstance(value, Mapping):
         return 1 + sum(map(_values_in, value.values()))

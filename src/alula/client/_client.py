@@ -256,6 +256,6 @@ def forward_request_id(context: HookContext) -> None:
     request, or to a call that has such a header.
     """
     request_id = current_request_id()
-    headers = context.params.get("headers") or {}
+    headers: Mapping[str, str] = context.params.get("headers") or {}
     if request_id is not None and REQUEST_ID_HEADER not in {name.lower() for name in headers}:
         context.params = Params(context.params, headers={**headers, REQUEST_ID_HEADER: request_id})

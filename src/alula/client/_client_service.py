@@ -14,7 +14,7 @@ from alula.client._connection import RemoteService
 from alula.client._socketio import EventStream, ServiceEvents, SocketService
 from alula.errors import BadGateway, BadRequest
 from alula.hooks import HookTable
-from alula.types import Changes, Found, NewRecord, RecordType
+from alula.types import Changes, Found, JSONValue, NewRecord, RecordType
 
 if TYPE_CHECKING:
     from alula._service._typed import Event, ListenerDecorator, Returned
@@ -54,7 +54,7 @@ class ClientService(ServiceHandle):
     ) -> None:
         super().__init__(app, path, service, methods=methods, events=events, app_hooks=app_hooks)
         callable_names: ServiceEvents[EventStream[Any]]
-        callable_names = ServiceEvents.of(self.events, self._stream)
+        callable_names = ServiceEvents.of(self.events, self._stream)  # pyright: ignore[reportUnknownVariableType]  # of what, the line above says
         self.events = callable_names  # pyright: ignore[reportIncompatibleVariableOverride]  # narrower than in the base, which sets it once
         if isinstance(service, SocketService):
             service.connection.attach(service.name, self)
@@ -235,7 +235,7 @@ def _whole_number(name: str, value: object) -> int | None:
     return int(text)
 
 
-def _read_page(page: object, skip: int) -> tuple[list[Any], int | None]:
+def _read_page(page: JSONValue, skip: int) -> tuple[list[Any], int | None]:
     """Return the records of a page, and the total behind ``skip``, None without one.
 
     A service without pagination responds with a list: all records that it may send.
@@ -246,6 +246,7 @@ def _read_page(page: object, skip: int) -> tuple[list[Any], int | None]:
     if isinstance(page, list):
         return page, None
     if isinstance(page, Mapping):
+        records: JSONValue
         records, total = page.get("data"), page.get("total")
         if isinstance(records, list) and (total is None or type(total) is int):
             return records, None if total is None else max(0, total - skip)

@@ -16,6 +16,7 @@ from alula._context import Params
 from alula.client._json import body_of
 from alula.errors import BadGateway, BadRequest, FrameworkError, error_for_status, from_dict
 from alula.query import stringify
+from alula.types import JSONValue, is_mapping
 
 __all__ = [
     "DefaultHeaders",
@@ -174,7 +175,7 @@ class DefaultHeaders:
             return defaults.copy()
         custom = None if method in HTTP_METHODS else {"X-Service-Method": method}
         # Where a server passes a call on, it is the connection that the call came by.
-        options = connection if isinstance(connection, Mapping) else {}
+        options: Mapping[str, Any] = connection if is_mapping(connection) else {}
         return merge_headers(custom, defaults, headers, options.get("headers"))
 
 
@@ -247,12 +248,12 @@ def request_for(
     return Request(HTTP_METHODS.get(method, "POST"), url, headers.for_call(method, params), body)
 
 
-def _empty_parts(value: object, name: str) -> Iterator[str]:
+def _empty_parts(value: JSONValue, name: str) -> Iterator[str]:
     if not isinstance(value, Mapping | list | tuple):
         return
     if not value:
         yield name
-    named = value if isinstance(value, Mapping) else dict(enumerate(value))
+    named: Mapping[Any, Any] = value if isinstance(value, Mapping) else dict(enumerate(value))
     for key, part in named.items():
         yield from _empty_parts(part, f"{name}[{key}]" if name else str(key))
 
@@ -342,7 +343,7 @@ def _error_of(request: Request, response: Response) -> FrameworkError:
     return error_of_json(request, value, response)
 
 
-def error_of_json(request: Sendable, value: object, response: Response) -> FrameworkError:
+def error_of_json(request: Sendable, value: JSONValue, response: Response) -> FrameworkError:
     """Return the error that a server has sent as JSON.
 
     Args:

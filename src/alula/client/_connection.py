@@ -16,7 +16,7 @@ from alula.client._codec import Sendable, merge_headers
 from alula.client._retries import NO_RETRIES, Retries, read_retries
 from alula.client._transport import SendOptions, Transport
 from alula.errors import FrameworkError
-from alula.types import PAGE_NAMES, STANDARD_METHODS, Id, Page
+from alula.types import PAGE_NAMES, STANDARD_METHODS, Id, Page, is_mapping
 
 __all__ = [
     "Connection",
@@ -30,6 +30,7 @@ __all__ = [
 _DEFAULT_TIMEOUT: Final = 60.0  # seconds
 # Sockets and browsers count timeouts as 32-bit milliseconds.
 _MAX_TIMEOUT: Final = 2_000_000  # seconds
+_DICT: Final[Any] = dict  # `Any`: what is in a result would be unknown
 _NO_PAGE: Final = Page(total=0, limit=0, skip=0, data=[])
 _RESERVED_NAMES: Final = frozenset({"connection", "custom_methods", "declare", "name", "request"})
 _DEFAULT_MAX_RESPONSE_SIZE: Final = 100 * 1024 * 1024  # bytes
@@ -48,7 +49,7 @@ class Options:
         retries: How many times, and until when, idempotent requests are sent again.
     """
 
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
     timeout: float | None = _DEFAULT_TIMEOUT
     max_response_size: int = _DEFAULT_MAX_RESPONSE_SIZE
     retries: Retries = NO_RETRIES
@@ -247,7 +248,7 @@ class Connection(ABC):
         if isinstance(given, RealtimeConnection):
             # A server passes a call of its own client on, with the connection that it came by.
             return self._default_options
-        if not isinstance(given, Mapping):
+        if not is_mapping(given):
             raise TypeError(f"params.connection is {given!r}; give a mapping")
         extra = dict(given)
         extra.pop("headers", None)  # the codec merges them
@@ -314,7 +315,7 @@ class RemoteService:
     async def find(self, params: Params) -> Any:
         """Return the records that the query selects, as a list or a `Page`."""
         result = await self.request("find", None, None, params)
-        is_page = type(result) is dict and result.keys() >= PAGE_NAMES
+        is_page = type(result) is _DICT and result.keys() >= PAGE_NAMES
         return _NO_PAGE | result if is_page else result
 
     def get(self, id: Id, params: Params) -> Awaitable[Any]:

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from alula.client._codec import Request, Response
 from alula.client._transport import (
@@ -81,11 +81,11 @@ class BrowserTransport(FetchTransport):
     def __init__(self) -> None:
         from js import AbortController  # type: ignore[import-not-found]  # noqa: PLC0415  # there
         from pyodide.http import (  # type: ignore[import-not-found]  # noqa: PLC0415  # alone
-            pyfetch,
+            pyfetch,  # pyright: ignore[reportUnknownVariableType]  # as above
         )
 
-        super().__init__(pyfetch)
-        self._new_controller: Callable[[], Any] = AbortController.new
+        super().__init__(cast("Any", pyfetch))  # its type is there alone, too
+        self._new_controller: Callable[[], Any] = AbortController.new  # pyright: ignore[reportUnknownMemberType]  # as above
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the response."""

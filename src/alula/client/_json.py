@@ -42,7 +42,7 @@ def to_json(
         if isinstance(value, datetime):
             return javascript_date(value)
         if encode_bytes is not None and isinstance(value, bytes | bytearray | memoryview):
-            return encode_bytes(bytes(value))
+            return encode_bytes(bytes(value))  # pyright: ignore[reportUnknownArgumentType]  # a memoryview of anything
         if (encoder := json_encoder_of(type(value))) is not None:
             return encoder(value)
         raise TypeError(

@@ -182,7 +182,7 @@ def rest(base_url: str | None = None) -> Rest:
     if in_browser() and not urlsplit(given).scheme:
         import js  # type: ignore[import-not-found]  # noqa: PLC0415  # only browsers have it
 
-        given = f"{js.location.origin}/{given.lstrip('/')}"
+        given = f"{js.location.origin}/{given.lstrip('/')}"  # pyright: ignore[reportUnknownMemberType]  # as above
     parts = urlsplit(given)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from alula.errors import FrameworkError, Unavailable
+from alula.types import is_mapping
 
 __all__ = ["NO_RETRIES", "Reply", "Retries", "backoff", "read_retries"]
 
@@ -94,7 +95,7 @@ def read_retries(value: object) -> Retries:
     """
     if value is None:
         return NO_RETRIES
-    given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"attempts": value}
+    given: dict[str, Any] = dict(value) if is_mapping(value) else {"attempts": value}
     attempts, deadline = given.pop("attempts", 0), given.pop("deadline", NO_RETRIES.deadline)
     if (
         given

@@ -13,6 +13,7 @@ from alula._service import ServiceHandle
 from alula.client._codec import merge_headers
 from alula.client._connection import Connection, RemoteService
 from alula.errors import BadGateway, FrameworkError, NotAuthenticated
+from alula.types import is_dict
 
 __all__ = ["AuthenticationClient", "authentication"]
 
@@ -174,7 +175,7 @@ class AuthenticationClient:
 
     def renewed(self, result: object) -> None:
         """Take over the result of a sign-in that a new connection made."""
-        if isinstance(result, dict):
+        if is_dict(result):
             self.result = result
             if isinstance(token := result.get("accessToken"), str):
                 self.storage[self._key] = token
@@ -226,7 +227,7 @@ class AuthenticationClient:
         _SIGNING_IN.set(self)
         try:
             result = await self._client.service(self.path).create(data, params)
-            if not isinstance(result, dict) or not isinstance(result.get("accessToken"), str):
+            if not is_dict(result) or not isinstance(result.get("accessToken"), str):
                 raise BadGateway(
                     f"the result of {self.path!r} has no `accessToken`; give the path of the"
                     " authentication service: authentication(path=...)"

@@ -94,7 +94,8 @@ class SyncClient:
         self, path: str, record: type[Any] | None = None, *, methods: Iterable[str] = ()
     ) -> SyncService:
         """Return a service of the server (see `Client.service`)."""
-        handle = self.client.service(path, record or dict, methods=methods)
+        record_type: type[Any] = record or dict
+        handle = self.client.service(path, record_type, methods=methods)
         if handle.path not in self._services:
             self._services[handle.path] = TypedSyncService(handle)
         return self._services[handle.path]

@@ -63,7 +63,7 @@ class SendOptions:
     timeout: float | None = None
     max_size: int = 0
     signal: AbortSignal | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Transport(Protocol[Sent_contra, Received_co]):

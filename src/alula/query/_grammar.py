@@ -37,9 +37,8 @@ from alula.query._query import (
     check_open_name,
     copy_value,
     invalid,
-    is_mapping,
 )
-from alula.types import SCALAR_TYPES
+from alula.types import SCALAR_TYPES, is_mapping
 
 __all__ = [
     "COMMON_FILTERS",
@@ -139,7 +138,8 @@ class Grammar:
             BadRequest: The query breaks the grammar; the message names the part.
             TypeError: It is None, which only code of the application can set.
         """
-        if type(raw) is not dict and not is_mapping(raw):
+        query_type = type(raw)  # in a variable, or a type checker forgets what is in a dict
+        if query_type is not dict and not is_mapping(raw):
             if raw is None:  # pyright: ignore[reportUnnecessaryComparison]  # such as the result of a function that forgot its `return`
                 raise TypeError(
                     "params.query is None; a query is a mapping, and {} selects everything"
@@ -236,7 +236,7 @@ class Grammar:
             raise invalid(
                 f"Invalid value for {name}: expected a list of objects with at least one entry"
             )
-        parts = []
+        parts: list[Criterion] = []
         for entry in entries:
             inner = self._read_criteria(entry, depth + 1)
             parts.append(inner[0] if len(inner) == 1 else And(tuple(inner)))
@@ -281,7 +281,7 @@ class Grammar:
     def _read_tests(self, raw: Mapping[str, Any], depth: int) -> tuple[tuple[str, Any], ...]:
         """Return the tests in an object of operators."""
         check_depth(depth)
-        tests = []
+        tests: list[tuple[str, Any]] = []
         for name, value in raw.items():
             reader = self._operators.get(name)
             if reader is None:
@@ -363,7 +363,7 @@ def read_sort(value: object) -> tuple[tuple[str, int], ...]:
         raise invalid("Invalid value for $sort: expected an object of fields with 1 or -1")
     if len(value) > MAX_SORT_FIELDS:
         raise invalid(f"Invalid value for $sort: at most {MAX_SORT_FIELDS} fields are allowed")
-    fields = []
+    fields: list[tuple[str, int]] = []
     for name, given in value.items():
         _check_path("$sort", name)
         # True == 1, so a lookup would accept it.

@@ -29,14 +29,14 @@ from alula.query._order import (
     sort_key,
     trimmed,
 )
-from alula.types import SCALAR_TYPES
+from alula.types import SCALAR_TYPES, JSONValue, is_array
 
 __all__ = ["VALUE_TESTS", "Test", "pattern_of", "truth_of"]
 
 Test: TypeAlias = Callable[[Any], bool]
 
 
-def _equal(wanted: object) -> Test:
+def _equal(wanted: JSONValue | re.Pattern[Any]) -> Test:
     if wanted is None:
         return lambda value: value is None or value is MISSING
     if isinstance(wanted, bool):
@@ -94,7 +94,7 @@ def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
     """Return the function that makes the tests of ``$lt``, ``$lte``, ``$gt`` or ``$gte``."""
     with_equal = compare in (le, ge)
 
-    def make(bound: object) -> Test:
+    def make(bound: JSONValue | re.Pattern[Any]) -> Test:
         if isinstance(bound, re.Pattern):
             raise BadRequest("Invalid query: a pattern has no order; compare with a value")
         if bound is None or (is_number(bound) and is_nan(bound)):
@@ -113,7 +113,7 @@ def _range(compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
             return in_number_range
         type_rank, payload = sort_key(bound)
 
-        def in_range(value: object) -> bool:
+        def in_range(value: JSONValue) -> bool:
             other_type, other = sort_key(trimmed(value, bound))
             return other_type == type_rank and compare(other, payload)
 
@@ -149,10 +149,10 @@ def has_size(wanted: object) -> Test:
     size = _number("$size", wanted)
     if size < 0 or size % 1:
         raise BadRequest("Invalid value for $size: expected a whole number, 0 or more")
-    return lambda value: isinstance(value, ARRAYS) and len(value) == size
+    return lambda value: is_array(value) and len(value) == size
 
 
-def has_remainder(wanted: object) -> Test:
+def has_remainder(wanted: JSONValue) -> Test:
     if not isinstance(wanted, list) or len(wanted) != 2:
         raise BadRequest("Invalid value for $mod: expected a list of divisor and remainder")
     divisor, remainder = (int(_number("$mod", item)) for item in wanted)
@@ -186,7 +186,7 @@ def _matches(pattern: re.Pattern[str]) -> Test:
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 
 
-def pattern_of(given: object, options: object) -> re.Pattern[str]:
+def pattern_of(given: JSONValue | re.Pattern[Any], options: object) -> re.Pattern[str]:
     """Return the compiled pattern of ``$regex`` with its ``$options``.
 
     Raises:

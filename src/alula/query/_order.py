@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from alula.query._query import Budget
-from alula.types import SCALAR_TYPES
+from alula.types import SCALAR_TYPES, JSONValue
 
 __all__ = [
     "ARRAY",
@@ -102,7 +102,7 @@ def ordered(
     return result
 
 
-def _count_key(value: object, spend: Spend) -> None:
+def _count_key(value: JSONValue, spend: Spend) -> None:
     """Count the work for the sort key of a value."""
     waiting: list[Any] = [value]
     while waiting:
@@ -132,6 +132,7 @@ def _key_function(
     choose = min if direction > 0 else max
 
     def key(record: Record) -> Key:
+        value: JSONValue
         value, rest = _follow(record, path)
         if value.__class__ not in SCALAR_TYPES and not rest:
             _count_key(value, spend)
@@ -144,7 +145,7 @@ def _key_function(
     return key
 
 
-def _follow(value: object, path: Path) -> tuple[Any, Path]:
+def _follow(value: JSONValue, path: Path) -> tuple[Any, Path]:
     """Follow a path to its end, or to a list whose elements all count."""
     while path:
         if isinstance(value, Mapping):
@@ -173,6 +174,7 @@ def _row(ends: dict[int, tuple[Any, Path]], directions: list[int], spend: Spend)
     row: Row = {}
     lists: dict[int, tuple[Sequence[Any], dict[int, Path]]] = {}
     for at, end in ends.items():
+        value: JSONValue
         value, path = _follow(*end)
         if path is None or not isinstance(value, ARRAYS):
             _count_key(value, spend)
@@ -286,7 +288,7 @@ def is_finite(number: float | Decimal) -> bool:
     return isinstance(number, int) or isfinite(number)
 
 
-def sort_key(value: object, depth: int = 0) -> Key:
+def sort_key(value: JSONValue | _Missing, depth: int = 0) -> Key:
     """Return a pair of type and payload; pairs compare as MongoDB compares the values.
 
     Args:
@@ -302,7 +304,7 @@ def sort_key(value: object, depth: int = 0) -> Key:
     if value is None or value is MISSING:
         return NULL, None
     if isinstance(value, Mapping):
-        fields = []
+        fields: list[tuple[int, Any, Any]] = []
         for name, inner in value.items() if depth < _MAX_DEPTH else ():
             type_rank, payload = sort_key(inner, depth + 1)
             # As in MongoDB: the types of two fields count first, then their names, then values.
@@ -322,7 +324,7 @@ def sort_key(value: object, depth: int = 0) -> Key:
     return OTHER, (f"{type_.__module__}.{type_.__qualname__}", _Ordered(value))
 
 
-def trimmed(value: object, like: object) -> object:
+def trimmed(value: JSONValue, like: JSONValue) -> JSONValue:
     """Return the part of a value that decides how it compares to another one.
 
     It is at most as large as the other, so a comparison costs what the query costs, and not what

@@ -173,9 +173,9 @@ def _groups_in_order(text: str) -> list[str] | None:
     return groups if in_order else None
 
 
-def _place(result: dict[str, Any], name: str, groups: list[str], value: object, limit: int) -> bool:
+def _place(result: dict[Any, Any], name: str, groups: list[str], value: object, limit: int) -> bool:
     """Put a value where its key says; return False if the place is taken or unreachable."""
-    node: Any = result
+    node: dict[Any, Any] | list[Any] = result
     slot: Any = name
     for group in groups:
         container: type[Any] = dict
@@ -184,7 +184,7 @@ def _place(result: dict[str, Any], name: str, groups: list[str], value: object, 
             container, inner = list, _index(group)
             if inner is None or inner >= limit:
                 return False
-        if type(node) is dict:
+        if isinstance(node, dict):
             below = node.setdefault(slot, container())
         elif slot <= len(node):
             if slot == len(node):
@@ -195,7 +195,7 @@ def _place(result: dict[str, Any], name: str, groups: list[str], value: object, 
         if type(below) is not container:
             return False
         node, slot = below, inner
-    if type(node) is dict:
+    if isinstance(node, dict):
         if slot in node:
             return False
         node[slot] = value
@@ -268,9 +268,11 @@ def read_any(values: dict[str, Any], limit: int, depth: int) -> dict[str, Any]:
             keys = dict.fromkeys([*numbers, *values])
     for key in keys:
         _merge(root, _container_of(key, values[key], limit, depth), limit)
-    containers: list[Any] = [root]
+    containers: list[dict[Any, Any] | list[Any]] = [root]
     for container in containers:
-        entries: Any = container.items() if isinstance(container, dict) else enumerate(container)
+        entries: Iterable[Any] = (
+            container.items() if isinstance(container, dict) else enumerate(container)
+        )
         for key, item in entries:
             if isinstance(item, _Numbered):
                 container[key] = item.finished()

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from alula.outgoing import javascript_date
 from alula.query._parse import without_surrogates
+from alula.types import JSONValue
 
 __all__ = ["stringify"]
 
@@ -55,7 +56,7 @@ def stringify(mapping: Mapping[str, Any]) -> str:
 
 def _items(
     name: str | None, container: Mapping[Any, Any] | list[Any] | tuple[Any, ...]
-) -> Iterator[tuple[str, Any]]:
+) -> Iterator[tuple[str, JSONValue]]:
     """Yield the items of a container with their full names, brackets included."""
     if not isinstance(container, Mapping):
         for index, value in enumerate(container):

@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from alula.errors import BadRequest
-from alula.query._query import is_mapping
+from alula.types import is_array, is_mapping
 
 __all__ = [
     "MOST_COUNTED",
@@ -201,7 +201,7 @@ def _failure_of(detail: ErrorDetails, value: object) -> Failure:
     path = ""
     for step in loc:
         # Pydantic names the members of unions, too: what does not exist in the value is left out.
-        if isinstance(value, list | tuple):
+        if is_array(value):
             exists = isinstance(step, int) and step < len(value)
         else:
             exists = is_mapping(value) and step in value

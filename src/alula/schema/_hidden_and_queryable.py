@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
+from inspect import isclass
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
 from alula.hooks import hook_factory
 from alula.schema._pydantic_models.model_validator import stored_names
-from alula.types import UNSET, Unset
+from alula.types import UNSET, Unset, is_mapping
 
 __all__ = [
     "FieldVisibility",
@@ -135,7 +136,7 @@ def field_visibility(
 
 
 def _is_write_only(schema: object) -> bool:
-    if not isinstance(schema, Mapping):
+    if not is_mapping(schema):
         return False
     # Pydantic writes an optional secret (`SecretStr | None`) as alternatives.
     return schema.get("writeOnly") is True or any(map(_is_write_only, schema.get("anyOf", ())))
@@ -157,13 +158,13 @@ def field_names(schema: object) -> Collection[str] | None:
     Raises:
         TypeError: It is none of these.
     """
-    if isinstance(schema, type) and issubclass(schema, BaseModel):
+    if isclass(schema) and issubclass(schema, BaseModel):
         return None if schema.model_config.get("extra") == "allow" else list(stored_names(schema))
     schema = getattr(schema, "schema", schema)
-    if not isinstance(schema, Mapping):
+    if not is_mapping(schema):
         raise TypeError(f"{schema!r} is neither a JSON Schema nor a Pydantic model")
     properties = schema.get("properties")
-    if not isinstance(properties, Mapping):
+    if not is_mapping(properties):
         return None
     is_open = schema.get("additionalProperties", False) is not False or any(
         name in schema for name in _OPEN

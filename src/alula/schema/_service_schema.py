@@ -37,7 +37,14 @@ from alula.schema._resolvers.resolver import Resolver, resolve
 from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
 from alula.schema._validation_hooks import validate_data, validate_query
 from alula.schema._validators import Records, records_of
-from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET, RecordType
+from alula.types import (
+    METHODS_WITHOUT_DATA,
+    STANDARD_METHODS,
+    UNSET,
+    JSONValue,
+    RecordType,
+    is_mapping,
+)
 
 __all__ = ["with_schema"]
 
@@ -244,10 +251,12 @@ class _IncomingHooks:
     ) -> None:
         self._records = records
         self._checks_create = checks_create
-        queries = [by_method(query, STANDARD_METHODS)] if query is not None else [{}]
-        datas = [by_method(data, METHODS_WITH_DATA)] if data is not None else [{}]
-        self._of_query = resolvers_of("with_schema", queries)
-        self._of_data = resolvers_of("with_schema", datas)
+        queries: Mapping[str, Resolver] = (
+            {} if query is None else by_method(query, STANDARD_METHODS)
+        )
+        datas: Mapping[str, Resolver] = {} if data is None else by_method(data, METHODS_WITH_DATA)
+        self._of_query = resolvers_of("with_schema", [queries])
+        self._of_data = resolvers_of("with_schema", [datas])
         self._query_check = self._client_query_check = records.query(extensions)
         if not_queryable:
             allowed = {
@@ -385,11 +394,11 @@ async def _restore(context: HookContext) -> None:
         context.data = _restored(context.data, *resolved.data)
 
 
-def _restored(now: Any, given: Any, made: Any) -> Any:
+def _restored(now: JSONValue, given: Any, made: JSONValue) -> Any:
     """Return a value in which everything that is still as resolvers made it is as it was given."""
     if isinstance(now, list | tuple) and isinstance(made, list) and len(now) == len(made):
         return [_restored(*versions) for versions in zip(now, given, made, strict=True)]
-    if not (isinstance(now, Mapping) and isinstance(given, Mapping) and isinstance(made, Mapping)):
+    if not (isinstance(now, Mapping) and is_mapping(given) and isinstance(made, Mapping)):
         return now
     restored: Any = now.copy() if isinstance(now, ValidatedQuery) else dict(now)
     for name in {**given, **made}:
@@ -403,7 +412,7 @@ def _restored(now: Any, given: Any, made: Any) -> Any:
     return restored
 
 
-def _copy(value: object) -> object:
+def _copy(value: JSONValue) -> object:
     """Return a copy that later changes of the value, and of the records in a list, do not reach."""
     if isinstance(value, list | tuple):
         return [_copy(item) for item in value]

@@ -16,7 +16,7 @@ from alula.schema._resolvers.incoming_hooks import (
     Next,
 )
 from alula.schema._validators import AnyValidator, get_validator
-from alula.types import METHODS_WITHOUT_DATA
+from alula.types import METHODS_WITHOUT_DATA, JSONValue, is_list, is_mapping
 
 __all__ = ["validate_data", "validate_query"]
 
@@ -68,7 +68,7 @@ def _with_related(
     query: Mapping[str, Any], names: Collection[str], checker: AnyValidator
 ) -> Mapping[str, Any]:
     """Check a query without the names that belong to other services, which the adapter checks."""
-    sort = query.get("$sort")
+    sort: JSONValue = query.get("$sort")
     order = {**sort} if isinstance(sort, Mapping) else {}
     own = {name: value for name, value in query.items() if name not in names}
     if order:
@@ -103,7 +103,7 @@ def validate_data(validator: object) -> Hook:
         BadRequest: By the hook, with every failure in ``data``.
     """
     checker_for: Callable[[str], AnyValidator | None]
-    if isinstance(validator, Mapping) and validator and validator.keys() <= {*METHODS_WITH_DATA}:
+    if is_mapping(validator) and validator and validator.keys() <= {*METHODS_WITH_DATA}:
         checkers = {method: get_validator(schema) for method, schema in validator.items()}
         checker_for = checkers.get
     else:
@@ -111,6 +111,7 @@ def validate_data(validator: object) -> Hook:
         checker_for = lambda _method: single  # noqa: E731  # the other branch has a method
 
     async def validate_data_hook(context: HookContext, next: Next | None = None) -> None:
+        data: JSONValue
         checker, data = checker_for(context.method), context.data
         if checker is None or context.method in METHODS_WITHOUT_DATA:
             pass
@@ -126,7 +127,7 @@ def validate_data(validator: object) -> Hook:
                 try:
                     records.append(checker.validate(record))
                 except BadRequest as error:
-                    if not isinstance(error.data, list):
+                    if not is_list(error.data):
                         raise  # the record cannot be checked at all
                     failures += error.data
                 # A response lists no more, so the other records need no check.

@@ -36,7 +36,7 @@ from alula.schema._pydantic_models.model_validator import (
     stored_names,
 )
 from alula.schema._pydantic_models.query_model import QueryModel
-from alula.types import SchemaKeyword
+from alula.types import SchemaKeyword, is_array, is_mapping
 
 __all__ = ["AnyValidator", "Records", "get_validator", "query_syntax", "records_of"]
 
@@ -89,7 +89,7 @@ def get_validator(
     """
     if isinstance(schema_or_model, AnyValidator):
         return schema_or_model
-    if isinstance(schema_or_model, Mapping | bool):
+    if isinstance(schema_or_model, bool) or is_mapping(schema_or_model):
         return Validator(schema_or_model, coerce=coerce, defaults=defaults, keywords=keywords)
     return ModelValidator(schema_or_model, defaults=defaults)
 
@@ -129,7 +129,7 @@ def query_syntax(
         SchemaError: It is not the schema of a record, or an extension is for a property that it
             lacks.
     """
-    if isinstance(properties, Mapping):
+    if is_mapping(properties):
         return query_schema(properties, extensions or {})
     return QueryModel(properties, extensions or {})
 
@@ -145,7 +145,7 @@ def records_of(model: object, id: str, keywords: Iterable[SchemaKeyword]) -> Rec
     Raises:
         SchemaError: It is neither, or it has no properties, such as a ``RootModel``.
     """
-    if isinstance(model, Mapping):
+    if is_mapping(model):
         return JsonRecords(model, id, tuple(keywords))
     if is_typeddict(model):
         model = model_of_typed_dict(model)
@@ -190,7 +190,7 @@ class JsonRecords:
             self.schema["properties"] = {id: id_schema, **properties}
         self._given = schema
         declared, required = field_names(self.schema), schema.get("required")
-        for name in required if isinstance(required, list | tuple) else ():
+        for name in required if is_array(required) else ():
             # Nobody could create a record: without the property it is refused, and with it.
             if declared is not None and name not in declared:
                 raise SchemaError(

@@ -30,7 +30,7 @@ from bson.errors import InvalidBSON, InvalidId
 from alula.adapters._records import IMMUTABLE
 from alula.errors import BadRequest
 from alula.outgoing import register_json_encoder
-from alula.types import UNSET, SchemaKeyword
+from alula.types import UNSET, SchemaKeyword, is_array, is_mapping
 
 __all__ = [
     "BSON_IMMUTABLE",
@@ -95,12 +95,12 @@ def resolve_query_object_id(value: object, record: object = None, context: objec
         record: The query, ignored.
         context: The hook context, ignored.
     """
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return {
             name: inner if name in _NOT_IDS else resolve_query_object_id(inner, record, context)
             for name, inner in value.items()
         }
-    if isinstance(value, list | tuple):
+    if is_array(value):
         return [resolve_query_object_id(item, record, context) for item in value]
     return to_object_id(value)
 
@@ -143,9 +143,10 @@ class _ObjectIdSchema(dict[str, Any]):
     def __get_pydantic_core_schema__(self, source: object, handler: object) -> dict[str, Any]:
         """Return how Pydantic validates an object id and writes it as JSON."""
         del source, handler  # the value becomes an ObjectId, whatever the annotated type is
+        validate: Callable[[object], object] = lambda value: _validated(value, True)  # noqa: E731  # with the type of its parameter
         return {
             "type": "function-plain",
-            "function": {"type": "no-info", "function": lambda value: _validated(value, True)},
+            "function": {"type": "no-info", "function": validate},
             "serialization": {"type": "to-string", "when_used": "json-unless-none"},
         }
 

@@ -229,7 +229,8 @@ class _Changes:
         if event not in self._handle.publishers or not self._channels.is_active:
             return
         handle, name, key = self._handle, self._service.options.id, change["documentKey"]
-        document = change.get("fullDocument") or change.get("fullDocumentBeforeChange") or {}
+        found = change.get("fullDocument") or change.get("fullDocumentBeforeChange")
+        document: Mapping[str, Any] = found or {}
         if name != "_id" and event == "patched":
             # The change has the id of the database alone.
             collection = await self._service.get_model()

@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.synchronous.collection import Collection as SyncCollection
@@ -16,6 +16,7 @@ __all__ = ["CONCERNS", "Collection", "Model", "ModelSource", "resolved", "with_c
 
 _log = logging.getLogger("alula.mongodb")
 
+_SYNCHRONOUS: Final[Any] = SyncCollection  # `Any`: its documents would be unknown
 Collection: TypeAlias = AsyncCollection[dict[str, Any]]
 Model: TypeAlias = (
     Collection | Awaitable[Collection] | Callable[[], Collection | Awaitable[Collection]]
@@ -97,7 +98,7 @@ async def resolved(model: object) -> Collection:
     """
     if not isinstance(model, AsyncCollection):
         # A synchronous collection is callable, and calling it explains nothing.
-        if callable(model) and not isinstance(model, SyncCollection):
+        if callable(model) and not isinstance(model, _SYNCHRONOUS):
             model = model()
         if inspect.isawaitable(model):
             model = await model
@@ -109,7 +110,7 @@ async def resolved(model: object) -> Collection:
             ' AsyncMongoClient, such as client["chat"]["messages"], an awaitable of one, or a'
             " function that returns either"
         )
-    return model
+    return cast("Collection", model)  # `isinstance` does not tell that documents are dicts
 
 
 def with_concerns(model: Collection, options: Mapping[str, Any]) -> Collection:

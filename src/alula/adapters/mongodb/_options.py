@@ -190,7 +190,7 @@ def upsert_options(params: Params) -> dict[str, Any] | None:
 
 def pairs_of(value: Any) -> tuple[Any, ...]:
     """Return pairs for every form in which the driver takes the fields of an index or an order."""
-    fields = [value] if isinstance(value, str) else value
+    fields: Mapping[str, Any] | list[Any] = [value] if isinstance(value, str) else value
     items = fields.items() if isinstance(fields, Mapping) else fields
     return tuple((item, 1) if isinstance(item, str) else tuple(item) for item in items)
 

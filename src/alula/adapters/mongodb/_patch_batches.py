@@ -89,7 +89,7 @@ async def patch_batch(model: Collection, filter: Filter, patches: list[Patch]) -
         return [await patches[0].alone()]
     results: list[Any] = [NOT_DONE] * len(patches)
     positions: list[int] = []
-    statements = []
+    statements: list[UpdateOne] = []
     records = await _read(model, filter, list({patch.id for patch in patches}))
     for position, patch in enumerate(patches):
         fields = _decoded(model, patch.fields)
@@ -133,7 +133,7 @@ async def _read(model: Collection, filter: Filter, ids: list[Any]) -> dict[Any, 
 
 def _decoded(model: Collection, document: bytes) -> Record | None:
     try:
-        record: Record = bson.decode(document, codec_options=model.codec_options)
+        record: Record = bson.decode(document, codec_options=model.codec_options)  # pyright: ignore[reportUnknownMemberType]  # its stub names an array of unknown items
     except Exception:  # noqa: BLE001  # alone, its caller gets the error
         return None
     return record

@@ -31,7 +31,7 @@ from alula.errors import BadRequest, NotFound
 from alula.query import EMPTY_QUERY, And, Query, Where
 from alula.query._operators import truth_of
 from alula.query._query import Criterion
-from alula.types import Id
+from alula.types import Id, is_list, is_mapping
 
 __all__ = [
     "MARKER",
@@ -70,6 +70,8 @@ _FLAGS: Final = IGNORECASE | MULTILINE | DOTALL | VERBOSE
 _NAME_WITH_PATTERN: Final = {"$eq": "$in", "$ne": "$nin"}
 _LISTS: Final = frozenset({"$in", "$nin", "$all"})
 _NESTED: Final = frozenset({"$not", "$elemMatch"})
+# `Any`, so that a type checker does not take the text in it for unknown.
+_PATTERN: Final[Any] = Pattern
 _COMPARED_ONE_BY_ONE: Final = (Mapping, list, tuple, Pattern, Regex)
 
 
@@ -128,7 +130,7 @@ class QueryTranslator:
         given = (params.docdb or {}).get("projection")
         if given is None:
             return projection_of(query.select, self.options.id)
-        return given if isinstance(given, Mapping) else dict.fromkeys(given, 1)
+        return given if is_mapping(given) else dict.fromkeys(given, 1)
 
     def stages(self, query: Query, params: Params) -> list[Stage]:
         """Return the stages of an aggregation for a query."""
@@ -227,7 +229,7 @@ def _tests(tests: Iterable[tuple[str, Any]], convert: Callable[[Any], Any]) -> F
     given = dict(tests)
     translated: Filter = {}
     for operator, value in given.items():
-        if isinstance(value, Pattern) and operator in ("$eq", "$ne"):
+        if isinstance(value, _PATTERN) and operator in ("$eq", "$ne"):
             # $eq would look for a stored pattern, but a pattern in the list of $in is matched.
             name = _NAME_WITH_PATTERN[operator]
             if name in given:
@@ -250,14 +252,14 @@ def _regex(pattern: Pattern[str]) -> Regex[str]:
 
 
 def _value(operator: str, value: Any, convert: Callable[[Any], Any]) -> Any:
-    if isinstance(value, Pattern):
+    if isinstance(value, _PATTERN):
         if operator in _COMPARING:
             raise BadRequest("Invalid query: a pattern has no order; compare with a value")
         return _regex(value)
     if operator in _COMPARING:
         return convert(value)
     if operator in _LISTS:
-        return [_regex(item) if isinstance(item, Pattern) else convert(item) for item in value]
+        return [_regex(item) if isinstance(item, _PATTERN) else convert(item) for item in value]
     if operator == "$not":
         return _tests(value, convert)
     if operator == "$elemMatch":
@@ -282,7 +284,7 @@ def _number(value: object) -> object:
 _FROM_TEXT: Final[Mapping[str, Callable[[Any], Any]]] = {
     "$exists": truth_of,
     "$size": _number,
-    "$mod": lambda value: list(map(_number, value)) if isinstance(value, list) else value,
+    "$mod": lambda value: list(map(_number, value)) if is_list(value) else value,
 }
 """Operators whose value is not text, although a query string carries text only."""
 

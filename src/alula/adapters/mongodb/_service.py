@@ -355,7 +355,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
     ) -> list[Record]:
         if params.provider is not None:
             check_from_client(data, options.update_operators)
-        changes = update_of(data, options.id)
+        changes: dict[str, Any] = update_of(data, options.id)
         upsert = upsert_options(params)
         if upsert is not None and not changes:
             changes = {"$setOnInsert": {}}  # the upsert may have to create a record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection as Names
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import bson
@@ -15,7 +15,7 @@ from alula.adapters.mongodb._bson_types import to_object_id
 from alula.adapters.mongodb._model import Collection
 from alula.adapters.mongodb._options import MongoDBOptions
 from alula.errors import BadRequest
-from alula.types import Record
+from alula.types import JSONValue, Record
 
 __all__ = [
     "are_operators",
@@ -80,7 +80,7 @@ def read_back(document: bytes, model: Collection) -> Record:
         InvalidDocument: It could be stored, but never be read again.
     """
     try:
-        return bson.decode(document, codec_options=model.codec_options)
+        return bson.decode(document, codec_options=model.codec_options)  # pyright: ignore[reportUnknownMemberType]  # its stub names an array of unknown items
     except InvalidBSON as error:
         raise InvalidDocument(str(error)) from error
 
@@ -106,7 +106,8 @@ def update_of(data: Mapping[str, Any], id: str) -> dict[str, dict[str, Any]]:
         BadRequest: An operator has no object of fields, or something changes the id.
     """
     changes: dict[str, dict[str, Any]] = {}
-    fields = {}
+    fields: dict[str, Any] = {}
+    value: JSONValue
     for name, value in data.items():
         if name[:1] != "$":
             if "." in name and _is_part(name, id):
@@ -145,6 +146,8 @@ def check_from_client(data: Mapping[str, Any], opened: Names[str]) -> None:
     Raises:
         BadRequest: There is an operator; the message names it.
     """
+    value: JSONValue
+    operand: JSONValue
     for name, value in data.items():
         if name[:1] != "$":
             _check_path(name)
@@ -167,19 +170,21 @@ def _check_path(path: str) -> None:
         raise BadRequest(f"Invalid key {path} in the data: no part may begin with '$' here")
 
 
-def _check_stored(value: object) -> None:
+def _check_stored(value: JSONValue) -> None:
     for name in _names(value):
         if name[:1] == "$":
             raise BadRequest(f"Invalid key {name} in the data: keys cannot begin with '$' here")
 
 
-def _names(value: object) -> Iterator[str]:
+def _names(value: JSONValue) -> Iterator[str]:
     """Yield the names in a value at every level."""
     # The recursion is bounded: check_data() has refused data of more than MAX_DEPTH levels.
     if isinstance(value, Mapping):
         yield from value
-        value = value.values()
-    elif not isinstance(value, list | tuple):
+        inside: Iterable[Any] = value.values()
+    elif isinstance(value, list | tuple):
+        inside = value
+    else:
         return
-    for inner in value:
+    for inner in inside:
         yield from _names(inner)

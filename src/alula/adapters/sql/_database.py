@@ -161,7 +161,7 @@ class Database:
         if scheme in _POSTGRESQL:
             self.dialect = "postgresql"
             self._name = urlsplit(address).path.lstrip("/") or "the default database"
-            urls = []
+            urls: list[str] = []
             for each in (address, *replicas):
                 scheme, _, rest = each.partition("://")
                 if scheme.partition("+")[0] not in _POSTGRESQL:

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, TextClause
 from alula._context import Params
 from alula.adapters._database_options import BATCHED, DatabaseOptions, read_max_time
 from alula.adapters.sql._database import Transaction
+from alula.types import is_mapping
 
 __all__ = [
     "NO_CALL_OPTIONS",
@@ -157,7 +158,7 @@ def call_options(params: Params) -> CallOptions:
 def _read_settings(settings: object, connection: object) -> Mapping[str, str] | None:
     if not settings:
         return None
-    if not isinstance(settings, Mapping) or not all(
+    if not is_mapping(settings) or not all(
         isinstance(text, str) for pair in settings.items() for text in pair
     ):
         raise ValueError(
@@ -171,7 +172,7 @@ def _read_settings(settings: object, connection: object) -> Mapping[str, str] | 
     return dict(settings)
 
 
-def _read_upsert(columns: object) -> tuple[str, ...]:
+def _read_upsert(columns: Iterable[str] | None) -> tuple[str, ...]:
     if columns is None:
         return ()
     if isinstance(columns, str) or not isinstance(columns, Iterable) or not (names := [*columns]):

@@ -269,7 +269,7 @@ class SQLService(AdapterService[SQLOptions]):
         Raises:
             RuntimeError: A related record is in another database, or nowhere.
         """
-        joined = {}
+        joined: dict[str, Operand] = {}
         for name, (first, field) in self.relations.filters.items():
             relation = self.relations[first]
             other = self.relations.service(relation)

@@ -32,6 +32,7 @@ from alula.client._connection import StoredSignIn
 from alula.client._json import to_json
 from alula.client._socketio._errors import connection_lost, too_large_to_send
 from alula.errors import FrameworkError
+from alula.types import JSONValue, is_mapping
 
 __all__ = ["LEAVE", "Answer", "Refused", "Session", "SessionEnded", "SocketRequest", "Subscriber"]
 
@@ -74,7 +75,7 @@ class Answer(NamedTuple):
         result: The result.
     """
 
-    error: object
+    error: JSONValue
     result: object
 
     @property
@@ -82,7 +83,7 @@ class Answer(NamedTuple):
         """The status: that of the error, or 200."""
         if self.error in _NO_ERROR:
             return 200
-        code = self.error.get("code") if isinstance(self.error, Mapping) else None
+        code = self.error.get("code") if is_mapping(self.error) else None
         return code if type(code) is int else 500
 
     @property
@@ -343,8 +344,8 @@ class Session:
 
 def _refusal(data: object) -> FrameworkError:
     """Return the error in a CONNECT_ERROR packet: ``message``, and ``data`` that may name it."""
-    given = data if isinstance(data, Mapping) else {"message": str(data)}
-    details = given.get("data")
+    given: Mapping[str, Any] = data if is_mapping(data) else {"message": str(data)}
+    details: JSONValue = given.get("data")
     value = {"name": "Forbidden", "code": 403, **given}
     if isinstance(details, Mapping) and "className" in details:  # the error of a middleware, whole
         value = {"message": given.get("message"), **details}

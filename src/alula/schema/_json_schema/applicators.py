@@ -9,11 +9,10 @@ Two rules hold here:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from alula.query._query import is_mapping
 from alula.schema._failures import MOST_LISTED, Failures, failure, pointer
 from alula.schema._json_schema.compiler import (
     Check,
@@ -24,7 +23,7 @@ from alula.schema._json_schema.compiler import (
     passes,
 )
 from alula.schema._json_schema.formats import pattern_of
-from alula.schema._json_schema.json_types import is_array
+from alula.types import is_array, is_mapping
 
 __all__ = [
     "all_of",
@@ -160,7 +159,7 @@ def defaults(location: SchemaLocation, schema: Schema) -> Check | None:
     given = {
         name: below["default"]
         for name, below in schema["properties"].items()
-        if isinstance(below, Mapping) and "default" in below
+        if is_mapping(below) and "default" in below
     }
     if not (given and location.fills_defaults and location.settings.defaults):
         return None

@@ -11,11 +11,11 @@ from fractions import Fraction
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
-from alula.query._query import is_mapping
 from alula.schema._failures import Failures, failure, missing
 from alula.schema._json_schema.compiler import Check, Maker, Schema, SchemaLocation
 from alula.schema._json_schema.formats import pattern_of
-from alula.schema._json_schema.json_types import TYPE_TESTS, is_array, is_number, key_of
+from alula.schema._json_schema.json_types import TYPE_TESTS, is_number, key_of
+from alula.types import JSONValue, is_array, is_mapping
 
 __all__ = [
     "BOUNDS",
@@ -50,7 +50,7 @@ def enum(location: SchemaLocation, schema: Schema) -> Check:
 def _equal_to_any(
     location: SchemaLocation,
     keyword: str,
-    allowed: Sequence[object],
+    allowed: Sequence[Any],
     params: Mapping[str, object],
     message: str,
 ) -> Check:
@@ -60,7 +60,7 @@ def _equal_to_any(
     # By exact type: in Python `True` equals 1, in JSON it does not.
     plain = frozenset(value for value in allowed if type(value) in (str, int))
 
-    def check(value: object, path: str, failures: Failures) -> object:
+    def check(value: JSONValue, path: str, failures: Failures) -> object:
         if (type(value) not in (str, int) or value not in plain) and key_of(value) not in keys:
             failures.append(failure(path, where, keyword, params, message))
         return value

@@ -24,7 +24,7 @@ from alula.errors import BadRequest
 from alula.query._query import MAX_STEPS
 from alula.schema._failures import Failures, SchemaError, failure
 from alula.schema._json_schema.json_types import coercion, type_test
-from alula.types import UNSET, SchemaKeyword
+from alula.types import UNSET, SchemaKeyword, is_mapping
 
 __all__ = [
     "DRAFT",
@@ -81,6 +81,8 @@ KEYWORDS: Final = frozenset(
     )
 )  # fmt: skip
 """The supported keywords of draft 2020-12, and the old name of ``$defs``."""
+
+_CONTAINERS: Final = frozenset({dict, list})
 
 # OpenAPI adds these to JSON Schema. They assert nothing, so a schema can serve both.
 _OPENAPI_ANNOTATIONS: Final = frozenset({"discriminator", "example", "externalDocs", "xml"})
@@ -160,7 +162,7 @@ class WorkLimit(threading.local):
             BadRequest: The limit is reached.
         """
         # A scalar is checked in one step. Only containers multiply the work of what is in them.
-        if self.steps_left is not None and (type(value) is dict or type(value) is list):
+        if self.steps_left is not None and type(value) in _CONTAINERS:
             visit = id(value), reference
             if visit in self._seen:
                 self.spend(_STEPS_OF_A_VISIT)
@@ -234,7 +236,7 @@ class SchemaLocation:
             branch: Whether it may not apply.
         """
         resolver = self.resolver
-        if isinstance(schema, Mapping) and "$id" in schema:
+        if is_mapping(schema) and "$id" in schema:
             from referencing.jsonschema import DRAFT202012  # noqa: PLC0415  # late, see `validator`
 
             resolver = resolver.in_subresource(DRAFT202012.create_resource(schema))

@@ -13,10 +13,10 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from alula.query._query import as_list, is_mapping
-from alula.types import UNSET, Unset
+from alula.query._query import as_list
+from alula.types import UNSET, JSONValue, Unset, is_array, is_mapping
 
-__all__ = ["TYPE_TESTS", "coercion", "is_array", "is_number", "key_of", "type_test"]
+__all__ = ["TYPE_TESTS", "coercion", "is_number", "key_of", "type_test"]
 
 Number: TypeAlias = int | float | Decimal
 Convert: TypeAlias = Callable[[Any], object]
@@ -43,11 +43,6 @@ def is_number(value: object) -> TypeGuard[Number]:
     return isinstance(value, _NUMBERS) and type(value) is not bool and isfinite(value)
 
 
-def is_array(value: object) -> TypeGuard[Sequence[Any]]:
-    """Return whether this is a list."""
-    return isinstance(value, _ARRAYS)
-
-
 TYPE_TESTS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "number": is_number,
@@ -68,7 +63,7 @@ def type_test(names: Sequence[str]) -> Callable[[Any], bool]:
     return lambda value: any(test(value) for test in tests)
 
 
-def key_of(value: object) -> Hashable:
+def key_of(value: JSONValue) -> Hashable:
     """Return a key that is equal for values that are equal in JSON.
 
     ``1`` and ``1.0`` are equal, ``1`` and ``True`` are not, and the order of names does not count.

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from alula.query._grammar import COMMON_FILTERS, COMMON_OPERATORS
 from alula.schema._failures import SchemaError
+from alula.types import is_array, is_list, is_mapping
 
 __all__ = [
     "LEVELS",
@@ -48,7 +49,7 @@ def query_schema(described: Mapping[str, Any], extensions: Extensions) -> dict[s
     """
     whole = described.get("type") == "object"
     properties = described.get("properties") if whole else described
-    if not isinstance(properties, Mapping):
+    if not is_mapping(properties):
         raise SchemaError("query_syntax: there are no properties; give those of a record")
     for name, field in properties.items():
         if not isinstance(field, Mapping | bool):
@@ -87,7 +88,7 @@ def check_extensions(extensions: Extensions, fields: Mapping[str, Any]) -> dict[
     Raises:
         SchemaError: One is for an unknown property, or has a name that is not an operator.
     """
-    filters = {}
+    filters: dict[str, Any] = {}
     for name, extension in extensions.items():
         if name[:1] == "$":
             filters[name] = extension
@@ -127,10 +128,10 @@ def _flat(
 
 def _resolved(schema: object, definitions: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema that a property has by a reference to a definition, or itself."""
-    ref = schema.get("$ref") if isinstance(schema, Mapping) else None
+    ref = schema.get("$ref") if is_mapping(schema) else None
     if isinstance(ref, str) and ref.startswith("#/$defs/"):
         schema = definitions.get(ref.removeprefix("#/$defs/"))
-    return schema if isinstance(schema, Mapping) else {}
+    return schema if is_mapping(schema) else {}
 
 
 def _criterion(
@@ -158,7 +159,7 @@ def _criterion(
 def _types(schema: Mapping[str, Any]) -> set[str]:
     """Return the types that a schema names: one, or a list."""
     named = schema.get("type")
-    names = named if isinstance(named, list | tuple) else (named,)
+    names = named if is_array(named) else (named,)
     return {name for name in names if isinstance(name, str)}  # the compiler refuses others
 
 
@@ -173,12 +174,12 @@ def names_opened(schema: object) -> tuple[frozenset[str], frozenset[str]]:
     waiting: list[tuple[Any, bool]] = [(schema, True)]
     while waiting:
         part, is_query = waiting.pop()
-        if isinstance(part, list):
+        if is_list(part):
             waiting += [(item, False) for item in part]
-        if not isinstance(part, Mapping):
+        if not is_mapping(part):
             continue
         properties = part.get("properties")
-        if isinstance(properties, Mapping):
+        if is_mapping(properties):
             names = filters if is_query else operators
             names.update(name for name in properties if name[:1] == "$")
         for keyword, below in part.items():

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from alula.errors import BadRequest
@@ -30,7 +30,7 @@ from alula.schema._json_schema.compiler import (
 )
 from alula.schema._json_schema.formats import FORMATS
 from alula.schema._json_schema.query_schema import names_opened
-from alula.types import SchemaKeyword
+from alula.types import SchemaKeyword, is_array, is_dict, is_mapping
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -119,16 +119,17 @@ class Validator:
         if not passes(_meta_check(), self.schema):
             from jsonschema import exceptions, validators  # type: ignore[import-untyped]  # noqa: PLC0415  # it has no types; late
 
-            draft = validators.Draft202012Validator
+            # `cast`, because the types of this library are incomplete.
+            draft = cast("Any", validators).Draft202012Validator
             errors = draft(draft.META_SCHEMA).iter_errors(self.schema)
-            error = exceptions.best_match(errors)
+            error = cast("Any", exceptions).best_match(errors)
             path = "/".join(["#", *map(path_part, error.absolute_path)])
             # By the place in the meta-schema: a property may be called "items", too.
             keyword = tuple(error.absolute_schema_path)[-5:-3]
             is_tuple = isinstance(error.instance, list) and keyword == ("items", "$dynamicRef")
             message = _TUPLE_FORM if is_tuple else error.message
             raise SchemaError(f"schema at {unquote(path)}: {message}")
-        dialect = self.schema.get("$schema") if isinstance(self.schema, dict) else None
+        dialect = self.schema.get("$schema") if is_dict(self.schema) else None
         # Other drafts give other meanings to the same names, such as `items` and `$ref`.
         if dialect is not None and dialect.rstrip("#") != _META_SCHEMA:
             raise SchemaError(
@@ -187,12 +188,12 @@ def plain(schema: object) -> Any:
 
 
 def _copied(value: object, path: str) -> object:
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         for name in value:
             if not isinstance(name, str):
                 raise SchemaError(f"schema at {unquote(path)}: the name {name!r} is not a string")
         return {name: _copied(below, f"{path}/{path_part(name)}") for name, below in value.items()}
-    if isinstance(value, list | tuple):
+    if is_array(value):
         return [_copied(below, f"{path}/{index}") for index, below in enumerate(value)]
     return value
 
@@ -221,7 +222,7 @@ def _meta_schemas() -> Registry[Any]:  # ty: ignore[invalid-type-form]  # attrs 
     from referencing.jsonschema import DRAFT202012  # noqa: PLC0415  # as above
 
     specifications: Registry[Any] = jsonschema_specifications.REGISTRY  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
-    documents = {}
+    documents: dict[str, Any] = {}
     for uri in specifications:
         if uri.startswith(DRAFT):
             document = dict(specifications.contents(uri))

@@ -79,8 +79,12 @@ MOST_OF_ONE_HASH: Final = 100
 
 _ATOMS: Final = SCALAR_TYPES | {datetime, bytes}
 _KEPT: Final = (str, int, float, datetime, bytes)
-_LISTS: Final = (list, tuple, deque)
-_SETS: Final = (set, frozenset)
+_CONTAINERS: Final = frozenset({dict, list})
+# `Any`, so that a type checker does not take what they hold for unknown.
+_ADAPTER: Final[Any] = TypeAdapter
+_OBJECTS: Final[Any] = (dict, Mapping)  # most are dicts, and the test of a Mapping takes time
+_LISTS: Final[Any] = (list, tuple, deque)
+_SETS: Final[Any] = (set, frozenset)
 _SECRETS: Final = (Secret, SecretStr, SecretBytes)
 _QUALIFIERS: Final = (Required, NotRequired, ReadOnly)
 _annotated: Any = Annotated  # makes a type from values, which type checkers cannot see
@@ -125,7 +129,7 @@ class ModelValidator:
         self._omitted = frozenset(omitted)
         self._fallback = fallback
 
-    def validate(self, value: object) -> Any:
+    def validate(self, value: Any) -> Any:
         """Return the value as plain data: a dict, whose keys are the aliases of the fields.
 
         Computed fields and those of ``Field(exclude=True)`` are left out.
@@ -135,7 +139,7 @@ class ModelValidator:
                 for JSON Schemas. Or a validator of a field needs a field that a partial record
                 does not have.
         """
-        if type(value) is dict or type(value) is list:
+        if type(value) in _CONTAINERS:
             # Before Pydantic, which makes sets and dicts of them.
             check_hashes(value)
             self._union_limit.check(value)
@@ -179,7 +183,7 @@ def adapter_of(model: Any) -> TypeAdapter[Any]:
         SchemaError: Pydantic cannot describe it.
     """
     try:
-        adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
+        adapter: TypeAdapter[Any] = model if isinstance(model, _ADAPTER) else TypeAdapter(model)
         # Forward references: the classes that they name may exist by now.
         if not adapter.pydantic_complete:
             adapter.rebuild(raise_errors=True)
@@ -345,7 +349,7 @@ def storable(value: Any) -> Any:
     if type(value) in _ATOMS:
         return value
     # Types of inner values are looked up in place, without a call: data may have very many.
-    if type(value) is dict or isinstance(value, Mapping):  # the first test takes no time
+    if isinstance(value, _OBJECTS):
         return {
             key if type(key) is str else str(storable(key)): (
                 item if type(item) in _ATOMS else storable(item)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
+from inspect import isclass
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -36,7 +37,7 @@ from pydantic import (
 )
 from typing_extensions import ReadOnly, TypedDict, is_typeddict
 
-from alula.query._query import as_list, is_mapping
+from alula.query._query import as_list
 from alula.schema._failures import SchemaError, failures_of_model, refusal
 from alula.schema._json_schema.query_schema import (
     LEVELS,
@@ -47,6 +48,7 @@ from alula.schema._json_schema.query_schema import (
     check_extensions,
 )
 from alula.schema._pydantic_models.model_validator import adapter_of, storable, stored_names
+from alula.types import JSONValue, is_mapping
 
 __all__ = ["QueryModel"]
 
@@ -206,7 +208,7 @@ def _text_form(type_: TypeForm) -> TypeForm:
     of an enumeration that is not a text.
     """
     bare = _unwrapped(type_)
-    if isinstance(bare, type) and issubclass(bare, Enum):
+    if isclass(bare) and issubclass(bare, Enum):
         values = [member.value for member in bare]
     else:
         values = list(get_args(bare)) if _origin_of(bare) is Literal else []
@@ -221,9 +223,9 @@ def _text_form(type_: TypeForm) -> TypeForm:
     return _annotated[type_, from_text]
 
 
-def _plain(value: object) -> object:
+def _plain(value: JSONValue | set[Any] | frozenset[Any] | BaseModel) -> object:
     """Return models and dataclasses as dicts, at any depth of lists."""
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, _LISTS):
         return [_plain(item) for item in value]
     if is_dataclass(type(value)) or isinstance(value, BaseModel):
         return TypeAdapter(type(value)).dump_python(value, by_alias=True, exclude_unset=True)
@@ -256,14 +258,14 @@ def _model_in(type_: TypeForm) -> TypeForm:
     """Return the model that a type is, or is a list of; None for other types."""
     bare = _unwrapped(type_)
     bare = _unwrapped(_item_of(bare) or bare)
-    is_model = isinstance(bare, type) and (issubclass(bare, BaseModel) or is_dataclass(bare))
+    is_model = isclass(bare) and (issubclass(bare, BaseModel) or is_dataclass(bare))
     return bare if is_model or is_typeddict(bare) else None
 
 
 def _flat(model: TypeForm, before: str = "", level: int = 1) -> Iterator[tuple[str, TypeForm]]:
     """Yield each field with its type, and those of models inside by dotted names."""
     fields: dict[str, TypeForm] = {}
-    if isinstance(model, type) and issubclass(model, BaseModel):
+    if isclass(model) and issubclass(model, BaseModel):
         for name, field in stored_names(model).items():
             fields[name] = field.annotation
             # Pydantic moves the constraints of `Annotated` out of the annotation.

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from alula.errors import BadRequest
+from alula.types import JSONValue, is_mapping
 
 __all__ = ["UnionLimit"]
 
-Node: TypeAlias = Mapping[str, object]
+Node: TypeAlias = Mapping[str, Any]
 """A part of a core schema, with its ``type``."""
 
 MOST_TRIES: Final = 100_000
@@ -49,7 +50,7 @@ class UnionLimit:
                         self.tries[kind] = max(self.tries[kind], counted[kind])
         self._never_limits = max(self.tries.values()) == 1  # most models
 
-    def check(self, value: object) -> None:
+    def check(self, value: JSONValue) -> None:
         """Refuse a value whose validation takes over `MOST_TRIES`.
 
         Raises:
@@ -58,6 +59,7 @@ class UnionLimit:
         if self._never_limits:
             return
         spent, waiting = 0, [(value, 1)]
+        container: JSONValue
         while waiting:
             container, times = waiting.pop()
             if isinstance(container, dict):
@@ -86,7 +88,7 @@ class UnionLimit:
         # Wrappers, such as validators; a model has its fields in `schema`, too.
         inner = node.get("schema") or node.get("lax_schema") or node.get("python_schema")
         has_fields = node["type"] in {"dataclass", "model"} and not node.get("root_model")
-        if isinstance(inner, Mapping) and not has_fields:
+        if is_mapping(inner) and not has_fields:
             return self._choices(inner, union)
         if all(below is not union for below in _nodes_below(node, self._by_ref)):
             return Counter()
@@ -95,7 +97,8 @@ class UnionLimit:
 
 def _nodes_below(node: Node, by_ref: Mapping[object, Node]) -> Iterator[Node]:
     """Yield a part of a core schema and all parts that it contains or refers to, each once."""
-    waiting, seen = [node], set()
+    waiting = [node]
+    seen: set[int] = set()
     while waiting:
         node = waiting.pop()
         if id(node) in seen:
@@ -110,7 +113,7 @@ def _nodes_below(node: Node, by_ref: Mapping[object, Node]) -> Iterator[Node]:
                 waiting += _nodes_in(value)
 
 
-def _nodes_in(value: object) -> Iterator[Node]:
+def _nodes_in(value: JSONValue) -> Iterator[Node]:
     """Yield the parts of a core schema in a value: itself, or those in a list or by field name."""
     if isinstance(value, Mapping):
         if isinstance(value.get("type"), str):

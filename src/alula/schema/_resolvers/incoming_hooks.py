@@ -14,7 +14,7 @@ from alula.hooks import annotate_hook, hook_factory
 from alula.query import ValidatedQuery
 from alula.query._query import as_list
 from alula.schema._resolvers.resolver import Resolver
-from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS
+from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS, is_array, is_mapping
 
 __all__ = [
     "METHODS_WITH_DATA",
@@ -95,7 +95,7 @@ async def _resolve_branches(
             continue
         resolved: list[Any] = []
         for branch in branches:
-            if not isinstance(branch, Mapping):
+            if not is_mapping(branch):
                 resolved.append(branch)  # the grammar of queries refuses it
                 continue
             new = dict(branch)
@@ -155,11 +155,11 @@ async def resolved_data(
             functions raised a ValueError or an error of the interface.
         MethodNotAllowed: It is a list, and the service does not accept lists.
     """
-    is_list = isinstance(data, list | tuple)
+    is_list = is_array(data)
     if is_list and context.method in STANDARD_METHODS:
         # The adapter refuses the list, too, but functions may take long before, as hashing does.
         check_multi(context)
-    records: Sequence[Any] = data if isinstance(data, list | tuple) else [data]
+    records: Sequence[Any] = data if is_array(data) else [data]
     for record in records:
         if not isinstance(record, Mapping):
             raise BadRequest(f"The data of {context.method} must be an object")

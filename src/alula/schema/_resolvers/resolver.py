@@ -18,13 +18,15 @@ from alula.errors import BadRequest, FrameworkError, Timeout, TooManyRequests
 from alula.hooks import factory_call
 from alula.schema._failures import missing, refusal
 from alula.schema._hidden_and_queryable import Virtual, field_names, hidden
-from alula.types import SCALAR_TYPES, UNSET, Record
+from alula.types import SCALAR_TYPES, UNSET, JSONValue, Record
 
 __all__ = ["Resolver", "property_function", "resolve", "takes_value"]
 
 PropertyFunction: TypeAlias = Callable[[Any, Any, Any], Any]
 """A property's function as the resolver calls it: value, record, context."""
 
+_OBJECTS: Final = (dict, Mapping)  # most are dicts, and the test of a Mapping takes time
+_COROUTINE: Final[Any] = CoroutineType  # `Any`: its values would be unknown
 _ATOMS: Final = SCALAR_TYPES | {dict, list}
 """The types of most values; they cannot be awaited. A set is faster than `hasattr`."""
 _OF_UNSET: Final = (AttributeError, LookupError, TypeError)
@@ -178,12 +180,12 @@ class Resolver:
         pending: list[_Pending] = []
         failed: list[tuple[int, str, BaseException]] = []
         started = False  # whether a coroutine waits that was started in this task
+        record: JSONValue
         for record in records:
-            # Most records are dicts; the general test is slow.
-            if type(record) is not dict and not isinstance(record, Mapping):
+            if not isinstance(record, _OBJECTS):
                 resolved.append(record)
                 continue
-            new = record.copy() if type(record) is dict else dict(record)
+            new = {**record}
             for name, function in functions:
                 try:
                     # All functions get the record as it was: they run concurrently, in no order.
@@ -191,7 +193,7 @@ class Resolver:
                     if type(value) in _ATOMS:  # first, because most values are
                         new[name] = value
                         continue
-                    if type(value) is CoroutineType and name not in self._waiting and not started:
+                    if type(value) is _COROUTINE and name not in self._waiting and not started:
                         value = self._start(name, value)
                         started = type(value) is _Started
                 except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # raised below
@@ -265,19 +267,21 @@ def property_function(name: str, resolver: object) -> PropertyFunction:
     if isinstance(resolver, Virtual):
         call = resolver.function
         count = _arguments_taken(name, call, ("record", "context"))
-        return (
+        forms: tuple[PropertyFunction, ...] = (
             lambda _value, record, context: call(record, context),
             lambda _value, record, _context: call(record),
             lambda _value, _record, _context: call(),
-        )[2 - count]
+        )
+        return forms[2 - count]
     function: Any = resolver
     count = _arguments_taken(name, function, ("value", "record", "context"))
-    return (
+    forms = (
         function,
         lambda value, record, _context: function(value, record),
         lambda value, _record, _context: function(value),
         lambda _value, _record, _context: function(),
-    )[3 - count]
+    )
+    return forms[3 - count]
 
 
 def takes_value(resolver: object) -> bool:

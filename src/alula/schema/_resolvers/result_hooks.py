@@ -24,7 +24,7 @@ from alula.schema._resolvers.incoming_hooks import (
     run_all,
 )
 from alula.schema._resolvers.resolver import Resolver
-from alula.types import STANDARD_METHODS, UNSET, Page
+from alula.types import STANDARD_METHODS, UNSET, JSONValue, Page, is_mapping
 
 __all__ = ["resolve_all", "resolve_external", "resolve_result"]
 
@@ -105,7 +105,7 @@ def resolve_external(*resolvers: Resolvers) -> Hook:
                 records = [
                     record
                     for record in (context.result, *_records_of(context.result, context.method))
-                    if isinstance(record, Mapping) and not isinstance(record, RedactedRecord | Page)
+                    if is_mapping(record) and not isinstance(record, RedactedRecord | Page)
                 ]
                 views = map(public_part, await run_all(chosen, records, context))
                 redacted = list(map(RedactedRecord, records, views))
@@ -202,9 +202,7 @@ async def _resolved(
     if names is None:
         return resolved
     return [
-        {name: record[name] for name in record if name in names}
-        if isinstance(record, Mapping)
-        else record
+        {name: record[name] for name in record if name in names} if is_mapping(record) else record
         for record in resolved
     ]
 
@@ -243,7 +241,7 @@ async def _redact(
     if visible is not result:
         views = await views_of(records)
     redacted = [
-        RedactedRecord(record, view, redacted_by) if isinstance(record, Mapping) else record
+        RedactedRecord(record, view, redacted_by) if is_mapping(record) else record
         for record, view in zip(records, views, strict=True)
     ]
     context.result = await _with_records(
@@ -251,7 +249,7 @@ async def _redact(
     )
 
 
-def _with_redacted(value: object, redacted: Sequence[RedactedRecord]) -> Any:
+def _with_redacted(value: JSONValue, redacted: Sequence[RedactedRecord]) -> Any:
     """Return a value in which these records, and copies of them, are redacted at any depth."""
     if isinstance(value, RedactedRecord):
         return value

@@ -285,7 +285,7 @@ class BytesType(ColumnType):
 
     def store(self, value: object, field: str) -> object:
         if isinstance(value, bytes | bytearray | memoryview):
-            return bytes(value)
+            return bytes(value)  # pyright: ignore[reportUnknownArgumentType]  # a memoryview of anything
         # validate: otherwise, characters that are not base64 would be dropped silently.
         try:
             return b64decode(value, validate=True)  # type: ignore[arg-type]  # ty: ignore[invalid-argument-type]  # a TypeError is refused

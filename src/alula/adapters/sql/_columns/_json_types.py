@@ -16,6 +16,7 @@ from alula.adapters.sql._columns._column_types import SQL_OPERATORS, ColumnType,
 from alula.adapters.sql._names import Dialect
 from alula.errors import BadRequest
 from alula.outgoing import iso_duration, javascript_date
+from alula.types import JSONValue, is_array
 
 __all__ = ["ArrayType", "JsonType"]
 
@@ -85,7 +86,7 @@ _JSON_FORMS: Final[tuple[tuple[Any, Callable[[Any], object]], ...]] = (
 )
 
 
-def read_json(value: Any) -> object:
+def read_json(value: Any) -> Any:
     # A column that is not strict may hold numbers, or text that is not JSON.
     try:
         return json.loads(value) if isinstance(value, str) else value
@@ -127,7 +128,7 @@ class ArrayType(ColumnType):
         return json.dumps(items, ensure_ascii=False, separators=(",", ":"), default=_plain)
 
     def _stored(self, value: object, field: str, depth: int) -> list[object]:
-        if not isinstance(value, list | tuple):
+        if not is_array(value):
             raise self.refusal(field)
         if depth > 1:
             return [self._stored(item, field, depth - 1) for item in value]
@@ -137,7 +138,7 @@ class ArrayType(ColumnType):
     def _read(self, value: Any) -> object:
         return self._items(read_json(value))
 
-    def _items(self, value: Any) -> object:
+    def _items(self, value: JSONValue) -> object:
         if isinstance(value, list):
             return [self._items(item) for item in value]
         read = self._element.from_driver

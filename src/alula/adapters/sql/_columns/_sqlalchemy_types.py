@@ -27,6 +27,7 @@ from alula.adapters.sql._columns._date_types import DateType, IntervalType, Time
 from alula.adapters.sql._columns._json_types import ArrayType, JsonType
 from alula.adapters.sql._columns._number_types import DecimalType, IntegerType, NumberType
 from alula.adapters.sql._names import Dialect
+from alula.types import is_dict
 
 __all__ = ["ENGINE_DIALECTS", "ForeignType", "column_type", "database_type", "driver_value"]
 
@@ -166,7 +167,7 @@ def driver_value(value: object, dialect: Dialect) -> object:
     asyncpg takes Python's values as they are, but JSON as text.
     """
     if dialect == "postgresql":
-        return JsonType(dialect).store(value, "where") if isinstance(value, dict) else value
+        return JsonType(dialect).store(value, "where") if is_dict(value) else value
     for class_, value_type in _SQLITE_VALUES:
         if isinstance(value, class_):
             return value_type.store(value, "where")

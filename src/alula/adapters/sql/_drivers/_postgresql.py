@@ -190,7 +190,8 @@ class PostgreSQL:
         self.code_point_order = False
         self._primary = _Server(url, size, prepare, settings, self._learn)
         self._replicas = [
-            _Server(replica, size, prepare, settings, lambda *_: None) for replica in read
+            _Server(replica, size, prepare, settings, lambda _connection, _by_code_point: None)
+            for replica in read
         ]
         self._turn = 0
 

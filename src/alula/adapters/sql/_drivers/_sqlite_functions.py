@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
+from alula.types import JSONValue, is_dict
+
 __all__ = ["FUNCTIONS", "fold"]
 
 
@@ -27,7 +29,7 @@ _LOWER: Final = {
 }
 
 
-def _contains(stored: Any, wanted: Any, top: bool = True) -> bool:
+def _contains(stored: JSONValue, wanted: JSONValue, top: bool = True) -> bool:
     """Return whether a JSON value contains another one, by the rules of PostgreSQL's ``@>``."""
     if isinstance(stored, dict):
         return isinstance(wanted, dict) and all(
@@ -44,7 +46,7 @@ def _contains(stored: Any, wanted: Any, top: bool = True) -> bool:
     return _same(stored, wanted)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: JSONValue, other: JSONValue) -> bool:
     """Return whether JSON values are equal; in Python alone, 1 is equal to True."""
     if isinstance(one, dict):
         return (
@@ -87,7 +89,7 @@ def json_overlaps(stored: str | None, wanted: str) -> bool | None:
     """Return whether a list in JSON and another one have a value in common."""
     if stored is None:
         return None
-    items = _read(stored)
+    items: JSONValue = _read(stored)
     return isinstance(items, list) and any(
         _same(item, value) for value in json.loads(wanted) for item in items
     )
@@ -95,27 +97,27 @@ def json_overlaps(stored: str | None, wanted: str) -> bool | None:
 
 def json_concat(items: str | None, more: str) -> str:
     """Return a list in JSON with further values."""
-    stored = _read(items or "[]")
+    stored: JSONValue = _read(items or "[]")
     return _text([*(stored if isinstance(stored, list) else [stored]), *json.loads(more)])
 
 
 def json_merge(stored: str | None, changes: str) -> str:
     """Return an object in JSON with other values for some properties."""
     # json_patch() of SQLite would remove what is set to null.
-    root = _read(stored or "{}")
+    root: JSONValue = _read(stored or "{}")
     return _text({**(root if isinstance(root, dict) else {}), **json.loads(changes)})
 
 
 def json_set(stored: str | None, *changes: str) -> str:
     """Return an object in JSON with other values at some paths, which alternate with the values."""
-    root = _read(stored or "{}")
+    root: JSONValue = _read(stored or "{}")
     if not isinstance(root, dict):
         root = {}
     for path, value in zip(changes[::2], changes[1::2], strict=True):
-        level = root
+        level: dict[str, Any] = root
         *above, last = json.loads(path)
         for key in above:
-            if not isinstance(level.get(key), dict):
+            if not is_dict(level.get(key)):
                 level[key] = {}
             level = level[key]
         level[last] = json.loads(value)
@@ -168,10 +170,13 @@ def _fitted(number: Decimal, whole: int, scale: int | None) -> str:
     return format(number or abs(number), "f")
 
 
+_OF_TEXT: Final[Mapping[str, Callable[[Any], object]]] = {
+    "alula_fold": fold,
+    "alula_float": lambda text: None if text is None else float(text),
+    "alula_bytes": lambda text: None if text is None else bytes.fromhex(text),
+}
 FUNCTIONS: Final[Mapping[str, tuple[int, Callable[..., Any]]]] = {
-    "alula_fold": (1, fold),
-    "alula_float": (1, lambda text: None if text is None else float(text)),
-    "alula_bytes": (1, lambda text: None if text is None else bytes.fromhex(text)),
+    **{name: (1, function) for name, function in _OF_TEXT.items()},
     "alula_json_equal": (2, json_equal),
     "alula_json_contains": (2, json_contains),
     "alula_json_contains_one": (2, json_contains_one),

@@ -221,7 +221,7 @@ class _Worker(threading.Thread):
 
     def _deliver(self, jobs: Iterable[Job]) -> None:
         """Hand results to the event loops of their callers."""
-        inboxes = set()
+        inboxes: set[Inbox] = set()
         for job in jobs:
             job.inbox.done.append(job)
             inboxes.add(job.inbox)

@@ -20,6 +20,7 @@ from alula.adapters.sql._statements._operands import PLACE, place_of
 from alula.adapters.sql._tables._ddl import default_text
 from alula.adapters.sql._tables._tables import Column, Table
 from alula.errors import BadRequest
+from alula.types import JSONValue, is_list
 
 if TYPE_CHECKING:
     from alula.adapters.sql._options import SQLOptions
@@ -191,7 +192,7 @@ class RowWriter:
     def _stored(self, data: Mapping[str, Any]) -> dict[str, object]:
         """Return the driver's values by column; what has none goes into the extra column."""
         values: dict[str, object] = {}
-        more = {}
+        more: dict[str, Any] = {}
         for name, value in data.items():
             column = self._columns.get(name)
             if column is not None:
@@ -261,7 +262,7 @@ class RowWriter:
         """Remove the update operators from changes, and return their assignments by column."""
         texts: dict[str, _Assignment] = {}
         for operator in [name for name in fields if name[:1] == "$"]:
-            operands = fields.pop(operator)
+            operands: JSONValue = fields.pop(operator)
             operate = self._operators.get(operator)
             if operate is None and operator != "$set":
                 names = ", ".join(["$set", *self._operators])
@@ -315,7 +316,7 @@ class RowWriter:
             [stored, stored],
         )
 
-    def pushed(self, operator: str, column: Column, value: Any) -> _Assignment:
+    def pushed(self, operator: str, column: Column, value: JSONValue) -> _Assignment:
         """Return the assignment of ``$push``, with a value or ``$each``.
 
         Raises:
@@ -323,9 +324,9 @@ class RowWriter:
         """
         if column.type.name not in ("json", "array"):
             raise BadRequest(f"Invalid value for {operator}: {column.name!r} is not a list")
-        items = [value]
+        items: list[Any] = [value]
         if isinstance(value, Mapping) and any(str(name)[:1] == "$" for name in value):
-            if [*value] != ["$each"] or not isinstance(value["$each"], list):
+            if [*value] != ["$each"] or not is_list(value["$each"]):
                 raise BadRequest(f"Invalid value for {operator}: expected a value, or $each alone")
             items = value["$each"]
         stored = column.type.store(items, column.name)

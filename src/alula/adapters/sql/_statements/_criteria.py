@@ -23,6 +23,7 @@ from alula.adapters.sql._tables._tables import Table
 from alula.errors import BadRequest
 from alula.query import And, Query, Where
 from alula.query._query import Budget, Criterion
+from alula.types import JSONValue
 
 __all__ = ["Criteria", "unknown_field"]
 
@@ -115,7 +116,7 @@ class Criteria:
         """Return a part of the criteria as one condition."""
         if isinstance(part, Where):
             operand = self.operand(part.field)
-            inner = []
+            inner: list[str] = []
             for operator, value in part.tests:
                 _spend(operator, value, budget)
                 inner.append(operand.test(operator, value, parameters))
@@ -125,7 +126,7 @@ class Criteria:
         return all_of(inner) if isinstance(part, And) else any_of(inner)
 
 
-def _spend(operator: str, value: object, budget: Budget | None) -> None:
+def _spend(operator: str, value: JSONValue, budget: Budget | None) -> None:
     """Count the values of a list: each is converted, and nothing else runs meanwhile."""
     if budget is not None and isinstance(value, list):
         budget.spend(len(value), f"{operator} has too many values")

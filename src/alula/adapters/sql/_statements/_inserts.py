@@ -102,7 +102,7 @@ class Inserts(Reads):
         The records of a statement have the same columns, so that what a record does not give gets
         its default. A statement has no bound for parameters and at most 10,000 rows.
         """
-        statements = []
+        statements: list[tuple[list[int], Statement]] = []
         rows = self._aligned(rows)
         for positions in _parts(rows):
             part = [rows[position] for position in positions]
@@ -186,7 +186,7 @@ class Inserts(Reads):
             return rows
         given = {name for row in rows for name in row.columns}
         columns = [name for name in self.table.columns if name in given]
-        aligned = []
+        aligned: list[NewRow] = []
         for row in rows:
             values = dict(zip(row.columns, row.values, strict=True))
             names = tuple(
@@ -203,12 +203,14 @@ class Inserts(Reads):
     def _source(self, columns: Sequence[Column]) -> tuple[list[str], str, str]:
         """Return the values of a row in a list parameter, the table of all of them, its order."""
         if not self._postgresql:
-            values = [
+            values: list[str] = [
                 json_value(column.type, f"json_extract(alula_item.value, '$[{index}]')")
                 for index, column in enumerate(columns)
             ]
             return values, f"json_each({PLACE}) as alula_item", "alula_item.key"
-        lists, names, values = [], [], []
+        lists: list[str] = []
+        names: list[str] = []
+        values = []
         for index, column in enumerate(columns):
             # A list of arrays of several lengths is nothing that PostgreSQL has.
             is_array = column.type.name == "array"

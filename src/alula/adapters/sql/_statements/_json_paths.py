@@ -99,7 +99,7 @@ def set_in_jsonb(value: str, tree: Tree, parameters: list[object]) -> str:
 
     What is not an object on the way to a changed value becomes one.
     """
-    entries = []
+    entries: list[str] = []
     for key, inner in tree.items():
         literal = _literal(key)
         if isinstance(inner, Leaf):

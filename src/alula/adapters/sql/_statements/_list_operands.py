@@ -18,6 +18,7 @@ from alula.adapters.sql._statements._operands import (
     negated,
 )
 from alula.errors import BadRequest
+from alula.types import JSONValue, is_list, is_mapping
 
 __all__ = ["ArrayOperand", "JSONOperand"]
 
@@ -51,7 +52,7 @@ class JSONOperand(Operand):
 
     def is_in(self, wanted: list[Any], parameters: list[object]) -> str:
         """Return the condition of ``$in``."""
-        whole = [item for item in wanted if isinstance(item, list | Mapping)]
+        whole = [item for item in wanted if is_list(item) or is_mapping(item)]
         tests = [self.test("$eq", item, parameters) for item in whole]
         if None in wanted:
             tests.append(self._is_null)
@@ -77,7 +78,7 @@ class JSONOperand(Operand):
 
     def overlaps(self, wanted: object, parameters: list[object]) -> str:
         """Return the condition of ``$overlaps``."""
-        items = wanted if isinstance(wanted, list) else [wanted]
+        items = wanted if is_list(wanted) else [wanted]
         if self._dialect == "sqlite":
             parameters.append(self.type.store(items, self.field))
             return f"alula_json_overlaps({self.sql}, {PLACE})"
@@ -158,7 +159,7 @@ class ArrayOperand(Operand):
 
     def contains(self, wanted: object, parameters: list[object]) -> str:
         """Return the condition of ``$contains``."""
-        items = wanted if isinstance(wanted, list) else [wanted]
+        items = wanted if is_list(wanted) else [wanted]
         values = self._element.driver_values(items)
         if len(values) < len(items):  # null, or what no element can be
             return "false"
@@ -176,7 +177,7 @@ class ArrayOperand(Operand):
 
     def overlaps(self, wanted: object, parameters: list[object]) -> str:
         """Return the condition of ``$overlaps``."""
-        items = wanted if isinstance(wanted, list) else [wanted]
+        items = wanted if is_list(wanted) else [wanted]
         values = self._element.driver_values(items)
         if not values:
             return "false"
@@ -185,7 +186,7 @@ class ArrayOperand(Operand):
             return f"{self.sql} && {PLACE}::{self.type.cast}"
         return self.any_element("$in", items, parameters)
 
-    def has_element(self, tests: object, parameters: list[object]) -> str:
+    def has_element(self, tests: JSONValue, parameters: list[object]) -> str:
         """Return the condition of ``$elemMatch``.
 
         Raises:

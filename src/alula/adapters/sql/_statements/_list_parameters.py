@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from alula.adapters.sql._columns._column_types import ColumnType
+from alula.types import JSONValue
 
 __all__ = ["array_text", "json_list", "json_rows", "json_value"]
 
@@ -34,7 +35,7 @@ def json_value(type: ColumnType, value: str = "value") -> str:
     return f"{reader}({value})" if reader else value
 
 
-def array_text(values: object) -> str | None:
+def array_text(values: JSONValue) -> str | None:
     r"""Return a list of driver's values as text that PostgreSQL reads as an array.
 
     Examples:
@@ -46,7 +47,7 @@ def array_text(values: object) -> str | None:
     return "{" + ",".join(map(element_text, values)) + "}"
 
 
-def element_text(value: object) -> str:
+def element_text(value: JSONValue) -> str:
     """Return a driver's value as an element of `array_text`."""
     if value is None:
         return "NULL"

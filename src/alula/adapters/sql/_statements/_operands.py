@@ -199,7 +199,7 @@ class Operand:
     def driver_values(self, given: list[Any]) -> list[object]:
         """Return the driver's values of a list, without null and what the type never has."""
         compare, field = self.type.comparison, self.field
-        values = []
+        values: list[object] = []
         for item in given:
             if item is not None:
                 outcome = compare("$eq", item, field)

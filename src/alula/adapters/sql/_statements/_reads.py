@@ -13,7 +13,7 @@ from alula.adapters.sql._statements._operands import PLACE, Operand, place_of
 from alula.adapters.sql._tables._tables import Column, Table
 from alula.errors import BadRequest
 from alula.query import EMPTY_QUERY, Query
-from alula.types import Record
+from alula.types import JSONValue, Record
 
 if TYPE_CHECKING:
     from alula.adapters.sql._options import Lock, SQLOptions
@@ -284,7 +284,7 @@ class Reads:
                         record[name] = decode(value)
             if extra is not None:
                 for record in records:
-                    more = record.pop(extra)
+                    more: JSONValue = record.pop(extra)
                     for name, value in more.items() if isinstance(more, dict) else ():
                         record.setdefault(name, value)  # a column wins
             return records if reduce is None else list(map(reduce, records))
@@ -336,7 +336,7 @@ class Reads:
         Raises:
             BadRequest: A field does not exist, or its values have no order.
         """
-        terms = []
+        terms: list[str] = []
         for index, (field, direction) in enumerate(sort):
             operand = self._criteria.operand(field)
             if operand.type.name in ("json", "array"):
@@ -364,7 +364,7 @@ class Reads:
 
     def _names(self, select: Select, aliases: bool = False) -> str:
         """Return the list of columns to read."""
-        texts = []
+        texts: list[str] = []
         for index, column in enumerate(self._selection(select).columns):
             text = column.sql if column.type.select is None else column.type.select(column.sql)
             texts.append(f"{text} as alula_c{index}" if aliases else text)

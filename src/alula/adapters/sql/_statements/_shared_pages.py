@@ -47,7 +47,7 @@ def shared_pages(statements: Sequence[Statement]) -> Statement | None:
     if shared is None:
         return None
     text, positions = shared
-    rows = []
+    rows: list[list[str | None]] = []
     for statement in statements:
         row: list[str | None] = []
         for value in statement.parameters:
@@ -92,6 +92,8 @@ def _shared_text(text: str) -> tuple[str, tuple[int, ...]] | None:
 def pages_of(rows: Sequence[Row], count: int) -> list[list[Row]]:
     """Return the rows of each statement, without the columns that `shared_pages` has added."""
     pages: list[list[Row]] = [[] for _ in range(count)]
+    number: int
     for row in rows:
-        pages[row[0] - 1].append(row[2:])
+        number = row[0]
+        pages[number - 1].append(row[2:])
     return pages

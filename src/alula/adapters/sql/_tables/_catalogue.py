@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy
@@ -178,8 +178,7 @@ def postgresql_type(row: Row, collation: str | None) -> types.TypeEngine[Any]:
     has_modifier = modifier > 4  # the size of its header
     if name in _PG_TEXTS and (schema == "pg_catalog" or name == "citext"):
         length = modifier - 4 if has_modifier else None
-        text_type: types.TypeEngine[Any] = _PG_TEXTS[name](length, collation=collation)
-        return text_type
+        return _PG_TEXTS[name](length, collation)
     if schema != "pg_catalog" or name not in _PG_TYPES:
         return ForeignType(sql, has_order=has_order)
     if name == "numeric" and has_modifier:
@@ -189,7 +188,7 @@ def postgresql_type(row: Row, collation: str | None) -> types.TypeEngine[Any]:
     return _PG_TYPES[name]
 
 
-_PG_TEXTS: Final[Mapping[str, Any]] = {
+_PG_TEXTS: Final[Mapping[str, Callable[[int | None, str | None], types.TypeEngine[Any]]]] = {
     "varchar": types.VARCHAR,
     "bpchar": types.CHAR,
     "text": types.Text,
@@ -265,7 +264,8 @@ def sqlite_column(row: Row) -> sqlalchemy.Column[Any]:
         made_by.append(sqlalchemy.Computed(""))
     elif default is not None:
         # `update` repeats it: SQLite has no word for a default there.
-        made_by.append(sqlalchemy.DefaultClause(sqlalchemy.literal_column(default)))
+        clause: sqlalchemy.ColumnClause[Any] = sqlalchemy.literal_column(default)
+        made_by.append(sqlalchemy.DefaultClause(clause))
     return sqlalchemy.Column(
         name,
         sqlite_type(declared.upper()),

@@ -90,7 +90,9 @@ def _of_tables(tables: list[sqlalchemy.Table], dialect: sqlalchemy.Dialect) -> l
 def enum_types(table: sqlalchemy.Table) -> Iterable[str]:
     for column in table.columns:
         type_ = database_type(column.type, "postgresql")
-        type_ = type_.item_type if isinstance(type_, types.ARRAY) else type_
+        if isinstance(type_, types.ARRAY):
+            # Pyright calls the items unknown after `isinstance`, and mypy a cast redundant.
+            type_ = type_.item_type  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # as above
         if isinstance(type_, types.Enum) and type_.native_enum:
             dialect = ENGINE_DIALECTS["postgresql"]
             named = type_.dialect_impl(dialect)
@@ -141,7 +143,8 @@ def check_of(
         # For $inc, which is computed in the database: PostgreSQL refuses what is beyond.
         return number.between(-kind.end, kind.end - 1)
     if isinstance(kind, NumberType):
-        return sqlalchemy.type_coerce(column, types.Double()).between(-_MAX_FLOAT, _MAX_FLOAT)
+        double: types.Double[Any] = types.Double()
+        return sqlalchemy.type_coerce(column, double).between(-_MAX_FLOAT, _MAX_FLOAT)
     return None
 
 

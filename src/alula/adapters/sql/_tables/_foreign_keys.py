@@ -36,7 +36,7 @@ class ForeignKey:
 
 def foreign_keys_of(source: sqlalchemy.Table) -> list[ForeignKey]:
     """Return the foreign keys of a table."""
-    keys = []
+    keys: list[ForeignKey] = []
     for constraint in source.foreign_key_constraints:
         places = [_place(element) for element in constraint.elements]
         columns = tuple(str(element.parent.name) for element in constraint.elements)
@@ -92,7 +92,7 @@ def columns_between(
     tables = same([target.fullname, *other_names])
     (id_name,) = same([id])
     primary_key = [str(column.name) for column in target.primary_key]
-    found = []
+    found: list[str] = []
     for key in foreign_keys_of(source):
         # The order of a primary key of several columns is not that of the table.
         targets = key.targets or (primary_key if len(primary_key) == 1 else ())

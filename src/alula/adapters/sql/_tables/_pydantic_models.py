@@ -34,6 +34,7 @@ _SQL_TYPES: Final[Mapping[type, types.TypeEngine[Any]]] = {
 }
 """Without str and Decimal, whose limits are part of the type."""
 
+_NESTED: Final[Any] = (types.JSON, types.ARRAY)  # `Any`: their items would be unknown
 _JSON: Final = types.JSON().with_variant(postgresql.JSONB(), "postgresql")
 
 
@@ -106,7 +107,7 @@ def sql_type_of(annotation: Any, metadata: list[Any]) -> types.TypeEngine[Any]:
         element, is_optional = _without_none(get_args(annotation)[0])
         element_type = sql_type_of(element, [])
         # A list of lists may have several lengths, which arrays of PostgreSQL cannot.
-        is_plain = not isinstance(element_type, types.JSON | types.ARRAY) and not is_optional
+        is_plain = not isinstance(element_type, _NESTED) and not is_optional
         return types.ARRAY(element_type) if is_plain else _JSON
     if isinstance(annotation, type):
         if issubclass(annotation, Enum):
@@ -126,7 +127,10 @@ def enum_type(enum: type[Enum]) -> types.TypeEngine[Any]:
     if not all(isinstance(value, str) for value in values):
         return type_of_one(values)
     return types.Enum(
-        enum, values_callable=lambda _: values, native_enum=False, create_constraint=True
+        enum,
+        values_callable=lambda _: values,  # pyright: ignore[reportUnknownLambdaType]  # without a type in SQLAlchemy
+        native_enum=False,
+        create_constraint=True,
     )
 
 

@@ -214,7 +214,7 @@ async def table_of(
 
 
 def static_table(
-    model: object, dialect: Dialect, id: str | None, extra: str | None, *, code_point_order: bool
+    model: Any, dialect: Dialect, id: str | None, extra: str | None, *, code_point_order: bool
 ) -> Table:
     """Return the table of a model as the model itself describes it."""
     source, properties = source_of(model, id)
@@ -252,7 +252,9 @@ def static_table(
     )
 
 
-def source_of(model: object, id: str | None) -> tuple[sqlalchemy.Table, dict[str, str]]:
+def source_of(
+    model: sqlalchemy.Table | tuple[Any, ...] | type | str | None, id: str | None
+) -> tuple[sqlalchemy.Table, dict[str, str]]:
     """Return the table of SQLAlchemy, and the property of records for each of its columns."""
     if isinstance(model, sqlalchemy.Table):
         return model, names_of(model)
@@ -261,12 +263,12 @@ def source_of(model: object, id: str | None) -> tuple[sqlalchemy.Table, dict[str
         return table, names_of(table)
     mapper = sqlalchemy.inspect(model, raiseerr=False)
     if isinstance(mapper, Mapper) and isinstance(mapper.local_table, sqlalchemy.Table):
-        table = mapper.local_table
+        local: sqlalchemy.Table = mapper.local_table  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # after `isinstance`, its columns are unknown
         mapped = ((attribute.key, attribute.columns[0]) for attribute in mapper.column_attrs)
-        return table, {
+        return local, {
             str(column.name): name
             for name, column in mapped
-            if isinstance(column, sqlalchemy.Column) and column.table is table
+            if isinstance(column, sqlalchemy.Column) and column.table is local
         }
     # A string is not shown: it may be the address of a database, with its password.
     shown = "a string" if isinstance(model, str) else repr(model)
