@@ -64,9 +64,7 @@ def run(folder: Path, name: str, *arguments: str) -> str:
 
 def found_by_pyright(folder: Path, mode: str, without: Collection[str] = ()) -> Iterator[Place]:
     settings = {"typeCheckingMode": mode, "pythonVersion": "3.11"}
-    # Middleware may be a lambda, whose arguments pyright does not know.
-    unknown = ["reportUnknownLambdaType", "reportUnknownMemberType"]
-    settings |= dict.fromkeys([*unknown, *without], "none")
+    settings |= dict.fromkeys(without, "none")
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     report = json.loads(run(folder, "pyright", "--pythonpath", sys.executable, "--outputjson"))
     for diagnostic in report["generalDiagnostics"]:

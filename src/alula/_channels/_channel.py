@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Iterable
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from alula._connection import Connection, is_outdated_call
+from alula.types import COLLECTION_TYPES
 
 __all__ = ["Channel", "Members", "channels_in", "leave_all"]
 
@@ -169,7 +170,7 @@ def _remove(connection: Connection, name: str, members: Members) -> None:
         del names[name]
 
 
-def channels_in(returned: object) -> list[Channel]:
+def channels_in(returned: Any) -> list[Channel]:
     """Return the channels in lists of any depth, without None and False.
 
     Raises:
@@ -179,6 +180,6 @@ def channels_in(returned: object) -> list[Channel]:
         return [returned]
     if returned is None or returned is False:
         return []
-    if isinstance(returned, list | tuple | set | frozenset):
+    if isinstance(returned, COLLECTION_TYPES):
         return [channel for item in returned for channel in channels_in(item)]
     raise TypeError(f"returned {returned!r}; return app.channel(...), a list of channels, or None")

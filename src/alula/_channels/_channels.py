@@ -15,7 +15,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from alula._channels._channel import Channel, Members, leave_all
 from alula._channels._deliveries import EventRecorder, delivery_of
@@ -32,6 +32,7 @@ from alula._connection import NO_ROUTE, Connection, EventServer, client_key
 from alula._context import HookContext, Params, RequestParams
 from alula._user_code import describe_frames, name_of
 from alula.outgoing import public_part
+from alula.types import is_mapping
 
 __all__ = [
     "Channels",
@@ -213,7 +214,7 @@ class Channels:
         """Publish an event that a service emitted itself with these values."""
         data = values[0] if values else None
         if len(values) > 1 and isinstance(values[1], HookContext):
-            context = values[1]
+            context: HookContext = cast("Any", values[1])  # else its type arguments are unknown
         else:
             context = HookContext(service.app, service, "", Params())
             context.event, context.result = event, data
@@ -250,7 +251,8 @@ class Channels:
         returned = _call(publisher, publication, context)
         if isinstance(returned, Awaitable):
             try:
-                returned = await asyncio.wait_for(returned, PUBLISHER_SECONDS)
+                returning = cast("Awaitable[object]", returned)  # else its result is unknown
+                returned = await asyncio.wait_for(returning, PUBLISHER_SECONDS)
             except Exception:  # noqa: BLE001  # as when it was published
                 _log_failure(publisher, publication)
                 return
@@ -326,11 +328,12 @@ class Channels:
         """Deliver an event, behind those whose asynchronous publishers have not returned yet."""
         waiting = self._waiting.get(event.origin)
         if isinstance(returned, Awaitable):
+            returning = cast("Awaitable[object]", returned)  # else its result is unknown
             try:
                 loop = asyncio.get_running_loop()
             except RuntimeError:
-                if asyncio.iscoroutine(returned):
-                    returned.close()  # else Python warns that it was never awaited
+                if asyncio.iscoroutine(returning):
+                    returning.close()  # else Python warns that it was never awaited
                 _log.error(  # the stack says nothing more
                     "the publisher %s is asynchronous; emit %r of %r where an event loop is"
                     " running",
@@ -338,7 +341,6 @@ class Channels:
                 )
                 return
             # At once, and not when it is its turn: slow publishers run at the same time.
-            returning: Awaitable[object] = returned
             returned = loop.create_task(asyncio.wait_for(returning, PUBLISHER_SECONDS))
             if waiting is None:
                 waiting = self._waiting[event.origin] = WaitingEvents()
@@ -357,7 +359,7 @@ class Channels:
                 event, publisher, returned, *_ = waiting.first
                 if isinstance(returned, asyncio.Future):
                     try:
-                        returned = await returned
+                        returned = await cast("Awaitable[object]", returned)  # else unknown
                     except Exception:  # noqa: BLE001  # the call stands, as with a listener
                         _log_failure(publisher, event)
                         returned = None
@@ -420,7 +422,7 @@ def _publish_to_nobody(data: object, context: HookContext) -> None:
 
 def _record_of_id(user: object) -> Mapping[str, Any] | None:
     """Return a record with nothing but the id of a user."""
-    if isinstance(user, Mapping):
+    if is_mapping(user):
         return next(({name: user[name]} for name in ("id", "_id") if name in user), None)
     identity = getattr(user, "id", None)
     return None if identity is None else {"id": identity}

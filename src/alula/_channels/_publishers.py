@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, overload
 
 from alula._context import HookContext
 from alula._user_code import did_you_mean, name_of, unfit_signature
-from alula.types import EVENT_OF_METHOD, UNSET
+from alula.types import EVENT_OF_METHOD, UNSET, Record, Unset
 
 __all__ = [
     "Publication",
@@ -87,7 +88,7 @@ class Publication:
     user: Mapping[str, Any] | None
     origin: str
     sequence: int
-    route: Mapping[str, str] = field(default_factory=dict)
+    route: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class PublisherTable:
@@ -191,7 +192,7 @@ class Publishing:
             self.resolve_publishers()
             return event
         if publisher is None:  # @service.publish("created")
-            return lambda function: self.publish(event, function)
+            return partial(self.publish, event)
         self._own_publishers.add(event, publisher)
         self.resolve_publishers()
         return publisher
@@ -269,7 +270,8 @@ def event_records(context: HookContext) -> Sequence[tuple[Any, Any]]:
     A list of results is one event for each record. Its ``context.dispatch`` may be a list as well:
     then each record has its own.
     """
-    result, dispatch = context.result, context.dispatch
+    result: Record | list[Any] | None = context.result
+    dispatch: Record | list[Any] | Unset | None = context.dispatch
     if not isinstance(result, list):
         return [(result, result if dispatch is UNSET else dispatch)]
     if dispatch is UNSET:

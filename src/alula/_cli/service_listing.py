@@ -88,13 +88,13 @@ def list_services(services: Mapping[str, ServiceHandle]) -> list[ServiceListing]
         services: As ``app.services``: handles by path.
     """
     order = {name: position for position, name in enumerate(STANDARD_METHODS)}
-    listings = []
+    listings: list[ServiceListing] = []
     for path, handle in services.items():
         names = sorted(
             handle.hook_methods(),
             key=lambda name: (name not in handle.methods, order.get(name, len(order))),
         )
-        methods = []
+        methods: list[MethodListing] = []
         for name in names:
             hooks = list(_list_hooks(handle, name))
             if name in handle.methods:

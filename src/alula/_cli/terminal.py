@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Final, TextIO
@@ -19,6 +19,7 @@ import typer
 
 from alula._user_code import is_user_code, keep_user_frames
 from alula.errors import FrameworkError
+from alula.types import is_mapping
 
 __all__ = [
     "EXIT_FAILURE",
@@ -71,7 +72,7 @@ def reporting_errors() -> Generator[None]:
         print_error(f"{error.name} ({error.code}): {error}")
         for details in filter(None, (error.data, error.errors)):
             # Errors of the client have the data {"reason": ...}, and the reason in their message.
-            only_reason = isinstance(details, Mapping) and [*details] == ["reason"]
+            only_reason = is_mapping(details) and [*details] == ["reason"]
             if not only_reason or str(details["reason"]) not in str(error):
                 typer.echo(json.dumps(details, indent=2, ensure_ascii=False, default=str), err=True)
         raise typer.Exit(EXIT_FAILURE) from None

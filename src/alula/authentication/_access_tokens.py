@@ -25,6 +25,7 @@ from alula._service import owning_handle
 from alula.authentication._entities import Entities
 from alula.errors import NotAuthenticated
 from alula.outgoing import javascript_date
+from alula.types import is_array, is_dict
 
 __all__ = ["Duration", "Tokens", "check_separation", "milliseconds_of", "seconds_of"]
 
@@ -188,7 +189,7 @@ class Tokens:
     def _accepts_audience(self, audience: object) -> bool:
         if self._audience is None:
             return True
-        targets = audience if isinstance(audience, list | tuple) else [audience]
+        targets = audience if is_array(audience) else [audience]
         return any(target in self._audience for target in targets)
 
     def derived_key(self, purpose: bytes) -> bytes:
@@ -237,7 +238,7 @@ class Tokens:
             raise _refused("invalid algorithm") from None
         except (jwt.InvalidTokenError, ValueError, RecursionError):
             raise _refused("invalid token") from None
-        if not isinstance(payload, dict):
+        if not is_dict(payload):
             raise _refused("invalid token")
         return decoded["header"], payload
 

@@ -46,8 +46,8 @@ class Attempt:
 
     credentials: Any
     params: Params
-    result: Mapping[str, Any] = field(default_factory=dict)
-    response: dict[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    response: dict[str, Any] = field(default_factory=dict[str, Any])
     session: Session | None = None
     confirm: Callable[[], Awaitable[None]] | None = None
 

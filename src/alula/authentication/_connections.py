@@ -24,6 +24,7 @@ from alula._service import ServiceHandle
 from alula.authentication._attempt import session_ended
 from alula.errors import NotAuthenticated
 from alula.hooks import Next
+from alula.types import is_mapping
 
 __all__ = ["Kind", "SignedInConnections"]
 
@@ -157,7 +158,8 @@ class SignedInConnections:
         """Sign a connection in by the access token that its call gets."""
         connection = _connection_of(context.params)
         await next()
-        token = context.result.get("accessToken") if isinstance(context.result, Mapping) else None
+        result = context.result
+        token = result.get("accessToken") if is_mapping(result) else None
         if connection is not None and isinstance(token, str):
             await self.bind(connection, token, context.params)
 
@@ -177,7 +179,7 @@ class SignedInConnections:
                 self._sign_out_by_server(sign_in)
             raise
         result = context.result
-        token = result.get("accessToken") if isinstance(result, Mapping) else None
+        token = result.get("accessToken") if is_mapping(result) else None
         if sign_in.is_ended or token == sign_in.token:
             self._release(sign_in)
         sign_in.is_signing_out = False

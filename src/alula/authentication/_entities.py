@@ -12,7 +12,7 @@ from alula._identity import Application
 from alula._service import ServiceHandle, owning_handle
 from alula.errors import NotAuthenticated, NotFound
 from alula.outgoing import RedactedRecord
-from alula.types import UNSET, Id
+from alula.types import UNSET, Id, is_list, is_mapping
 
 __all__ = [
     "Entities",
@@ -78,7 +78,7 @@ class Entities:
 
     def id_of(self, record: object) -> Id:
         """Return the id of a record, None if it has none."""
-        return record.get(self.id_name) if isinstance(record, Mapping) else None
+        return record.get(self.id_name) if is_mapping(record) else None
 
     def subject_of(self, result: Mapping[str, Any]) -> str:
         """Return the claim ``sub`` for the result of a strategy: the id of its user, as text.
@@ -88,10 +88,10 @@ class Entities:
         """
         subject = self.id_of(result.get(self.name))
         if subject is None:
-            strategy = (result.get("authentication") or {}).get("strategy")
+            authentication: Mapping[str, Any] = result.get("authentication") or {}
             raise RuntimeError(
-                f"the strategy {strategy!r} found no {self.name} with an {self.id_name!r}, so"
-                " there is nobody to make a token for"
+                f"the strategy {authentication.get('strategy')!r} found no {self.name} with an"
+                f" {self.id_name!r}, so there is nobody to make a token for"
             )
         return str(subject)
 
@@ -114,7 +114,7 @@ class Entities:
         context = self._context("find", inside)
         await context.service.run(context)
         result = context.result
-        records = result["data"] if isinstance(result, Mapping) else result
+        records = result["data"] if is_mapping(result) else result
         return records[0] if records else None
 
     async def renew_password(
@@ -199,8 +199,8 @@ def record_ids(result: object, id: Id, id_name: str) -> list[Id] | None:
         id: The id that the call was given.
         id_name: The property that holds the id of a record.
     """
-    records = result if isinstance(result, list) else [result]
-    ids = [r[id_name] for r in records if isinstance(r, Mapping) and id_name in r]
+    records = result if is_list(result) else [result]
+    ids = [r[id_name] for r in records if is_mapping(r) and id_name in r]
     if len(ids) == len(records) and (ids or id is None):
         return ids
     # That of the call comes second: it may be written differently, as an ObjectId in capitals.
@@ -225,9 +225,9 @@ def check_property(field: str, where: str) -> None:
 
 def without(record: object, fields: frozenset[str]) -> object:
     """Return a record without some fields; a redacted record stays redacted."""
-    if not isinstance(record, (dict, Mapping)):
+    if not is_mapping(record):
         return record
-    rest: dict[Any, Any] = record.copy() if type(record) is dict else dict(record)
+    rest: dict[str, Any] = {**record}
     for name in fields:
         rest.pop(name, None)
     return record.changed(rest) if isinstance(record, RedactedRecord) else rest

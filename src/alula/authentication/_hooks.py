@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import product
 from typing import Any, TypeAlias
 from weakref import WeakSet
@@ -23,7 +23,14 @@ from alula.authentication._strategy_table import StrategyTable
 from alula.errors import BadRequest, Conflict
 from alula.hooks import Next, annotate_hook, hook_factory, hook_metadata
 from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
-from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
+from alula.types import (
+    COLLECTION_TYPES,
+    METHODS_WITHOUT_DATA,
+    STANDARD_METHODS,
+    UNSET,
+    is_list,
+    is_mapping,
+)
 
 __all__ = ["authenticate", "check_hooks", "hash_password", "hide_taken", "password_hash", "protect"]
 
@@ -128,7 +135,7 @@ def hash_password(field: str, *, service: str | None = None, strategy: str = "lo
 
     async def hash_data(context: HookContext, next: Next | None = None) -> None:
         data = context.data
-        if isinstance(data, list):
+        if is_list(data):
             check_multi(context)  # each hash takes a tenth of a second
             context.data = [await hashed(record, context) for record in data]
         else:
@@ -137,13 +144,13 @@ def hash_password(field: str, *, service: str | None = None, strategy: str = "lo
             await next()
 
     async def hashed(data: object, context: HookContext) -> object:
-        if not isinstance(data, Mapping):
+        if not is_mapping(data):
             return data
         changed = dict(data)
         if field in data:
             changed[field] = await resolve(data[field], data, context)
         for name, operand in data.items():  # update operators, where a service takes such data
-            if name[:1] == "$" and isinstance(operand, Mapping) and field in operand:
+            if name[:1] == "$" and is_mapping(operand) and field in operand:
                 if name != "$set":
                     raise BadRequest(f"A password can be set, but not changed by {name}")
                 changed[name] = {**operand, field: await resolve(operand[field], data, context)}
@@ -215,7 +222,7 @@ def hide_taken(*fields: str) -> Hook:
             await next()
             return
         sent = context.data
-        if not isinstance(sent, Mapping):
+        if not is_mapping(sent):
             raise BadRequest("Register one user at a time")
         response = {name: sent[name] for name in fields if name in sent}
         try:
@@ -285,7 +292,7 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
             return
 
         def with_redacted_view(record: object) -> object:
-            if not isinstance(record, Mapping):
+            if not is_mapping(record):
                 return record
             return RedactedRecord(record, redact(record), getattr(record, "redacted_by", None))
 
@@ -315,15 +322,13 @@ def _check_query(context: HookContext, hidden: frozenset[str]) -> None:
     """
     query, data = context.params["query"], context.data
     name = _hidden_name_in(query, hidden)
-    if name is None and isinstance(data, Mapping) and isinstance(data.get("$rename"), Mapping):
+    if name is None and is_mapping(data) and is_mapping(data.get("$rename")):
         name = _hidden_name_in(data["$rename"], hidden)
     if name is not None:
         raise BadRequest(f"Invalid query: {name} is hidden; remove it from the query")
 
 
-def _hidden_name_in(
-    query: object, hidden: frozenset[str], *, are_names: bool = False
-) -> str | None:
+def _hidden_name_in(query: Any, hidden: frozenset[str], *, are_names: bool = False) -> str | None:
     """Return the first name of a hidden field in a query, None if there is none.
 
     Args:
@@ -334,7 +339,7 @@ def _hidden_name_in(
     waiting = [(query, are_names)]  # a loop, not recursion: a client chooses the depth
     while waiting:
         value, are_names = waiting.pop()
-        if isinstance(value, Mapping):
+        if is_mapping(value):
             for key, inner in value.items():
                 name = str(key)
                 if name.partition(".")[0] in hidden:
@@ -344,7 +349,7 @@ def _hidden_name_in(
                         waiting.append((inner, name == "$sort"))
                 elif are_names or name.isdecimal():  # query strings make objects of long lists
                     waiting.append((inner, are_names))
-        elif isinstance(value, list | tuple | set | frozenset):
+        elif isinstance(value, COLLECTION_TYPES):
             waiting += ((item, are_names) for item in value)
         elif (
             are_names and isinstance(value, str) and value.lstrip("+-").partition(".")[0] in hidden

@@ -302,7 +302,7 @@ class AuthenticationService(StrategyTable):
         token = self.create_access_token(
             claims, None if self.entities is None else self.entities.subject_of(result)
         )
-        authentication = result.get("authentication") or {}
+        authentication: Mapping[str, Any] = result.get("authentication") or {}
         attempt.response = {
             "accessToken": token,
             **attempt.response,

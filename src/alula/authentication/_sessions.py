@@ -25,7 +25,7 @@ from alula.authentication._attempt import Attempt, Extension, Session, session_e
 from alula.authentication._entities import id_name, record_ids, remove_before
 from alula.errors import NotAuthenticated, NotFound
 from alula.hooks import Next
-from alula.types import Id
+from alula.types import Id, Record, is_list, is_mapping
 
 __all__ = ["Sessions"]
 
@@ -118,7 +118,8 @@ class Sessions(Extension):
     async def after_sign_out(self, attempt: Attempt) -> None:
         """End the session, or with the query ``everywhere=true`` all sessions of the user."""
         response, session = attempt.response, attempt.session
-        payload = (response.get("authentication") or {}).get("payload", {})
+        authentication: Mapping[str, Any] = response.get("authentication") or {}
+        payload: Mapping[str, Any] = authentication.get("payload", {})
         if session is not None:  # the credentials are a refresh token
             payload = {"sid": session.id, "sub": session.user_id}
         everywhere = attempt.params.query.get("everywhere")
@@ -215,7 +216,7 @@ class Sessions(Extension):
         """Sign out the connections of sessions that a call has ended."""
         await next()
         result, now = context.result, self.milliseconds()
-        if isinstance(result, list):  # a sweep removes sessions whose tokens have expired as well
+        if is_list(result):  # a sweep removes sessions whose tokens have expired as well
             result = [r for r in result if not r.get("expiresAt", now + 1) <= now]
         ids = record_ids(result, context.id, self._id)
         emit_unless_held(context, partial(self._connections.announce, "session", ids))
@@ -250,11 +251,11 @@ class Sessions(Extension):
 
 def _touches(data: object, fields: Collection[str]) -> bool:
     """Return whether the data of a patch changes fields, also inside them or by an operator."""
-    if not isinstance(data, Mapping):
+    if not is_mapping(data):
         return False
-    names = [*data]
+    names: list[object] = [*data]
     for name, value in data.items():
-        if isinstance(name, str) and name[:1] == "$" and isinstance(value, Mapping):
+        if isinstance(name, str) and name[:1] == "$" and is_mapping(value):
             names += value
     return any(isinstance(name, str) and name.split(".")[0] in fields for name in names)
 
@@ -274,7 +275,7 @@ async def _ids_to_change(context: HookContext, id_property: str) -> list[Id]:
             result = await result
     except NotFound:
         return []
-    if not is_single and isinstance(result, Mapping):
+    if not is_single and is_mapping(result):
         result = result["data"]
-    records = [result] if is_single else result
+    records: list[Record] = [result] if is_single else result
     return [record[id_property] for record in records if id_property in record]

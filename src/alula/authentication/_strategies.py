@@ -21,6 +21,7 @@ from alula.authentication._passwords import (
     is_credential,
 )
 from alula.errors import BadRequest, NotAuthenticated, NotFound, TooManyRequests, Unavailable
+from alula.types import is_mapping
 
 __all__ = [
     "AuthenticationStrategy",
@@ -361,8 +362,8 @@ class LocalStrategy(AuthenticationStrategy):
             _log.info("%r refused a look-up: %s", entities.path, ascii(error.message))
         await self.authentication.account_found(entities.id_of(record), params)
         limited = _is_limited(params)
-        stored = record.get(self.entity_password_field) if isinstance(record, Mapping) else None
-        if not isinstance(record, Mapping) or not isinstance(stored, str):
+        stored = record.get(self.entity_password_field) if is_mapping(record) else None
+        if not is_mapping(record) or not isinstance(stored, str):
             await self.passwords.check_nothing(password, limited=limited)
             return None
         if not await self.passwords.check(password, stored, limited=limited):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from alula.authentication._strategies import (
 )
 from alula.authentication._token_cookies import TokenCookies
 from alula.errors import NotAuthenticated
+from alula.types import is_mapping
 
 __all__ = ["StrategyTable"]
 
@@ -50,9 +51,9 @@ class StrategyTable:
         if isinstance(strategies, str) or isinstance(parse_strategies, str):
             raise TypeError("strategies and parse_strategies are lists of names, not one string")
         self.entity = entity
-        self.strategies = tuple(strategies)
+        self.strategies: tuple[str, ...] = tuple(strategies)
         parsing = self.strategies if parse_strategies is None else parse_strategies
-        self.parse_strategies = tuple(parsing)
+        self.parse_strategies: tuple[str, ...] = tuple(parsing)
         self.secret_fields: frozenset[str] = frozenset()
         self.token_cookies: TokenCookies | None = None
         self._strategies: dict[str, AuthenticationStrategy] = {}
@@ -107,10 +108,7 @@ class StrategyTable:
         Raises:
             NotAuthenticated: They are not valid, or their strategy is not allowed.
         """
-        # The dict first: a look at an abstract class takes longer.
-        if not isinstance(authentication, (dict, Mapping)) or not (
-            name := authentication.get("strategy")
-        ):
+        if not is_mapping(authentication) or not (name := authentication.get("strategy")):
             raise NotAuthenticated("Invalid authentication information (no `strategy` set)")
         if name not in strategies or name not in self._strategies:
             raise NotAuthenticated(

@@ -42,7 +42,7 @@ from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._attempt import Attempt, Extension
 from alula.authentication._entities import fold_username
 from alula.errors import FrameworkError
-from alula.types import Id
+from alula.types import Id, is_mapping
 
 __all__ = ["Throttle", "throttle_from"]
 
@@ -157,7 +157,7 @@ class Throttle(Extension):
             TooManyRequests: A budget is spent. ``Retry-After`` says how many seconds to wait.
         """
         credentials = attempt.credentials
-        if attempt.params.provider is None or not isinstance(credentials, Mapping):
+        if attempt.params.provider is None or not is_mapping(credentials):
             return
         name = credentials.get("strategy")
         if not isinstance(name, str) or name not in self._authentication.strategies:

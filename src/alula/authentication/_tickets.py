@@ -12,7 +12,6 @@ budgets of the throttle, they are remembered there, and it cannot.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from alula._identity import Application
 from alula.authentication._access_tokens import Tokens
 from alula.authentication._hooks import authenticate
 from alula.errors import NotAuthenticated
+from alula.types import is_mapping
 
 __all__ = ["Tickets"]
 
@@ -84,7 +84,7 @@ class Tickets:
             NotAuthenticated: The caller is not signed in.
         """
         payload = (params.authentication or {}).get("payload")
-        if self._tokens is None or not isinstance(payload, Mapping):
+        if self._tokens is None or not is_mapping(payload):
             raise NotAuthenticated("Not authenticated")
         claims = {name: value for name, value in payload.items() if name != "iat"}
         return {"ticket": self._tokens.create({"of": claims}), "expiresIn": _LIFETIME_SECONDS}

@@ -26,7 +26,7 @@ from alula._identity import AmbientCredentials, services_of_host
 from alula.errors import Forbidden, FrameworkError, NotAuthenticated
 from alula.hooks import Next
 from alula.outgoing import public_part
-from alula.types import UNSET
+from alula.types import UNSET, is_mapping
 
 __all__ = ["TokenCookie", "TokenCookies"]
 
@@ -305,7 +305,7 @@ class TokenCookies:
         if params.provider != "rest":
             await next()
             return
-        if isinstance(data, Mapping) and not any(data.get(name) for name in _TOKENS):
+        if is_mapping(data) and not any(data.get(name) for name in _TOKENS):
             strategy = data.get("strategy")
             if strategy == "refresh":
                 context.data = self._refresh_credentials(params) or data
@@ -314,7 +314,7 @@ class TokenCookies:
                 context.data = params.authentication if is_of_cookie else data
         await next()
         result = context.result
-        token = result.get("accessToken") if isinstance(result, Mapping) else None
+        token = result.get("accessToken") if is_mapping(result) else None
         # A page of another site must not sign its visitors in as somebody else.
         if not isinstance(token, str) or not self._is_own_page(params.headers):
             return
@@ -364,7 +364,7 @@ class TokenCookies:
         self, context: HookContext, lines: Iterable[str], added: Mapping[str, str]
     ) -> None:
         """Add cookies to the response of a call, and take the tokens from its body if wanted."""
-        headers = context.http.get("headers") or {}
+        headers: dict[str, Any] = context.http.get("headers") or {}
         given = headers.get("Set-Cookie", [])
         context.http["headers"] = {
             **headers,
@@ -372,13 +372,13 @@ class TokenCookies:
             "Cache-Control": "no-store",
         }
         body = public_part(context.result if context.dispatch is UNSET else context.dispatch)
-        if not isinstance(body, Mapping):
+        if not is_mapping(body):
             return
         body = {**body, **added}
         if not self._options.tokens_in_body:
             for name in _TOKENS:
                 body.pop(name, None)
-            if isinstance(authentication := body.get("authentication"), Mapping):
+            if is_mapping(authentication := body.get("authentication")):
                 body["authentication"] = {
                     name: value for name, value in authentication.items() if name not in _TOKENS
                 }

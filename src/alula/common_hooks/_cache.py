@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
@@ -19,7 +19,7 @@ from alula._service import ServiceHandle
 from alula.adapters._records import copied
 from alula.common_hooks._call import own_service
 from alula.hooks import Next, annotate_hook, hook_factory
-from alula.types import EVENT_OF_METHOD, SCALAR_TYPES, UNSET
+from alula.types import EVENT_OF_METHOD, SCALAR_TYPES, UNSET, is_array, is_mapping
 
 __all__ = ["Cache", "cache"]
 
@@ -166,9 +166,9 @@ class _Frozen:
         type_ = type(value)
         if type_ in SCALAR_TYPES:
             return type_, value
-        if isinstance(value, Mapping):
+        if is_mapping(value):
             return dict, *((self.of(name), self.of(inner)) for name, inner in value.items())
-        if isinstance(value, list | tuple):
+        if is_array(value):
             return list, *(self.of(inner) for inner in value)
         return type_, value
 

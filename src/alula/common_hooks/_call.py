@@ -20,7 +20,7 @@ from alula.errors import BadRequest, Conflict, NotAuthenticated, NotFound
 from alula.hooks import Next
 from alula.outgoing import as_mapping
 from alula.query._query import as_list
-from alula.types import STANDARD_METHODS
+from alula.types import STANDARD_METHODS, is_array, is_mapping
 
 __all__ = [
     "change_data",
@@ -75,7 +75,7 @@ def user_of(context: HookContext, hook: str, entity: str) -> Mapping[str, Any]:
         NotAuthenticated: There is none.
     """
     user = context.params.get(entity)
-    if not isinstance(user, Mapping):
+    if not is_mapping(user):
         raise NotAuthenticated(
             f"{hook} needs params.{entity}, and nobody is signed in; sign in, and register {hook}"
             f" behind authenticate(...). For users of another name: {hook}(..., entity='account')"
@@ -132,12 +132,12 @@ def change_data(
         MethodNotAllowed: The data is a list, and the service does not accept lists.
     """
     data = context.data
-    is_list = context.method not in _CHANGES and isinstance(data, list | tuple)
+    is_list = context.method not in _CHANGES and is_array(data)
     if is_list and context.method in STANDARD_METHODS:
         check_multi(context)
     records: Any = data if is_list else (data,)
     for record in records:
-        if type(record) is not dict and not isinstance(record, Mapping):
+        if not is_mapping(record):
             raise BadRequest(f"The data of {context.method} must be an object")
     changed = [change(record) for record in records]
     context.data = changed if is_list else changed[0]
@@ -157,14 +157,14 @@ def split_changes(
     kept: dict[str, Any] = {}
     changed: list[str] = []
     for key, value in data.items():
-        if str(key)[:1] != "$" or not isinstance(value, Mapping):
+        if str(key)[:1] != "$" or not is_mapping(value):
             name = str(key).partition(".")[0]
             if name in names:
                 changed.append(name)
             else:
                 kept[key] = value
             continue
-        operands = {}
+        operands: dict[str, Any] = {}
         for path, operand in value.items():
             # `$rename` writes to the property that is its operand.
             paths = (path, operand) if key == "$rename" else (path,)
@@ -193,7 +193,7 @@ async def stored_record(context: HookContext) -> Mapping[str, Any]:
     inner = HookContext(context.app, context.service, "get", _reading(context), context.id)
     await context.service.run(inner)
     record = as_mapping(inner.result)
-    return record if isinstance(record, Mapping) else {}
+    return record if is_mapping(record) else {}
 
 
 async def keep_stored(
@@ -217,7 +217,7 @@ async def keep_stored(
         Exception: What ``check`` raises.
     """
     is_replaced = not has_operators(context.data)
-    record = await stored_record(context) if is_replaced else {}
+    record: Mapping[str, Any] = await stored_record(context) if is_replaced else {}
     stored = {name: record[name] for name in names if name in record}
     if check is not None:
         check(stored)
@@ -244,7 +244,7 @@ async def write_kept(context: HookContext, next: Next) -> None:
     """
     kept = _KEPT.get(context)
     # It runs twice where both the application and the service have such hooks.
-    if kept is None or kept.is_writing or not isinstance(context.data, Mapping):
+    if kept is None or kept.is_writing or not is_mapping(context.data):
         await next()
         return
     query = context.params.query
@@ -262,7 +262,7 @@ async def write_kept(context: HookContext, next: Next) -> None:
                 context.params.query = query
                 result: Any = context.service.service.get(context.id, _reading(context))
                 result = as_mapping(await result if hasattr(result, "__await__") else result)
-                stored: Mapping[str, Any] = result if isinstance(result, Mapping) else {}
+                stored: Mapping[str, Any] = result if is_mapping(result) else {}
                 kept.values = {name: stored[name] for name in kept.names if name in stored}
                 for check in kept.checks.values():
                     check(kept.values)

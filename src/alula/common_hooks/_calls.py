@@ -12,6 +12,7 @@ from alula._user_code import name_of, unfit_signature
 from alula.common_hooks._call import change_data, stored_record
 from alula.errors import BadRequest
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
+from alula.types import is_list, is_mapping
 
 __all__ = ["debug", "params_from_client", "stash_before", "validate"]
 
@@ -90,7 +91,7 @@ def params_from_client(*names: str) -> Hook:
         params = context.params
         if params.provider is not None and "$client" in params.query:
             given = params.query.pop("$client")
-            if not isinstance(given, Mapping):
+            if not is_mapping(given):
                 raise BadRequest("Invalid value for $client: expected an object")
             for name, value in given.items():
                 if name not in names:
@@ -142,7 +143,7 @@ def validate(check: Callable[..., Errors | Awaitable[Errors]]) -> Hook:
     async def validate_data(context: HookContext) -> None:
         change_data(context, lambda data: data)
         data = context.data
-        for record in data if isinstance(data, list) else (data,):
+        for record in data if is_list(data) else (data,):
             try:
                 errors = check(record, context) if takes_context else check(record)
                 if isinstance(errors, Awaitable):

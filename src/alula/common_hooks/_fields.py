@@ -16,7 +16,7 @@ from alula.common_hooks._call import (
 from alula.errors import BadRequest
 from alula.hooks import Hook, annotate_hook, hook_factory
 from alula.outgoing import RedactedRecord, map_records
-from alula.types import UNSET
+from alula.types import UNSET, is_array, is_mapping
 
 __all__ = ["discard", "keep", "prevent_changes"]
 
@@ -135,7 +135,7 @@ class _Shape:
             return self._properties(data, self._tree)
         reduced: dict[str, Any] = {}
         for key, value in data.items():
-            if str(key)[:1] != "$" or not isinstance(value, Mapping):
+            if str(key)[:1] != "$" or not is_mapping(value):
                 reduced |= self._properties({key: value}, self._tree)
                 continue
             if key in _SETTERS:
@@ -155,15 +155,15 @@ class _Shape:
         return reduced
 
     def _reduced(self, value: Any, tree: Mapping[str, Any]) -> Any:
-        if isinstance(value, list | tuple):
+        if is_array(value):
             return [self._reduced(item, tree) for item in value]
-        if not isinstance(value, Mapping):
+        if not is_mapping(value):
             return value
         properties = self._properties(value, tree)
         return value.changed(properties) if isinstance(value, RedactedRecord) else properties
 
     def _properties(self, record: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
-        reduced = {}
+        reduced: dict[str, Any] = {}
         for key, value in record.items():
             node = _node(tree, key)
             if node is None or node is UNSET:  # as a whole, or not at all

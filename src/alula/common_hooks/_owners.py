@@ -18,7 +18,7 @@ from alula.common_hooks._call import (
 )
 from alula.errors import BadRequest, Forbidden
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
-from alula.types import METHODS_WITHOUT_DATA
+from alula.types import COLLECTION_TYPES, METHODS_WITHOUT_DATA
 
 __all__ = ["allow", "only_own", "set_owner"]
 
@@ -182,8 +182,8 @@ def allow(*roles: str, field: str = "roles", entity: str = "user") -> Hook:
 
     def check(context: HookContext, next: Next | None = None) -> object:
         if context.params.provider is not None:
-            given = user_of(context, "allow", entity).get(field)
-            owned = given if isinstance(given, list | tuple | set | frozenset) else (given,)
+            given = user_of(context, "allow", entity).get(field, ())
+            owned = given if isinstance(given, COLLECTION_TYPES) else (given,)
             if not any(isinstance(role, str) and role in allowed for role in owned):
                 raise Forbidden(f"Your role does not allow `{context.method}` of {context.path}")
         return None if next is None else next()

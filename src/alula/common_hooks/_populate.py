@@ -21,9 +21,12 @@ from alula.common_hooks._call import check_properties
 from alula.errors import Forbidden
 from alula.hooks import Hook, annotate_hook, hook_factory
 from alula.outgoing import RedactedRecord, public_part
-from alula.types import UNSET, Page, Record
+from alula.types import UNSET, Page, Record, is_dict, is_mapping
 
 __all__ = ["populate"]
+
+# Not `Final`: type checkers would narrow results to types whose arguments they do not know.
+_SEVERAL: tuple[type[Any], ...] = (Page, list, tuple)
 
 
 @hook_factory('populate({"author": belongs_to("users", "userId")})')
@@ -75,13 +78,11 @@ def populate(relations: Mapping[str, Relation]) -> Hook:
     async def add(context: HookContext) -> None:
         method = context.method
         # Of `find`, a mapping that is not a page is one record, whatever names it has.
-        if method != "get" and not (
-            method == "find" and isinstance(context.result, Page | list | tuple)
-        ):
+        if method != "get" and not (method == "find" and isinstance(context.result, _SEVERAL)):
             return
         records = _records_of(context.result, method)
         # The records themselves may belong to the service: these have the keys, and get the rest.
-        related: list[Record] = [dict(r) if isinstance(r, Mapping) else {} for r in records]
+        related: list[Record] = [dict(r) if is_mapping(r) else {} for r in records]
         with bounded(context.params):
             for name, relation in relations.items():
                 await _add_relation(context, name, relation, related)
@@ -154,7 +155,7 @@ async def add_one_by_find(inclusion: Inclusion, records: Sequence[Record], id: s
 def _records_of(result: Any, method: str) -> Sequence[Any]:
     if method == "get":
         return [result]
-    records: Sequence[Any] = result.get("data", ()) if isinstance(result, dict) else result
+    records: Sequence[Any] = result.get("data", ()) if is_dict(result) else result
     return records
 
 
@@ -162,11 +163,11 @@ def _with_records(result: Any, method: str, records: list[Any]) -> Any:
     if method == "get":
         return records[0]
     # What clients get of a page may be a plain dict.
-    return result | {"data": records} if isinstance(result, dict) else records
+    return result | {"data": records} if is_dict(result) else records
 
 
 def _with(record: Any, values: Mapping[str, Any]) -> Any:
-    if not isinstance(record, Mapping):
+    if not is_mapping(record):
         return record
     new = {**record, **values}
     return record.changed(new) if isinstance(record, RedactedRecord) else new

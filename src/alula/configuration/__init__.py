@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 try:
     from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
+    from pydantic.fields import FieldInfo
 except ImportError as error:
     raise ImportError(
         f"alula.configuration needs {error.name}, which is not installed;"
@@ -26,6 +27,7 @@ except ImportError as error:
 from alula.configuration._files import (
     ConfigurationError,
     Places,
+    Setting,
     SettingPath,
     leaves_of,
     read_env_file,
@@ -260,7 +262,7 @@ class _Loading:
                 # in Node.
                 if text is None or (not text and path in self._mapped):
                     continue
-                value: object = text  # the model converts what is not a list
+                value: Setting = text  # the model converts what is not a list
                 if format_ is not None:
                     try:
                         value = json.loads(text)
@@ -280,7 +282,7 @@ class _Loading:
     def _put(self, path: SettingPath, value: object, origin: str) -> None:
         table = self.values
         for name in path[:-1]:
-            inner = table.get(name)
+            inner: Setting = table.get(name)
             table[name] = table = inner if isinstance(inner, dict) else {}
         table[path[-1]] = value
         self._origins[path] = origin
@@ -355,7 +357,7 @@ def _fields_of(
     """
     config = model.model_config
     takes_names = config.get("populate_by_name") or config.get("validate_by_name")
-    named = []
+    named: list[tuple[str, FieldInfo]] = []
     for name, field in model.model_fields.items():
         alias = field.validation_alias
         names = {alias if isinstance(alias, str) else name, *((name,) if takes_names else ())}

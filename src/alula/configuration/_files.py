@@ -6,12 +6,14 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from datetime import date, time
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 __all__ = [
     "ConfigurationError",
     "Places",
+    "Setting",
     "SettingPath",
     "leaves_of",
     "read_env_file",
@@ -27,6 +29,9 @@ _QUOTED: Final = re.compile(r"""\s*(["'])(.*?)\1\s*(?:#.*)?""")
 
 SettingPath: TypeAlias = tuple[str, ...]
 """The name of a setting, after the names of the tables that it is in."""
+
+Setting: TypeAlias = "dict[str, Any] | list[Any] | str | float | date | time | None"
+"""A value of TOML or JSON. By this type, checkers know what is in a table; of `Any` they do not."""
 
 Places: TypeAlias = Mapping[SettingPath, str]
 """Where the names of a file are, for messages; of TOML nothing is known."""
@@ -60,7 +65,7 @@ def read_json(file: Path) -> tuple[dict[str, Any], Places]:
         return {}, {}
     try:
         text = file.read_text(encoding="utf-8-sig")
-        table = json.loads(text)
+        table: Setting = json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigurationError(
             f"{file}, line {error.lineno}, column {error.colno} is not valid JSON: {error.msg}"
@@ -71,7 +76,7 @@ def read_json(file: Path) -> tuple[dict[str, Any], Places]:
         raise ConfigurationError(f"{file} is not an object of settings: {{...}}")
     offsets: dict[SettingPath, int] = {}
     _read_offsets(text, _end_of_space(text, 0), (), offsets)
-    places = {}
+    places: dict[SettingPath, str] = {}
     for path, offset in offsets.items():
         line, column = text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
         places[path] = f"{file.parent.name}/{file.name}, line {line}, column {column}"
@@ -79,7 +84,7 @@ def read_json(file: Path) -> tuple[dict[str, Any], Places]:
 
 
 def leaves_of(
-    table: Mapping[str, Any], within: SettingPath = ()
+    table: Mapping[str, Setting], within: SettingPath = ()
 ) -> Iterator[tuple[SettingPath, object]]:
     """Yield each value of a table that is not a table itself."""
     for name, value in table.items():

@@ -21,7 +21,7 @@ from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._settings import Size, body_limit, parse_size
 from alula.query import parse
-from alula.types import UNSET
+from alula.types import SCALAR_TYPES, UNSET
 
 __all__ = ["BodyParser", "ContentType", "content_type_of", "json", "read_body", "urlencoded"]
 
@@ -85,7 +85,7 @@ def json(
             value = loads(raw, max_containers)
         except ValueError as error:
             raise BadRequest(f"The body is not valid JSON: {error}") from None
-        if strict and not isinstance(value, dict | list):
+        if strict and type(value) in SCALAR_TYPES:
             raise BadRequest("The body must be a JSON object or array")
         return value
 
@@ -124,7 +124,7 @@ def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middlewar
         if not extended:
             values: dict[str, Any] = {}
             for name, value in pairs:
-                old = values.get(name)
+                old: str | list[str] | None = values.get(name)
                 if isinstance(old, list):
                     old.append(value)
                 else:

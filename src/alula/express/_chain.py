@@ -23,6 +23,7 @@ from alula.express._response import Response
 __all__ = [
     "GO_ON",
     "ErrorMiddleware",
+    "Handler",
     "Middleware",
     "Next",
     "NextFunction",
@@ -48,6 +49,14 @@ ErrorMiddleware: TypeAlias = Callable[
     [Exception, Request, Response, NextFunction], Awaitable[None] | None
 ]
 """As `Middleware`, for errors: ``async def handler(error, req, res, next)``"""
+
+Handler: TypeAlias = (
+    Callable[[Request, Response], object]
+    | Callable[[Request, Response, NextFunction], object]
+    | object
+)
+"""What a route takes: a function, or a list, a router or an ASGI application. By the first two,
+type checkers know the parameters of a lambda."""
 
 M = TypeVar("M", bound=Callable[..., object])
 

@@ -200,7 +200,7 @@ def quality_of(accept: str, names: Iterable[str]) -> float:
 
 
 def _ranges(header: str) -> list[_Range]:
-    ranges = []
+    ranges: list[_Range] = []
     for text in header.split(",", _MAX_RANGES)[:_MAX_RANGES]:
         name, *parameters = (part.strip() for part in text.lower().split(";"))
         quality = 1.0

@@ -248,9 +248,9 @@ class Response:
         if isinstance(body, str):
             self._respond(body.encode(), _HTML)
         elif isinstance(body, bytes | bytearray | memoryview):
-            self._respond(bytes(body), "application/octet-stream")
+            self._respond(bytes(body), "application/octet-stream")  # pyright: ignore[reportUnknownArgumentType]  # a view of any items
         elif isinstance(body, AsyncIterable):
-            self._respond(body, "application/octet-stream")
+            self._respond(body, "application/octet-stream")  # pyright: ignore[reportUnknownArgumentType]  # `isinstance` says nothing of its items
         else:
             self.json(body)
 

@@ -19,10 +19,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from alula._routes import decode_segment
 from alula._user_code import name_of
 from alula.express._body_parsing import BodyParser
-from alula.express._chain import NextFunction, Step, never, run_steps
+from alula.express._chain import Handler, NextFunction, Step, never, run_steps
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.types import STANDARD_METHODS
+from alula.types import STANDARD_METHODS, is_array
 
 __all__ = [
     "ItemType",
@@ -73,7 +73,7 @@ class Router:
             self.add(step, path)
         return self
 
-    def get(self, path: str, *handlers: Any) -> Any:
+    def get(self, path: str, *handlers: Handler) -> Any:
         """Register a route for GET (and HEAD): ``router.get("/users/:id", handler)``.
 
         Raises:
@@ -82,23 +82,23 @@ class Router:
         """
         return self._route({"GET", "HEAD"}, path, handlers)
 
-    def post(self, path: str, *handlers: Any) -> Self:
+    def post(self, path: str, *handlers: Handler) -> Self:
         """Register a route for POST (errors as in `get`)."""
         return self._route({"POST"}, path, handlers)
 
-    def put(self, path: str, *handlers: Any) -> Self:
+    def put(self, path: str, *handlers: Handler) -> Self:
         """Register a route for PUT (errors as in `get`)."""
         return self._route({"PUT"}, path, handlers)
 
-    def patch(self, path: str, *handlers: Any) -> Self:
+    def patch(self, path: str, *handlers: Handler) -> Self:
         """Register a route for PATCH (errors as in `get`)."""
         return self._route({"PATCH"}, path, handlers)
 
-    def delete(self, path: str, *handlers: Any) -> Self:
+    def delete(self, path: str, *handlers: Handler) -> Self:
         """Register a route for DELETE (errors as in `get`)."""
         return self._route({"DELETE"}, path, handlers)
 
-    def all(self, path: str, *handlers: Any) -> Self:
+    def all(self, path: str, *handlers: Handler) -> Self:
         """Register a route for every HTTP method (errors as in `get`)."""
         return self._route(None, path, handlers)
 
@@ -349,7 +349,7 @@ def flatten(items: Iterable[Any]) -> list[Any]:
     """Return items with the items of lists and tuples in their place."""
     flat: list[Any] = []
     for item in items:
-        flat.extend(flatten(item) if isinstance(item, list | tuple) else [item])
+        flat.extend(flatten(item) if is_array(item) else [item])
     return flat
 
 
@@ -370,7 +370,11 @@ def step_of(item: Any) -> Step:
     if item_type is ItemType.ASGI:
         return asgi_step(item)
     if item_type is ItemType.HANDLER:
-        return Step(functools.update_wrapper(lambda req, res, _: item(req, res), item))
+
+        def handle(req: Request, res: Response, _: NextFunction) -> Any:
+            return item(req, res)
+
+        return Step(functools.update_wrapper(handle, item))
     if isinstance(item, BodyParser):
         return Step(item.parse, needs_body=True, is_endpoint=True)
     may_read_body = never if getattr(item, "ignores_body", False) else None

@@ -51,7 +51,7 @@ class Server:
     """
 
     def __init__(self, backend: Backend, sock: socket.socket) -> None:
-        name = sock.getsockname()
+        name: tuple[Any, ...] | str = sock.getsockname()
         self.host: str
         self.port: int
         self.host, self.port = name[:2] if isinstance(name, tuple) else (name, 0)

@@ -35,7 +35,7 @@ class ServedApplication(ABC):
 
     def __init__(self, outer_lifespan: OuterLifespan | None = None) -> None:
         self.early_paths: set[str] = set()
-        self._outer_lifespan = outer_lifespan or (lambda: nullcontext({}))
+        self._outer_lifespan = outer_lifespan or (lambda: nullcontext[Mapping[str, Any]]({}))
         self.endpoints = Endpoints()
         self.server_options: dict[str, Any] = {}
         self._servers = ServerGroup(self._lifespan, self.endpoints.close)

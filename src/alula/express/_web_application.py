@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._registry import call_plugin, read_setting
-from alula.express._chain import NextFunction, run_steps
+from alula.express._chain import Handler, NextFunction, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._existing_application import ExistingApplication
 from alula.express._final_handler import final_handler, refuse_connection, report_silence
@@ -67,8 +67,8 @@ class WebApplication(ServedApplication, Router):
     @overload
     def get(self, path: str) -> Any: ...
     @overload
-    def get(self, path: str, *handlers: Any) -> Self: ...
-    def get(self, path: str, *handlers: Any) -> Any:
+    def get(self, path: str, *handlers: Handler) -> Self: ...
+    def get(self, path: str, *handlers: Handler) -> Any:
         """Register a route for GET; with one name that starts with no slash, read a setting.
 
         Raises:

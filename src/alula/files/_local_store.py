@@ -148,7 +148,8 @@ class LocalFileStore(FileStore):
 
         def search() -> list[StagedFile]:
             self._staged.mkdir(parents=True, exist_ok=True)
-            latest, found = time.time() - min_age, []
+            latest = time.time() - min_age
+            found: list[StagedFile] = []
             for entry in self._staged.iterdir():
                 with suppress(FileNotFoundError):  # its upload has just ended
                     status = entry.stat()

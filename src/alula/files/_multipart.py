@@ -16,7 +16,7 @@ from alula.express._chain import Middleware, NextFunction, ignores_body
 from alula.express._settings import Size, parse_size
 from alula.files._content_types import is_content_type
 from alula.files._form import MAX_PART_HEAD_BYTES, FormLimits, Upload
-from alula.types import UNSET
+from alula.types import UNSET, is_dict
 
 __all__ = ["multipart"]
 
@@ -96,7 +96,7 @@ def multipart(
 
     @ignores_body
     def middleware(req: Request, _: Response, next: NextFunction) -> Awaitable[None]:
-        earlier = req.body.get("upload") if isinstance(req.body, dict) else None
+        earlier = req.body.get("upload") if is_dict(req.body) else None
         is_free = req.body is UNSET or (isinstance(earlier, Upload) and not earlier.is_begun)
         if is_free and content_type_of(req).name == "multipart/form-data" and _takes_uploads(req):
             req.body = {"upload": Upload(req, limits)}

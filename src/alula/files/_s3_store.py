@@ -116,7 +116,7 @@ class S3FileStore(FileStore):
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         )
-        self._new_client: Callable[[], Any] = lambda: session.get_session().create_client(
+        self._new_client: Callable[[], Any] = lambda: session.get_session().create_client(  # pyright: ignore[reportUnknownMemberType]  # half of it has no types
             "s3",
             config=options,
             endpoint_url=endpoint_url,
@@ -241,7 +241,7 @@ class S3FileStore(FileStore):
         async for item in self._listed("list_objects_v2", f"{self._prefix}staged/"):
             if match := _STAGED.fullmatch(item["Key"].removeprefix(self._prefix)):
                 objects[match[2]][match[1]] = item
-        files = []
+        files: list[StagedFile] = []
         for token, named in objects.items():
             # S3 dates what came in parts back to the begin of its upload.
             if max(item["LastModified"] for item in named.values()) <= latest:
@@ -364,8 +364,8 @@ class S3FileStore(FileStore):
                     )
                 yield self._client
         except exceptions.ClientError as error:
-            code = error.response["Error"]["Code"]
-            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            response: dict[str, Any] = error.response
+            code, status = response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
             meaning: Exception
             if code in _ABSENT:
                 meaning = _missing()

@@ -28,7 +28,7 @@ from alula.files._form import Upload, check_file_name
 from alula.files._store import FileStore, StagedFile
 from alula.outgoing import RedactedRecord, javascript_date
 from alula.query import Grammar
-from alula.types import Id, Record
+from alula.types import Id, Record, is_list, is_mapping
 
 __all__ = ["UploadService"]
 
@@ -213,7 +213,7 @@ class UploadService:
             PayloadTooLarge: The form exceeds a limit.
         """
         _GRAMMAR.read_select(params.query)  # before anything is stored
-        values = dict(data) if isinstance(data, Mapping) else {}
+        values = dict(data) if is_mapping(data) else {}
         upload = values.pop("upload", None)
         files: list[_File] = []
         new_records: list[dict[str, Any]] = []
@@ -248,7 +248,7 @@ class UploadService:
         Raises:
             BadRequest: ``data`` has such a property, or a name that is not one of a file.
         """
-        if isinstance(data, Mapping):
+        if is_mapping(data):
             for key in data:
                 if key.partition(".")[0] in {*_FACTS, "upload", "content"} or key.startswith("$"):
                     raise BadRequest(f"{key!r} of an upload cannot be changed")
@@ -264,16 +264,16 @@ class UploadService:
             params = params.copy()
             params.query["$select"] = [*(names or ()), "sha256"]
         removed = await self.records.remove(id, params)
-        records = removed if isinstance(removed, list) else [removed]
+        records = removed if is_list(removed) else [removed]
         for sha256 in {record["sha256"] for record in records}:
             await self._release(sha256)
         if not is_added:
             return removed
-        shown = []
+        shown: list[Record] = []
         for record in records:
             kept = {name: value for name, value in record.items() if name != "sha256"}
             shown.append(record.changed(kept) if isinstance(record, RedactedRecord) else kept)
-        return shown if isinstance(removed, list) else shown[0]
+        return shown if is_list(removed) else shown[0]
 
     async def sweep(self) -> None:
         """Remove what interrupted uploads and removals have left; `setup` does this."""
@@ -312,7 +312,7 @@ class UploadService:
                 f"{content_type!r} is not a content type; write one in lower case, such as"
                 " 'image/png'"
             )
-        content = values.pop("content")
+        content: AsyncIterable[bytes] | bytes | bytearray | memoryview = values.pop("content")
         if isinstance(content, bytes | bytearray | memoryview):
             content = in_one_piece(bytes(content))
         elif not isinstance(content, AsyncIterable):

@@ -250,8 +250,11 @@ _ADVICE: Final = {
 }
 
 # Types of values that a hook returns by mistake, in the belief that they have an effect. Others,
-# such as the result of a lambda that calls a function, are ignored.
-_MISTAKEN: Final = (Mapping, list, tuple, BaseException, HookContext, Params, types.FunctionType)
+# such as the result of a lambda that calls a function, are ignored. Not `Final`: type checkers
+# would narrow values to types whose arguments they do not know.
+_MISTAKEN: tuple[type, ...] = (
+    *(Mapping, list, tuple, BaseException, HookContext, Params, types.FunctionType),
+)
 
 
 def check_returned(kind: str, hook: Hook, value: object, context: HookContext) -> None:

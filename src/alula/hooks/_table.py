@@ -16,6 +16,7 @@ from alula._context import HookContext
 from alula._user_code import name_of
 from alula.hooks._composition import Call, HookNext, Next, compose, run_hooks, with_error
 from alula.hooks._hooks import Hook, check_hook, check_order, hook_metadata
+from alula.types import is_array, is_mapping
 
 __all__ = ["HOOK_TYPES", "HookTable", "HookTypes", "Hookable"]
 
@@ -79,7 +80,7 @@ class Hookable:
         # As in FeathersJS: a list is one of around hooks for every method.
         if isinstance(hooks, list | tuple):
             by_type = {"around": hooks}
-        elif isinstance(hooks, Mapping):
+        elif is_mapping(hooks):
             by_type = dict(hooks)
         elif hooks is not None:
             raise TypeError(
@@ -172,7 +173,7 @@ class HookTable:
                 raise ValueError(
                     f"unknown type of hook {kind!r} for {where}; use {', '.join(HOOK_TYPES)}"
                 )
-            if not isinstance(by_method, Mapping):
+            if not is_mapping(by_method):
                 by_method = {EVERY_METHOD: by_method}  # noqa: PLW2901  # the same in its long form
             for method, given in by_method.items():
                 if method != EVERY_METHOD and method not in methods:
@@ -180,7 +181,7 @@ class HookTable:
                         f"{kind} hook for `{method}` of {where}: there is no such method; it has"
                         f" {', '.join(methods)} (list custom methods in `use` first)"
                     )
-                for hook in given if isinstance(given, list | tuple) else [given]:
+                for hook in given if is_array(given) else [given]:
                     check_hook(kind, hook, where)
                     if method in hook_metadata(hook).get("ignores", ()):
                         raise TypeError(

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from alula.types import is_list, is_mapping
+
 __all__ = [
     "OBJECT_ID",
     "Components",
@@ -64,7 +66,8 @@ class Components:
         name = _component_name(name)
         self.schemas[name] = self.shown(schema, name)
         for key in ("$defs", "definitions"):
-            for inner, definition in (schema.get(key) or {}).items():
+            definitions: Schema = schema.get(key) or {}
+            for inner, definition in definitions.items():
                 inner_name = _component_name(f"{name}.{inner}")
                 self.schemas[inner_name] = self.shown(definition, name)
         return {"$ref": f"#/components/schemas/{name}"}
@@ -82,9 +85,9 @@ class Components:
 
     def shown(self, schema: object, owner: str) -> Any:
         """Return a schema as clients see it. Its references lead to definitions of ``owner``."""
-        if isinstance(schema, list):
+        if is_list(schema):
             return [self.shown(item, owner) for item in schema]
-        if not isinstance(schema, Mapping):
+        if not is_mapping(schema):
             return schema
         for keyword, sent in _CONVERTED.items():
             if schema.get(keyword) is True:
@@ -101,7 +104,7 @@ class Components:
                     inner = definition[1].replace("~1", "/").replace("~0", "~")
                     value = f"#/components/schemas/{_component_name(f'{owner}.{inner}')}"  # noqa: PLW2901  # shown below
                 shown[name] = f"#/components/schemas/{owner}" if value == "#" else value
-            elif name == "properties" and isinstance(value, Mapping):
+            elif name == "properties" and is_mapping(value):
                 shown[name] = {inner: self.shown(each, owner) for inner, each in value.items()}
             elif name not in _DROPPED:
                 shown[name] = self.shown(value, owner)
@@ -111,7 +114,7 @@ class Components:
 def _without_equal_choices(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema without equal alternatives: a date and its text are the same to clients."""
     choices = schema.get("anyOf")
-    if not isinstance(choices, list):
+    if not is_list(choices):
         return schema
     # Compared one by one: schemas are dicts, which a set cannot hold.
     different = [each for index, each in enumerate(choices) if each not in choices[:index]]
@@ -131,13 +134,13 @@ def without_required(schema: Any) -> Any:
     Args:
         schema: A schema, or a part of one.
     """
-    if isinstance(schema, list):
+    if is_list(schema):
         return [without_required(item) for item in schema]
-    if not isinstance(schema, Mapping):
+    if not is_mapping(schema):
         return schema
     return {
         name: {inner: without_required(each) for inner, each in value.items()}
-        if name in _BY_NAME and isinstance(value, Mapping)
+        if name in _BY_NAME and is_mapping(value)
         else (value if name in _AS_DATA else without_required(value))
         for name, value in schema.items()
         if name not in _REQUIRING
@@ -215,7 +218,7 @@ def _parameter(name: str, schema: object) -> dict[str, Any]:
     parameter: dict[str, Any] = {"name": name, "in": "query", "schema": schema}
     if name in _DESCRIPTIONS:
         parameter["description"] = _DESCRIPTIONS[name]
-    if isinstance(schema, Mapping) and "array" in _types(schema):
+    if is_mapping(schema) and "array" in _types(schema):
         # An empty list has no form in a query string.
         parameter |= {"style": "form", "explode": True, "schema": {"minItems": 1, **schema}}
     return parameter
@@ -254,7 +257,7 @@ def _choices(schema: object, whole: Schema) -> Iterator[Schema]:
     """Yield the alternatives that a schema allows."""
     resolved = _resolved(schema, whole)
     inner = resolved.get("anyOf") or resolved.get("oneOf")
-    if isinstance(inner, list):
+    if is_list(inner):
         for alternative in inner:
             yield from _choices(alternative, whole)
     else:
@@ -264,9 +267,9 @@ def _choices(schema: object, whole: Schema) -> Iterator[Schema]:
 def _resolved(schema: object, whole: Schema) -> Schema:
     """Return the target of a reference to a definition, or the schema itself."""
     for _ in range(_LONGEST_CHAIN):  # a reference may lead back to itself
-        reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+        reference = schema.get("$ref") if is_mapping(schema) else None
         if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
-            return schema if isinstance(schema, Mapping) else {}
+            return schema if is_mapping(schema) else {}
         name = reference.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
         schema = whole.get("$defs", {}).get(name)
     return {}

@@ -91,7 +91,7 @@ def describe(
     components = Components()
     components.schemas["Error"] = _ERROR_SCHEMA
     paths: Part = {}
-    tags = []
+    tags: list[Part] = []
     secured = False
     cookies: TokenCookies | None = getattr(find_authentication(app), "token_cookies", None)
     # A plain application has no routes for files; its web application has.
@@ -212,7 +212,7 @@ class _ServiceOperations:
     def collection(self) -> Part:
         """Return the operations on all records, by verb."""
         facts = self._facts
-        operations = {}
+        operations: Part = {}
         if "find" in self._methods:
             schema = records = _list_of(self._record)
             if facts.paginated:
@@ -232,8 +232,8 @@ class _ServiceOperations:
             if facts.signs_in and method == "remove":
                 operations["delete"] = self._operation(method, self._one)
             elif method in self._methods and several and facts.takes_several(method):
-                schema = _list_of(self._record) if facts.adapter else {}
-                operations[_VERBS[method]] = self._operation(method, schema, several=True)
+                several_records: Schema = _list_of(self._record) if facts.adapter else {}
+                operations[_VERBS[method]] = self._operation(method, several_records, several=True)
         return operations
 
     def member(self) -> Part:
@@ -253,7 +253,8 @@ class _ServiceOperations:
         body = {"*/*": {"schema": BINARY}}
         security = self._security(("get",))
         if self._signed_urls and (security or not offered):
-            security = {"security": [*security.get("security", ()), {"signature": []}]}
+            signature: Part = {"signature": []}
+            security = {"security": [*security.get("security", ()), signature]}
         operation: dict[str, Any] = {
             "operationId": f"{self._name}.content",
             "tags": [self._facts.tag],

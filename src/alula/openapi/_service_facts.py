@@ -6,12 +6,12 @@ import inspect
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from alula._service import ServiceHandle, owning_handle
 from alula.adapters.base import AdapterService
 from alula.hooks import HookMetadata, hook_metadata
-from alula.types import EVENT_OF_METHOD
+from alula.types import EVENT_OF_METHOD, is_mapping
 
 if TYPE_CHECKING:
     from alula.authentication import AuthenticationService
@@ -116,7 +116,7 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     """Return what is known of a service now, with the hooks that are registered so far."""
     query: dict[str, Any] = {}
     data: dict[str, Any] = {}
-    secured = set()
+    secured: set[str] = set()
     protected: set[str] = set()
     for method in handle.methods:
         for metadata in _metadata(handle, method):
@@ -142,9 +142,10 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
         given = getattr(service, "records", None)
         keeper = owning_handle(given).service if isinstance(given, ServiceHandle) else given
         described = getattr(service, "record_schema", None)
-        record = record or (described if isinstance(described, Mapping) else None)
+        record = record or (described if is_mapping(described) else None)
         form = _form_of(getattr(service, "fields", None), data.pop("create", {}))
-    adapter = keeper if isinstance(keeper, AdapterService) else None
+    is_adapter = isinstance(keeper, AdapterService)
+    adapter = cast("AdapterService", keeper) if is_adapter else None  # else its types are unknown
     if record is not None and protected:
         properties = record.get("properties", {}).items()
         kept = {name: field for name, field in properties if name not in protected}
@@ -172,7 +173,7 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     )
 
 
-def _form_of(fields: object, whole: Mapping[str, Any]) -> dict[str, Any]:
+def _form_of(fields: Collection[str] | None, whole: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a form: files, and fields as in the schema of the whole record."""
     # A service of the application's own may have a method of this name.
     names = fields if isinstance(fields, Collection) else ()
@@ -205,7 +206,7 @@ def _schema_of(validator: object) -> Mapping[str, Any]:
         schema = describe() if callable(describe) else getattr(validator, "schema", None)
     except (RuntimeError, TypeError):  # no JSON Schema for a type (TypeError: Pydantic 2.12)
         schema = None
-    return schema if isinstance(schema, Mapping) else {}
+    return schema if is_mapping(schema) else {}
 
 
 # -- sign-in -------------------------------------------------------------------------------------
@@ -230,7 +231,10 @@ def _sign_in_schemas(service: AuthenticationService) -> tuple[dict[str, Any], di
             fields = ("accessToken",)
         elif isinstance(strategy, RefreshStrategy):
             fields = ("refreshToken",)
-        properties = {"strategy": {"type": "string", "const": name}, **dict.fromkeys(fields, _TEXT)}
+        properties: dict[str, Any] = {
+            "strategy": {"type": "string", "const": name},
+            **dict.fromkeys(fields, _TEXT),
+        }
         schema: dict[str, Any] = {"type": "object", "properties": properties}
         schema["required"] = list(properties)
         if not fields:  # only the strategy itself knows what it takes

@@ -191,7 +191,7 @@ class _Module:
         members = "".join(self.methods(facts, name))
         # A client over REST emits the events of its own calls.
         own = [event for method, event in EVENT_OF_METHOD.items() if method in handle.methods]
-        events = [] if facts.signs_in else dict.fromkeys([*own, *facts.published_events])
+        events = {} if facts.signs_in else dict.fromkeys([*own, *facts.published_events])
         record = name if name in self._records else "unknown"
         types = "; ".join(
             member(event, record if event in EVENT_OF_METHOD.values() else "unknown", is_sure=True)

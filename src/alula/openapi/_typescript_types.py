@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Final
 
 from alula.openapi._components import Schema
+from alula.types import is_mapping
 
 __all__ = [
     "TypeDeclarations",
@@ -106,7 +107,7 @@ class TypeDeclarations:
             name = self.reserve(type_name(component.replace(_BRANCHES, ".Criteria")))
         self._names[component] = name  # before its properties, which may refer to it
         schema = self._schemas[component]
-        about: Schema = schema if isinstance(schema, Mapping) else {}
+        about: Schema = schema if is_mapping(schema) else {}
         place = len(self.code)
         declaration = self._declaration(component, name, about, owner in self._records)
         self.code.insert(place, comment(about.get("description")) + declaration)
@@ -119,7 +120,7 @@ class TypeDeclarations:
             schema: The schema, as `Components` shows it.
             in_record: Whether a record has it.
         """
-        if not isinstance(schema, Mapping):
+        if not is_mapping(schema):
             return "never" if schema is False else "unknown"
         if "$ref" in schema:
             component = str(schema["$ref"]).removeprefix(_REFERENCE)
@@ -127,11 +128,11 @@ class TypeDeclarations:
             if target is None:
                 return "unknown"
             # The operators of a property are no subject of their own.
-            is_named = not isinstance(target, Mapping) or "$gt" not in target.get("properties", {})
+            is_named = not is_mapping(target) or "$gt" not in target.get("properties", {})
             return self.named(component) if is_named else self.type_of(target, in_record=in_record)
         if "const" in schema or "enum" in schema:
             return union_of(map(literal, schema.get("enum", [schema.get("const")])))
-        parts = []
+        parts: list[str] = []
         json_types = schema.get("type", ())
         names = [json_types] if isinstance(json_types, str) else list(json_types)
         choices = schema.get("anyOf") or schema.get("oneOf") or ()
@@ -206,7 +207,7 @@ class TypeDeclarations:
         required = set(schema.get("required", ()))
         members: dict[str, tuple[str, object]] = {}
         for name, field in schema.get("properties", {}).items():
-            has: Schema = field if isinstance(field, Mapping) else {}
+            has: Schema = field if is_mapping(field) else {}
             # An operator has the schema of its property, which may be read-only and queried.
             if _is_marked(field, "writeOnly" if in_record else "readOnly") and name[:1] != "$":
                 continue
@@ -235,9 +236,9 @@ class TypeDeclarations:
             return f"[{', '.join(items)}]"
         if name != "object":
             return _SIMPLE.get(name, "unknown")
-        properties = schema.get("properties") or {}
+        properties: Schema = schema.get("properties") or {}
         names = schema.get("propertyNames")
-        if not properties and isinstance(names, Mapping) and "enum" in names:
+        if not properties and is_mapping(names) and "enum" in names:
             value = self.type_of(schema.get("additionalProperties"), in_record=in_record)
             return f"{{ [name in {union_of(map(literal, names['enum']))}]?: {value} }}"
         members = {key: text for key, (text, _) in self._members(schema, in_record).items()}
@@ -258,7 +259,7 @@ class TypeDeclarations:
 
 def _is_marked(field: object, keyword: str) -> bool:
     """Return whether a property, or one of its alternatives, is read-only or write-only."""
-    if not isinstance(field, Mapping):
+    if not is_mapping(field):
         return False
     return field.get(keyword) is True or any(
         _is_marked(choice, keyword) for choice in field.get("anyOf", ())

@@ -184,12 +184,12 @@ def call_context(app: App, connection: Connection, event: Sequence[Any]) -> Hook
             raise BadRequest("An id has to be a string or a number")
         if record_id is None and method == "get":
             raise BadRequest("id for 'get' can not be null")
-    query = event[2 + expected] if given > expected else None
+    query: dict[str, Any] | None = event[2 + expected] if given > expected else None
     if query is None:
         query = {}
     elif not isinstance(query, dict):
         raise BadRequest("A query has to be an object")
-    data = None
+    data: Any = None
     if takes_data:
         data = event[1 + expected] if given >= expected else {}
     params = call_params(connection, query, route)

@@ -10,12 +10,13 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from alula._channels import Delivery
 from alula.realtime._event_ids import MAX_ORIGINS, EventIds, Position
+from alula.types import COLLECTION_TYPES, is_mapping
 
 __all__ = ["EventLog"]
 
@@ -38,7 +39,7 @@ class _Entry(NamedTuple):
     size: int
 
 
-def estimated_size(value: object) -> int:
+def estimated_size(value: Any) -> int:
     """Return about how many bytes of memory a record takes."""
     size, values = 0, [value]
     while values and size < MAX_COUNTED_BYTES:  # a value may contain itself
@@ -46,9 +47,9 @@ def estimated_size(value: object) -> int:
         size += _BYTES_OF_A_VALUE
         if isinstance(item, str | bytes):
             size += len(item)
-        elif isinstance(item, Mapping):
+        elif is_mapping(item):
             values.extend(item.values())
-        elif isinstance(item, list | tuple | set | frozenset):
+        elif isinstance(item, COLLECTION_TYPES):
             values.extend(item)
     return min(size, MAX_COUNTED_BYTES)
 

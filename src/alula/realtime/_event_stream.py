@@ -19,7 +19,7 @@ from alula.query import Grammar, ValidatedQuery, predicate
 from alula.query._query import Budget
 from alula.realtime._event_ids import EventIds
 from alula.realtime._match_limit import MatchLimit
-from alula.types import SCALAR_TYPES
+from alula.types import SCALAR_TYPES, is_array, is_mapping
 
 __all__ = ["EventStream", "Receive", "Scope", "Send", "Subscription", "send_head"]
 
@@ -117,7 +117,7 @@ class Subscription:
             return True
         record = message.encoded(_comparable_record)
         try:
-            return isinstance(record, Mapping) and self._matches(record)
+            return is_mapping(record) and self._matches(record)
         except BadRequest:  # too many steps
             return False
         finally:
@@ -154,7 +154,7 @@ def _encode(
 ) -> bytes | None:
     """Return the lines of an event, None for one that has no JSON form."""
     data = message.data
-    if selected is not None and isinstance(data, Mapping):
+    if selected is not None and is_mapping(data):
         data = {name: value for name, value in data.items() if name in selected}
     try:
         encoded = dumps(data)
@@ -179,9 +179,9 @@ def _comparable(value: object) -> object:
     """
     if type(value) in SCALAR_TYPES:
         return value
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return {name: _comparable(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
+    if is_array(value):
         return [_comparable(inner) for inner in value]
     encode = json_encoder_of(type(value))
     return value if encode is None else encode(value)

@@ -36,7 +36,7 @@ class Handshake:
     query: dict[str, str]
     headers: Mapping[str, str]
     ip: str | None
-    auth: dict[str, Any] = field(default_factory=dict)
+    auth: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:

@@ -44,7 +44,8 @@ async def read_body(
         UnsupportedBody: It has too many bytes.
         Refusal: The client went away.
     """
-    parts, size = [], 0
+    parts: list[bytes] = []
+    size = 0
     try:
         while True:
             message = await receive()

@@ -364,7 +364,7 @@ class Client:
             return None
         if self._is_joining or self.socket is not None:
             raise ProtocolError("the client has joined already")
-        auth = packet.data or {}
+        auth: dict[str, Any] = packet.data or {}
         secret, offset = auth.get("pid"), auth.get("offset", "")
         sleeping = self._hub.asleep.get(secret) if isinstance(secret, str) else None
         if sleeping is not None and isinstance(offset, str) and sleeping.wake(self, offset):

@@ -28,6 +28,7 @@ from alula.realtime._event_stream import (
     send_head,
 )
 from alula.realtime._match_limit import MatchLimits
+from alula.types import is_list, is_mapping
 
 __all__ = ["Streams", "WebApplication"]
 
@@ -183,7 +184,7 @@ class Streams:
         query = {**req.query}
         given = query.pop("services", None)
         paths = given.split(",") if isinstance(given, str) else given
-        if not isinstance(paths, list) or not 0 < len(paths) <= MAX_SERVICES:
+        if not is_list(paths) or not 0 < len(paths) <= MAX_SERVICES:
             raise BadRequest(
                 f"name up to {MAX_SERVICES} services: ?services=messages,users", {"services": given}
             )
@@ -192,7 +193,7 @@ class Streams:
             raise BadRequest(
                 f"a stream of several services takes no query but `services`, not {min(others)!r}"
             )
-        services = []
+        services: list[tuple[ServiceHandle, Mapping[str, str]]] = []
         for path in dict.fromkeys(map(str, paths)):
             match = self._app.lookup(path)
             if match is None or match.id is not None or not match.value.methods:
@@ -247,7 +248,7 @@ class Streams:
         for subscription in subscriptions.values():
             subscription.limit = match_limit
         payload = (connection.authentication or {}).get("payload")
-        stream.expires = payload.get("exp") if isinstance(payload, Mapping) else None
+        stream.expires = payload.get("exp") if is_mapping(payload) else None
         res.vary("Accept")
         if req.method == "HEAD":
             res.delegate(send_head)

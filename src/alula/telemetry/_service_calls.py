@@ -115,7 +115,7 @@ def forward_trace(context: HookContext) -> None:
     trace_headers: dict[str, str] = {}
     propagate.inject(trace_headers)
     if trace_headers:
-        headers = context.params.get("headers") or {}
+        headers: dict[str, str] = context.params.get("headers") or {}
         context.params = Params(context.params, headers={**trace_headers, **headers})
 
 

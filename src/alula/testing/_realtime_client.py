@@ -25,6 +25,7 @@ from alula._wire import (
     encode_packet,
 )
 from alula.errors import Forbidden, FrameworkError, GeneralError, Unavailable
+from alula.types import is_dict
 
 __all__ = ["RealtimeClient", "ReceivedEvent"]
 
@@ -287,5 +288,5 @@ class RealtimeClient:
         elif packet.type is PacketType.CONNECT:
             self._joined.set_result(None)
         elif packet.type is PacketType.CONNECT_ERROR:
-            data = packet.data if isinstance(packet.data, dict) else {"message": packet.data}
+            data = packet.data if is_dict(packet.data) else {"message": packet.data}
             self._joined.set_exception(GeneralError(data.get("message"), data.get("data")))

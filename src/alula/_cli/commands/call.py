@@ -130,7 +130,9 @@ def call(
         if all_pages and method != "find":
             raise UsageError(f"--all is for find, not for {method}")
         # As for a request without a body.
-        payload = {} if data is None and method not in METHODS_WITHOUT_DATA else read_data(data)
+        payload: object = (
+            {} if data is None and method not in METHODS_WITHOUT_DATA else read_data(data)
+        )
         params: dict[str, Any] = {"query": read_query(query)}
         if url is None:
             if provider is not None:

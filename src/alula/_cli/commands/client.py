@@ -18,6 +18,7 @@ from alula._cli.commands.openapi import describe_as_json
 from alula._cli.service_listing import identifier_of
 from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
 from alula.errors import FrameworkError
+from alula.types import is_dict, is_list, is_mapping
 
 __all__ = ["client", "client_code", "download_description", "record_schema", "typescript_code"]
 
@@ -121,8 +122,8 @@ def typescript_code(source: str) -> str:
     from alula.openapi import typescript  # noqa: PLC0415  # for this command alone
 
     app = load_application(source)
-    title = (app.settings.get("openapi") or {}).get("title", "the API")
-    return typescript(app, title=title)
+    options: dict[str, str] = app.settings.get("openapi") or {}
+    return typescript(app, title=options.get("title", "the API"))
 
 
 def download_description(url: str) -> JsonObject:
@@ -143,7 +144,7 @@ def download_description(url: str) -> JsonObject:
             description = connected.service(name).find()
     except (FrameworkError, ValueError) as error:
         raise UsageError(f"cannot get a description from {base}/{name}: {error}") from None
-    if not isinstance(description, dict) or "openapi" not in description:
+    if not is_dict(description) or "openapi" not in description:
         raise UsageError(f"the response of {base}/{name} is not an OpenAPI description")
     return description
 
@@ -172,7 +173,7 @@ def _service_function(path: str, description: JsonObject, records: _RecordTypes)
         operation
         for item in description["paths"].values()
         for operation in item.values()
-        if isinstance(operation, Mapping) and path in operation.get("tags", ())
+        if is_mapping(operation) and path in operation.get("tags", ())
     ]
     name = records.reserve_name(path.lower())
     schema_name = next(filter(None, map(record_schema, operations)), None)
@@ -259,7 +260,7 @@ class _RecordTypes:
 
     def _annotation(self, schema: object) -> str:
         """Return the annotation of a schema, ``Any`` if Python has no type for it."""
-        if not isinstance(schema, Mapping):
+        if not is_mapping(schema):
             return "Any"
         if "$ref" in schema:
             return self.type_name(schema["$ref"].removeprefix(_SCHEMA_REFERENCE))
@@ -273,7 +274,7 @@ class _RecordTypes:
             if word in schema:
                 return _union(map(self._annotation, schema[word]))
         json_type = schema.get("type")
-        json_types: list[Any] = json_type if isinstance(json_type, list) else [json_type]
+        json_types: list[Any] = json_type if is_list(json_type) else [json_type]
         return _union(
             f"list[{self._annotation(schema.get('items'))}]"
             if name == "array"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alula._cli.application import ApplicationTarget, load_application
 from alula._cli.terminal import print_result, reporting_errors, stdout_to_stderr
@@ -39,6 +39,6 @@ def describe_as_json(app: Application, *, events: bool = False) -> str:
     """
     from alula.openapi import describe, describe_events  # noqa: PLC0415  # for these commands alone
 
-    options = app.settings.get("openapi") or {}
+    options: dict[str, Any] = app.settings.get("openapi") or {}
     describe_all = describe_events if events else describe
     return json.dumps(describe_all(app, **options), indent=2, ensure_ascii=False)

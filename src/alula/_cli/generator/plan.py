@@ -56,10 +56,10 @@ class Plan:
     """
 
     folder: Path
-    todos: list[Todo] = field(default_factory=list)
-    _texts: dict[str, str] = field(default_factory=dict)
-    _created: set[str] = field(default_factory=set)
-    _private: set[str] = field(default_factory=set)
+    todos: list[Todo] = field(default_factory=list[Todo])
+    _texts: dict[str, str] = field(default_factory=dict[str, str])
+    _created: set[str] = field(default_factory=set[str])
+    _private: set[str] = field(default_factory=set[str])
 
     def create(self, path: str, text: str, *, private: bool = False) -> None:
         """Add a file to create.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from alula._cli.terminal import UsageError
+from alula.types import is_mapping
 
 __all__ = ["DATABASES", "Choices", "Database", "Project", "find_project"]
 
@@ -50,7 +51,7 @@ class Choices:
             raise UsageError(
                 f"{path}: tool.alula.database is {database!r}; use {', '.join(DATABASES)}"
             )
-        booleans = {}
+        booleans: dict[str, Any] = {}
         for name in ("authentication", "realtime", "cookies", "files"):
             booleans[name] = table.get(name, False)
             if not isinstance(booleans[name], bool):
@@ -122,7 +123,7 @@ def find_project(start: Path) -> Project:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read {path}: {error}") from None
         table = document.get("tool", {}).get("alula")
-        if isinstance(table, Mapping):
+        if is_mapping(table):
             name = document.get("project", {}).get("name", folder.name)
             return Project(folder, str(name), Choices.from_table(path, table))
     raise UsageError(

@@ -70,7 +70,7 @@ def align(
     with connection.begin():
         changes = produce_migrations(context, target).upgrade_ops
         operations = Operations(context)
-        told = []
+        told: list[str] = []
         for change in changes.ops if changes else []:
             parts = change.ops if isinstance(change, ops.ModifyTableOps) else [change]
             told += [f"changed: {in_words(part)}" for part in parts]

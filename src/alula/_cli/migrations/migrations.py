@@ -58,8 +58,10 @@ class Migrations:
             )
         (self._database,) = databases
         self._folder = folder
-        listed = app.get(_LISTED) or []
-        self._listed = [listed] if isinstance(listed, sqlalchemy.MetaData) else [*listed]
+        listed: Any = app.get(_LISTED) or []
+        self._listed: list[sqlalchemy.MetaData] = (
+            [listed] if isinstance(listed, sqlalchemy.MetaData) else [*listed]
+        )
         self._config = Config()
         # A percent sign begins an interpolation.
         locations = {"script_location": Path(__file__).parent, "version_locations": folder}

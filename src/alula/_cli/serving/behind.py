@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ async def warn_if_behind(app: object, folder: Path) -> None:
     databases = {service.database for service in services if isinstance(service, sql.SQLService)}
     for database in databases if heads else ():
         try:
-            rows = await database.fetch("select version_num from alembic_version")
+            rows: list[Mapping[str, Any]] = await database.fetch(
+                "select version_num from alembic_version"
+            )
         except Exception:  # noqa: BLE001  # without the table, and each driver has errors of its own
             rows = []
         missing = heads - {row["version_num"] for row in rows}
@@ -47,7 +50,8 @@ async def warn_if_behind(app: object, folder: Path) -> None:
 
 def last_migrations(folder: Path) -> set[str]:
     """Return the migrations of a folder that no other one follows."""
-    revisions, followed = set(), set()
+    revisions: set[str] = set()
+    followed: set[str] = set()
     for path in folder.glob("*.py"):
         values = constants_of(path)
         if isinstance(values.get("revision"), str):
@@ -59,7 +63,7 @@ def last_migrations(folder: Path) -> set[str]:
 
 def constants_of(path: Path) -> dict[str, Any]:
     """Return the constants of a module by name, without running it."""
-    found = {}
+    found: dict[str, Any] = {}
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError):

@@ -152,7 +152,7 @@ def scan(paths: Iterable[Path]) -> Snapshot:
     Hidden folders, Python environments, installed packages and files with other suffixes are left
     out. A path that names a file is included, whatever its suffix.
     """
-    snapshot = {}
+    snapshot: dict[str, tuple[int, int]] = {}
     for path in paths:
         for name in _files_below(str(path)):
             try:

@@ -98,6 +98,7 @@ def load_web_application(settings: WorkerSettings) -> WebApplication:
             f"{settings.target!r} is {app!r}, not a web application; serve the result of"
             " express(): web = express(app)"
         )
+    web: WebApplication = app
     if settings.access_log:
         # Outermost, so that requests which other middleware refuses are logged, too.
         app.prepend_middleware(request_id(), access_log())
@@ -115,7 +116,7 @@ def load_web_application(settings: WorkerSettings) -> WebApplication:
                 settings.workers,
                 ", ".join(names),
             )
-    return app
+    return web
 
 
 def _print_start_error(error: Exception) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from time import perf_counter
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from alula.express._request import Request, without_id
 from alula.express._response import Response
 from alula.express._routing import singleton
 from alula.logs._formatters import one_line, short_line
+from alula.types import is_mapping
 
 __all__ = ["access_log"]
 
@@ -110,8 +110,8 @@ class _Entry:
             extra["service"], extra["service_method"] = call.path, call.method
         if self._user is not None:
             user: Any = self._req.user or (call.params.get("user") if call is not None else None)
-            is_mapping = isinstance(user, Mapping)
-            value = user.get(self._user) if is_mapping else getattr(user, self._user, None)
+            name = self._user
+            value = user.get(name) if is_mapping(user) else getattr(user, name, None)
             extra["user"] = None if value is None else one_line(str(value))
         if self._ip is not None:
             extra["ip"] = self._ip

@@ -137,7 +137,7 @@ class Checks:
             return {}
 
         async def run_all() -> dict[str, str]:
-            tasks = {}
+            tasks: dict[str, asyncio.Task[None]] = {}
             for name, check in self._checks.items():
                 late = self._late.pop(name, None)
                 # A check that still hangs is not started again: probes would pile them up.

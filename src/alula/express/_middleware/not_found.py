@@ -74,7 +74,8 @@ def page_not_found(
         if is_root and "json" not in (req.headers.get("accept") or ""):
             settings = req.app.settings
             res.set("Content-Security-Policy", _POLICY).set("Cache-Control", "no-store")
-            info, docs = settings.get(_OPENAPI_SETTING), settings.get(_DOCS_SETTING)
+            info: dict[str, Any] | None = settings.get(_OPENAPI_SETTING)
+            docs = settings.get(_DOCS_SETTING)
             services = _open_services(req.app)
             link = f'<a class="button" href="{escape(docs or "")}">Open the documentation</a>'
             page = _PAGE.format(

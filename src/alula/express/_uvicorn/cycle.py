@@ -216,7 +216,8 @@ class Cycle:
     ) -> list[bytes]:
         connection = self._connection
         head = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
-        values, closes = [], False
+        values: list[bytes] = []
+        closes = False
         for name, value in (*connection.server_state.default_headers, *headers):
             if (line := _lines.get((name, value))) is not None:
                 head.append(line)

@@ -130,7 +130,7 @@ class UvicornServer(uvicorn.Server):
         To their clients they are open, and requests may have been sent on them. There is no await
         between the last `accept` and the end of listening, so no connection is lost in between.
         """
-        connections = []
+        connections: list[socket.socket] = []
         while True:
             try:
                 connections.append(sock.accept()[0])

@@ -14,13 +14,13 @@ import json
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from alula._channels import Publication
 from alula.outgoing import RedactedRecord, as_mapping, json_encoder_of
-from alula.types import SCALAR_TYPES
+from alula.types import COLLECTION_TYPES, SCALAR_TYPES, is_list, is_mapping
 
 __all__ = ["EncodedEvent", "decode_publication", "encode_publication", "read_header"]
 
@@ -96,7 +96,7 @@ def read_header(event: bytes) -> EncodedEvent:
     """
     line, _, body = event.partition(b"\n")
     header = json.loads(line)
-    if not isinstance(header, list) or len(header) != 5 or header[0] != _VERSION:
+    if not is_list(header) or len(header) != 5 or header[0] != _VERSION:
         raise ValueError(f"not an event of this version: {line[:100]!r}")
     return EncodedEvent(str(header[1]), int(header[2]), float(header[3]), str(header[4]), body)
 
@@ -124,7 +124,7 @@ def decode_publication(event: EncodedEvent) -> Publication:
 
 def _to_json(value: Any) -> Any:
     """Return a value with everything in it that is not of JSON's types tagged."""
-    type_ = type(value)
+    type_ = type(value)  # pyright: ignore[reportUnknownVariableType]  # it calls the class of Any unknown
     if type_ in SCALAR_TYPES:
         return value
     if type_ is dict:
@@ -133,7 +133,7 @@ def _to_json(value: Any) -> Any:
         return {_TAG: ["redacted", _to_json(dict(value)), _to_json(value.public)]}
     if isinstance(value, enum.Enum):
         return _to_json(value.value)
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, COLLECTION_TYPES):
         return [_to_json(inner) for inner in value]
     for known, name, encode in _ENCODERS:
         if isinstance(value, known):
@@ -149,7 +149,7 @@ def _of_other_type(value: object) -> object:
         return value
     encoder = json_encoder_of(type(value))
     form = as_mapping(value) if encoder is None else encoder(value)
-    if isinstance(form, Mapping):
+    if is_mapping(form):
         return {key: _to_json(inner) for key, inner in form.items()}
     if form is value:
         raise TypeError(f"a value of the type {type(value).__qualname__} has no JSON form")
@@ -166,6 +166,11 @@ _ENCODERS: Final[tuple[tuple[type, str, Callable[[Any], object]], ...]] = (
     (decimal.Decimal, "decimal", str),
 )
 
+
+def _object_id(text: str) -> Any:
+    return import_module("bson").ObjectId(text)  # imported only where MongoDB is used
+
+
 _DECODERS: Final[dict[str, Callable[..., Any]]] = {
     "redacted": RedactedRecord,
     "datetime": datetime.datetime.fromisoformat,
@@ -174,6 +179,5 @@ _DECODERS: Final[dict[str, Callable[..., Any]]] = {
     "bytes": base64.b64decode,
     "uuid": uuid.UUID,
     "decimal": decimal.Decimal,
-    # Imported only where MongoDB is used.
-    "objectid": lambda text: import_module("bson").ObjectId(text),
+    "objectid": _object_id,
 }

@@ -123,8 +123,8 @@ class MongoBus(Bus):
             # Also without an event: an old token may no longer be in the oplog.
             yield BusEvent(_position(stream.resume_token), b"", is_behind_gap)
             while stream.alive:
-                change = await stream.try_next()
-                event = (change or {}).get("fullDocument", {}).get("event", b"")
+                change: dict[str, Any] | None = await stream.try_next()
+                event: bytes = (change or {}).get("fullDocument", {}).get("event", b"")
                 yield BusEvent(_position(stream.resume_token), event)
 
 

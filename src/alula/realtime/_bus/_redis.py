@@ -182,7 +182,7 @@ class RedisBus(Bus):
             "socket_connect_timeout": self._timeout,
             "redis_connect_func": on_connect,
         }
-        return cast("_Client", Redis.from_url(self._url, **options))
+        return cast("_Client", Redis.from_url(self._url, **options))  # pyright: ignore[reportUnknownMemberType]  # its keywords have no types
 
     async def _add(self, client: _Client, events: Sequence[bytes]) -> list[bytes]:
         pipeline = client.pipeline(transaction=False)

@@ -9,7 +9,7 @@ import pytest
 
 from alula.errors import BadRequest, NotFound
 from alula.testing._rules.subject import CREW, Make, Rules, feature, names, seeded
-from alula.types import Record
+from alula.types import Record, is_list
 
 __all__ = ["ID_METHODS", "PageRules", "ReadingRules"]
 
@@ -105,7 +105,7 @@ class ReadingRules(Rules):
         assert await people.find() == []
         people = await seeded(make)
         records = await people.find()
-        assert isinstance(records, list)
+        assert is_list(records)
         assert sorted(names(records)) == sorted(names(CREW))
         assert len({str(record[people.id]) for record in records}) == len(CREW)
 

@@ -7,6 +7,7 @@ import pytest
 
 from alula.errors import BadRequest, Conflict, MethodNotAllowed
 from alula.testing._rules.subject import Make, Result, Rules, Subject, feature, names, seeded
+from alula.types import is_list
 
 __all__ = ["SeveralRules"]
 
@@ -52,7 +53,7 @@ class SeveralRules(Rules):
         """With True, or a list that has the method, the result is a list of the records."""
         people = await seeded(make, multi=[method] if multi == "listed" else True)
         records = await call(people, method)
-        assert isinstance(records, list)
+        assert is_list(records)
         assert len(records) == (2 if method == "create" else 3)
 
     async def test_multi_for_one_call(self, make: Make) -> None:
