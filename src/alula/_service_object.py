@@ -142,7 +142,7 @@ def check_multi(context: HookContext) -> None:
         check(context.method, context.params)
 
 
-def multi_check(service: object) -> Callable[[str, Params], None] | None:
+def multi_check(service: object) -> Callable[[str, Params], object] | None:
     """Return the method `check_multi` of a service whose standard methods may have several records.
 
     It takes the name of a method and the params of a call, and raises `MethodNotAllowed` if the
