@@ -6,8 +6,8 @@ The rules are those of FeathersJS 5.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Collection, Mapping, MutableMapping
+from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import quote
 
 from alula._context import HookContext
@@ -15,7 +15,9 @@ from alula.errors import MethodNotAllowed
 from alula.types import STANDARD_METHODS, UNSET
 
 __all__ = [
+    "EXCHANGE_EXTENSION",
     "METHOD_HEADER",
+    "ExchangeExtension",
     "Response",
     "allowed_verbs",
     "method_for",
@@ -26,8 +28,45 @@ __all__ = [
 METHOD_HEADER: Final = "x-service-method"
 """The header of a POST that names a custom method."""
 
+EXCHANGE_EXTENSION: Final = "alula.exchange"
+"""The name of `ExchangeExtension` in the ``extensions`` of an ASGI scope."""
+
 Response: TypeAlias = tuple[int, Mapping[str, str], Any]
 """Status, headers, and the value of the body."""
+
+
+class ExchangeExtension(Protocol):
+    """A server that gives a whole body, and takes a whole response, without messages of ASGI.
+
+    An application uses it only while its ``receive`` and its ``send`` equal those here: what wraps
+    ``send``, such as compression, has to see the response.
+    """
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """Return the next message: the ``receive`` that the server gives to the application."""
+        ...
+
+    def whole_body(self) -> bytes | None:
+        """Return the body of the request, None if not all of it is here, or if some was received.
+
+        It stays what `receive` returns.
+        """
+        ...
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Send a message: the ``send`` that the server gives to the application."""
+
+    def respond(self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes) -> bool:
+        """Send a response; return False if nothing was sent, and `send` has to do it.
+
+        Args:
+            status: The status.
+            headers: Names in lower case, and values. They must be few ones that many responses
+                share, since they are remembered, and none of them may frame the body.
+            body: The body; the header ``content-length`` is made of it.
+        """
+        ...
+
 
 _METHOD_OF_VERB: Final[Mapping[str, str]] = {
     "GET": "find",

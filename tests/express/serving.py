@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx2
 
+from alula.express._uvicorn import UvicornServer
+
 SECONDS_TO_START = 10
 
 
@@ -56,3 +58,17 @@ async def client_of(server: Any, **options: Any) -> AsyncIterator[httpx2.AsyncCl
     """Yield a client whose paths are those of a server."""
     async with httpx2.AsyncClient(base_url=server.url, trust_env=False, **options) as client:
         yield client
+
+
+async def connection_count(server: Any) -> int:
+    """Return how many connections a server has."""
+    backend = server._backend
+    if isinstance(backend, UvicornServer):
+        return len(backend.server_state.connections)
+    return len(await backend._connections.all())
+
+
+async def until_connections(server: Any, count: int) -> None:
+    """Wait until a server has so many connections."""
+    while await connection_count(server) != count:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0.01)

@@ -170,6 +170,13 @@ async def test_longer_trailers_are_a_431_before_they_have_arrived(server, parts)
     assert message == f"The trailers of the request have over {MAX_HEAD} bytes"
 
 
+async def test_empty_lines_behind_an_answer_are_bounded(web):
+    async with await web.listen(0, http="httptools") as server:
+        answers = await talk(server, LINE + b"\r\n", *[b"\r\n" * 5000] * 20)
+    assert answers[0].startswith(b"HTTP/1.1 200 OK")
+    assert refused(answers, 431, "request-header-fields-too-large")
+
+
 async def test_trailers_behind_an_answer_end_the_connection(server):
     head = CHUNKED.replace(b"application/json", b"text/plain")  # nobody reads this body
     trailers = [b"x%d: %s\r\n" % (n, b"a" * 1000) for n in range(120)]

@@ -45,7 +45,7 @@ async def connected(request):
             assert head.startswith(b"HTTP/1.1 200")
             assert await reader.readexactly(1) == b"x"
             await asyncio.sleep(0.01)
-            (connection,) = server._uvicorn.server_state.connections
+            (connection,) = server._backend.server_state.connections
             return connection
 
         yield ask

@@ -14,6 +14,7 @@ import uvicorn
 from alula import App
 from alula._sockets import listen_on_path, listen_on_port
 from alula.express import express, health, rest
+from alula.express._granian.server import GranianServer
 
 REQUEST = b"GET /slow/%s HTTP/1.1\r\nHost: here\r\n\r\n"
 SECONDS = 20
@@ -51,9 +52,18 @@ def slow():
     return Slow()
 
 
+@pytest.fixture(params=["uvicorn", "granian"])
+def backend(request):
+    return request.param
+
+
+only_uvicorn = pytest.mark.parametrize("backend", ["uvicorn"], indirect=True)
+
+
 @pytest.fixture
-def app(slow):
+def app(slow, backend):
     app = express(App())
+    app.server_options["server"] = backend
     app.configure(health())
     app.configure(rest())
     app.use("slow", slow)
@@ -150,6 +160,7 @@ async def test_a_server_that_does_not_start_tears_the_application_down(
         raise OSError("no more of it")
 
     monkeypatch.setattr(uvicorn.Server, "startup", startup)
+    monkeypatch.setattr(GranianServer, "startup", startup)
     with pytest.raises(OSError, match="no more of it"):
         await app.serve(sock)
     assert slow.log == ["setup", "teardown"]
@@ -162,6 +173,7 @@ async def test_the_teardown_of_the_application_closes_the_server(app, slow, sock
     assert slow.log == ["setup", "teardown"]
 
 
+@only_uvicorn
 async def test_a_path(app, tmp_path):
     path = str(tmp_path / "s")
     async with await app.serve(listen_on_path(path)) as server:
@@ -220,24 +232,19 @@ async def test_what_waits_in_the_socket_is_taken_before_the_end(app, sock, monke
 
 
 @pytest.fixture
-def tls():
-    """What makes the context of the server, and that of its clients."""
+def tls(tmp_path):
+    """The certificate of the server, and the context of its clients."""
     authority = trustme.CA()
     theirs = ssl.create_default_context()
     authority.configure_trust(theirs)
-    certificate = authority.issue_cert("127.0.0.1")
-
-    def context(config, make):
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        certificate.configure_cert(made)
-        return made
-
-    return context, theirs
+    path = tmp_path / "here.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(path)
+    return str(path), theirs
 
 
 async def test_a_connection_with_tls_that_waits_is_taken_too(app, sock, tls):
-    context, theirs = tls
-    server = await app.serve(sock, late_request_seconds=SECONDS, ssl_context_factory=context)
+    certificate, theirs = tls
+    server = await app.serve(sock, late_request_seconds=SECONDS, ssl_certfile=certificate)
     client = socket.create_connection(sock.getsockname(), SECONDS)
     broken = socket.create_connection(sock.getsockname(), SECONDS)
     broken.sendall(b"this is no handshake\r\n\r\n")
@@ -251,7 +258,7 @@ async def test_a_connection_with_tls_that_waits_is_taken_too(app, sock, tls):
 
 
 async def test_waiting_connections_that_stay_silent_do_not_hold_up_the_end(app, sock, tls):
-    server = await app.serve(sock, late_request_seconds=0.2, ssl_context_factory=tls[0])
+    server = await app.serve(sock, late_request_seconds=0.2, ssl_certfile=tls[0])
     with contextlib.ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(socket.create_connection(sock.getsockname(), SECONDS))

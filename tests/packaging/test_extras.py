@@ -204,8 +204,11 @@ for extra, code in {programs!r}.items():
 print(json.dumps(told))
 """
 
-# These are together, or part of others: a bus and files need a server, migrations need commands.
-ELSEWHERE = {"all", "embedded", "embedded-postgresql", "files", "migrations", "redis", "s3"}
+# These are together, or part of others: a bus, files and granian need the extra of the server,
+# migrations need commands.
+ELSEWHERE = {
+    *("all", "embedded", "embedded-postgresql", "files", "granian", "migrations", "redis", "s3"),
+}
 
 
 def test_every_extra_is_tried():

@@ -58,9 +58,9 @@ async def clients_of(count, *urls):
 
 
 @contextmanager
-def machine(tmp_path, workers, **environment):
+def machine(tmp_path, workers, server="uvicorn", **environment):
     """Run `alula serve`; sockets of the workers are in ``tmp_path``."""
-    options = ("--workers", str(workers), "--port", "0", "--no-access-log")
+    options = ("--workers", str(workers), "--port", "0", "--no-access-log", "--server", server)
     with running(
         HERE, "serve", "chat_application:app", *options, TMPDIR=str(tmp_path), **environment
     ) as command:
@@ -90,11 +90,12 @@ def connected(told, count):
     return told["connected"] == told["upgraded"] == count
 
 
-async def test_all_clients_get_through_and_get_all_events():
+@pytest.mark.parametrize("server", ["uvicorn", pytest.param("granian", marks=pytest.mark.release)])
+async def test_all_clients_get_through_and_get_all_events(server):
     require_node_modules("socket.io-client")
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
-        machine(folder, 3) as command,
+        machine(folder, 3, server) as command,
     ):
         async with clients_of(30, command.base) as clients:
             told = await clients.tell()

@@ -203,7 +203,7 @@ class MemoryService(AdapterService):
     async def _patch(
         self, id: Id | None, data: Record, query: Query, params: Params, options: Options
     ) -> list[Record]:
-        changes = copied(data)
+        changes = data if IMMUTABLE.issuperset(map(type, data.values())) else copied(data)
         records = self._selected_records(id, query)
         if len(records) > 1 and params.provider is not None:
             budget = Budget(MAX_STEPS) if query.budget is None else query.budget

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
+from alula._http import EXCHANGE_EXTENSION, ExchangeExtension
 from alula._json_encoding import MAX_CONTAINERS, loads
 from alula.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
 from alula.express._chain import GO_ON, Middleware, NextFunction
@@ -165,16 +166,21 @@ class BodyParser:
         await next()
 
     def parse(self, req: Request, _: Response) -> Awaitable[object] | None:
-        """Return what parses the body of a request that has one, None if other parsers do that.
+        """Return what parses the body of a request, None if it is parsed, or others do that.
 
-        It runs as an endpoint of the chain, which saves a coroutine and a ``next`` per request.
+        It runs as an endpoint of the chain, which saves a coroutine and a ``next`` per request. A
+        body that has arrived saves three more (PATCH: 7 % of the instructions).
         """
         if req.body is not UNSET:  # another parser took it
             return None
         content_type = content_type_of(req)
         if content_type.name != self._media_type:
             return None
-        return self._parse(req, content_type.charset)
+        raw = _arrived_body(req, self._limit)
+        if raw is None:
+            return self._parse(req, content_type.charset)
+        req.body = self._decode(raw, content_type.charset)
+        return None
 
     async def _parse(self, req: Request, charset: str) -> object:
         req.body = self._decode(await read_body(req, self._limit), charset)
@@ -218,12 +224,7 @@ async def read_body(req: Request, limit: int | None) -> bytes:
         BadRequest: It ends too early, or cannot be unpacked.
         ValueError: The setting is not a size.
     """
-    if limit is None:
-        limit = body_limit(req.app.settings)
-    headers = req.headers
-    length = headers.get("content-length") or ""
-    if length.isdecimal() and (len(length) > _MAX_LENGTH_DIGITS or int(length) > limit):
-        raise _too_large(limit)
+    limit = _checked_limit(req, limit)
     raw, more = await req.receive_part()
     if len(raw) > limit:
         raise _too_large(limit)
@@ -236,11 +237,37 @@ async def read_body(req: Request, limit: int | None) -> bytes:
                 raise _too_large(limit)
         raw = bytes(body)
     req.replay(raw)
-    encoding = (headers.get("content-encoding") or "identity").strip().lower()
-    return raw if encoding == "identity" or not raw else _unpack(raw, encoding, limit)
+    return _unpacked(req, raw, limit)
 
 
-def _unpack(raw: bytes, encoding: str, limit: int) -> bytes:
+def _arrived_body(req: Request, limit: int | None) -> bytes | None:
+    """Return what `read_body` returns, None if that has to wait for the client."""
+    server: ExchangeExtension | None = req.scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
+    if server is None or server.receive != req.receive:
+        return None
+    limit = _checked_limit(req, limit)
+    raw = server.whole_body()
+    if raw is None:
+        return None
+    if len(raw) > limit:
+        raise _too_large(limit)
+    return _unpacked(req, raw, limit)
+
+
+def _checked_limit(req: Request, limit: int | None) -> int:
+    """Return the limit of a body in bytes; refuse a body that says that it is longer."""
+    if limit is None:
+        limit = body_limit(req.app.settings)
+    length = req.headers.get("content-length") or ""
+    if length.isdecimal() and (len(length) > _MAX_LENGTH_DIGITS or int(length) > limit):
+        raise _too_large(limit)
+    return limit
+
+
+def _unpacked(req: Request, raw: bytes, limit: int) -> bytes:
+    encoding = (req.headers.get("content-encoding") or "identity").strip().lower()
+    if encoding == "identity" or not raw:
+        return raw
     bits = _WINDOW_BITS.get(encoding)
     if bits is None:
         error = UnsupportedMediaType(f"The content encoding {encoding} is not supported; use gzip")

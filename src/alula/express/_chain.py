@@ -155,9 +155,8 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
     Raises:
         Exception: What ``after_last`` raises.
     """
-    while at < len(steps):
-        function, takes_errors, needs_body, is_endpoint, _ = steps[at]
-        at += 1
+    for position in range(at, len(steps)):
+        function, takes_errors, needs_body, is_endpoint, _ = steps[position]
         if takes_errors is (error is None):
             continue
         if needs_body and not (req._has_body or req.has_body):  # noqa: SLF001  # once it is known
@@ -170,7 +169,7 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
                 if await response is GO_ON:
                     continue
                 return
-            following = Next((steps, req, res, after_last), at)
+            following = Next((steps, req, res, after_last), position + 1)
             if error is None:
                 result = function(req, res, following)
             else:
@@ -179,8 +178,6 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
                 result = await result
         except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
             error = raised
-            while at < len(steps) and not steps[at][1]:
-                at += 1
             continue
         # The traceback of an error refers to this frame. Without a reference back, all of the
         # request is freed at once, not by the garbage collector (a 404: -13 % instructions).

@@ -24,7 +24,6 @@ _TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
 # Whether there is a body shows in the headers of HTTP/1 alone.
 _WITH_FRAMES = frozenset({"2", "3"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
-_OF_BODY = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class Request:
@@ -212,14 +211,16 @@ class Request:
         """Whether the request comes with a body, which may turn out to be empty."""
         has_body = self._has_body
         if has_body is None:
-            scope = self.scope
-            has_body = (
-                scope.get("http_version") in _WITH_FRAMES and self.method not in _WITHOUT_BODY
-            )
-            for name, value in scope["headers"]:
-                if name in _OF_BODY:
-                    has_body = value != b"0"
-                    break
+            sent = self.headers.sent()
+            if (length := sent.get(b"content-length")) is not None:
+                has_body = length != b"0"
+            elif b"transfer-encoding" in sent:
+                has_body = True
+            else:
+                has_body = (
+                    self.scope.get("http_version") in _WITH_FRAMES
+                    and self.method not in _WITHOUT_BODY
+                )
             self._has_body = has_body
         return has_body
 

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alula._context import HookContext
 from alula._cookies import SameSite, format_cookie
+from alula._http import EXCHANGE_EXTENSION, ExchangeExtension
 from alula._json_encoding import dumps
 from alula.errors import NotAcceptable
 from alula.express._headers import media_type
@@ -64,16 +65,8 @@ _REPEATABLE: Final = frozenset({b"set-cookie", b"vary"})
 
 # Headers of a body; they are dropped with it when an error takes its place.
 _OF_BODY: Final = (
-    "accept-ranges",
-    "content-disposition",
-    "content-encoding",
-    "content-language",
-    "content-length",
-    "content-range",
-    "content-type",
-    "etag",
-    "expires",
-    "last-modified",
+    *("accept-ranges", "content-disposition", "content-encoding", "content-language"),
+    *("content-length", "content-range", "content-type", "etag", "expires", "last-modified"),
 )
 
 
@@ -339,6 +332,19 @@ class Response:
         for name in _OF_BODY:
             self._headers.pop(name, None)
         return self
+
+    def finish_at_once(self, scope: Scope, send: Send) -> bool:
+        """Send a result by the server's `ExchangeExtension`; return False if it is not sent."""
+        body = self._body
+        if self._headers != _OF_RESULTS or self._wrappers or self._app is not None:
+            return False
+        server: ExchangeExtension | None = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
+        return (
+            server is not None
+            and server.send == send
+            and isinstance(body, bytes)
+            and server.respond(self.status_code, _RAW_OF_RESULTS, body)
+        )
 
     def finish(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Send the response."""

@@ -1,6 +1,6 @@
 """`Server`: what `listen` returns; and how scripts run one until a signal comes.
 
-The server below is uvicorn's, see `alula.express._uvicorn`.
+The server below is that of `alula.express._uvicorn`, or of `alula.express._granian` if asked for.
 """
 
 from __future__ import annotations
@@ -11,15 +11,34 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from starlette.types import ASGIApp
 
 from alula._events import loop_is_running
 from alula._sockets import ListenError, listen_on_port, url_of
-from alula.express._uvicorn import UvicornServer, fastest_loop, uvicorn_server
+from alula.express._uvicorn import fastest_loop, uvicorn_server
 
 __all__ = ["Server", "freeze_heap", "prepare_server", "run_until_signal", "start_server"]
+
+
+class Backend(Protocol):
+    """What a `Server` needs of the one that accepts connections.
+
+    Attributes:
+        is_ssl: Whether it speaks TLS.
+    """
+
+    is_ssl: bool
+
+    async def startup(self, sockets: list[socket.socket]) -> None:
+        """Accept connections on a socket."""
+
+    def stop(self) -> None:
+        """Begin to stop."""
+
+    async def run_until_stopped(self, sock: socket.socket) -> None:
+        """Serve until `stop`, end what is under way, and close the socket."""
 
 
 class Server:
@@ -31,13 +50,13 @@ class Server:
         url: What to open.
     """
 
-    def __init__(self, uvicorn: UvicornServer, sock: socket.socket) -> None:
+    def __init__(self, backend: Backend, sock: socket.socket) -> None:
         name = sock.getsockname()
         self.host: str
         self.port: int
         self.host, self.port = name[:2] if isinstance(name, tuple) else (name, 0)
-        self.url = url_of("https" if uvicorn.config.is_ssl else "http", name)
-        self._uvicorn = uvicorn
+        self.url = url_of("https" if backend.is_ssl else "http", name)
+        self._backend = backend
         self._sock = sock
         self._at_end: list[Callable[[], Awaitable[object]]] = []
         self._at_stop: list[Callable[[], object]] = []
@@ -63,11 +82,11 @@ class Server:
         Raises:
             Exception: What keeps the server from starting.
         """
-        await self._uvicorn.startup([self._sock])
+        await self._backend.startup([self._sock])
 
         async def run() -> None:
             try:
-                await self._uvicorn.run_until_stopped(self._sock)
+                await self._backend.run_until_stopped(self._sock)
             finally:
                 for function in self._at_end:
                     await function()
@@ -89,7 +108,7 @@ class Server:
         Returns:
             What `wait_closed` returns, so that ``await server.close()`` does both.
         """
-        self._uvicorn.stop()
+        self._backend.stop()
         for function in self._at_stop:
             function()
         return self.wait_closed()
@@ -123,16 +142,17 @@ async def start_server(app: ASGIApp, port: int, host: str, **options: Any) -> Se
         app: The application.
         port: TCP port, 0 for any that is free.
         host: Address to listen on.
-        options: As in `uvicorn_server`.
+        options: ``server`` is "uvicorn" or "granian"; the others are those of `uvicorn_server` or
+            `granian_server`.
 
     Raises:
         OSError: The server cannot listen on the port; the message says which.
         ValueError: ``port`` is not a port, or a limit not a positive number.
         TypeError: An option does not exist, or ``http`` is a class that cannot be guarded.
     """
-    uvicorn = uvicorn_server(app, options)
+    backend = _backend_for(app, options)
     sock = listen_on_port(host, port)
-    server = Server(uvicorn, sock)
+    server = Server(backend, sock)
     try:
         return await server.start()
     except BaseException:
@@ -150,12 +170,25 @@ def prepare_server(
         sock: The socket; other processes may share it.
         late_request_seconds: How long after ``close()`` requests are still served that arrive on
             open connections.
-        options: As in `uvicorn_server`.
+        options: As in `start_server`.
 
     Raises:
         TypeError: An option does not exist.
     """
-    return Server(uvicorn_server(app, options, late_request_seconds), sock)
+    return Server(_backend_for(app, options, late_request_seconds), sock)
+
+
+def _backend_for(app: ASGIApp, options: dict[str, Any], late_request_seconds: float = 0) -> Backend:
+    name = options.pop("server", "uvicorn")
+    if name == "uvicorn":
+        return uvicorn_server(app, options, late_request_seconds)
+    if name == "granian":
+        from alula.express._granian import (  # noqa: PLC0415  # it needs another extra
+            granian_server,
+        )
+
+        return granian_server(app, options, late_request_seconds)
+    raise ValueError(f"there is no server {name!r}; choose 'uvicorn' or 'granian'")
 
 
 def freeze_heap() -> None:

@@ -84,7 +84,8 @@ class ServedApplication(ABC):
         Args:
             port: TCP port, 0 for any that is free.
             host: Address to listen on; ``"0.0.0.0"`` for every network of this machine.
-            options: Further options of ``uvicorn.Config``, such as ``ssl_certfile``.
+            options: Further options of ``uvicorn.Config``, such as ``ssl_certfile``. With
+                ``server="granian"``, another server listens, which has fewer of them.
 
         Raises:
             OSError: The server cannot listen on the port.

@@ -168,7 +168,8 @@ class WebApplication(ServedApplication, Router):
                 await run_steps(self.steps_for(req), req, res, after_last)
                 if not res.headers_sent:
                     await report_silence(self._steps, req, res, after_last)
-            await res.finish(scope, req.receive, send)
+            if not res.finish_at_once(scope, send):
+                await res.finish(scope, req.receive, send)
         elif scope["type"] == "lifespan":
             await run_asgi_lifespan(self._lifespan, scope, receive, send)
         elif self._existing is not None:

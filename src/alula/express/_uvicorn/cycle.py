@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Scope
 
+from alula._http import EXCHANGE_EXTENSION
+
 __all__ = ["Cycle"]
 
 _MAX_COPIED_BYTES: Final = 64 * 1024  # longer parts of a body are written without a copy
@@ -26,6 +28,7 @@ _STATUS_LINES: Final = {
 }
 _NOT_IN_NAMES: Final = re.compile(rb'[\x00-\x1f\x7f()<>@,;:\\[\]={} \t"]')
 _NOT_IN_VALUES: Final = bytes({*range(0x20), 0x7F} - {ord("\t")})
+_OF_FRAMING: Final = frozenset({b"content-length: ", b"transfer-encoding: ", b"connection: "})
 _OF_FEW_VALUES: Final = frozenset({b"content-type: ", b"vary: ", b"date: "})
 _MAX_LINES: Final = 100
 _WITHOUT_BODY: Final = frozenset({204, 304})
@@ -36,6 +39,9 @@ _beginnings: dict[bytes, bytes] = {}
 
 _lines: dict[tuple[bytes, bytes], bytes] = {}
 """Names and values of headers that most responses share, and that are no secrets, to lines."""
+
+_heads: dict[tuple[int, tuple[tuple[bytes, bytes], ...]], bytes] = {}
+"""Status and headers of whole responses to the beginnings of their heads."""
 
 
 class Cycle:
@@ -52,17 +58,19 @@ class Cycle:
 
     __slots__ = (
         *("_chunked", "_connection", "_event", "_expects_continue", "_has_news", "_head", "_left"),
-        *("body", "disconnected", "keep_alive", "logger", "more_body"),
-        *("response_complete", "response_started", "scope"),
+        *("_was_received", "body", "disconnected", "keep_alive", "logger", "more_body"),
+        *("response_complete", "response_started", "scope", "task"),
     )
 
     _connection: Any
+    task: asyncio.Task[None] | None  # the protocol sets it
 
     def __init__(
         self, connection: Any, scope: Scope, *, keep_alive: bool, expects_continue: bool
     ) -> None:
         self._connection = connection
         self.scope = scope
+        scope["extensions"] = {EXCHANGE_EXTENSION: self}
         self.keep_alive = keep_alive
         self.logger: logging.Logger = connection.logger
         self.disconnected = False
@@ -70,7 +78,7 @@ class Cycle:
         self.more_body = True
         self.response_started = self.response_complete = False
         self._expects_continue = expects_continue
-        self._has_news = False  # for the next `receive`
+        self._has_news = self._was_received = False  # for the next `receive`; ever
         self._event: asyncio.Event | None = None
         self._head: list[bytes] | None = None  # waits for the first part of the body
         self._chunked: bool | None = None
@@ -104,8 +112,10 @@ class Cycle:
                 missing = "completing" if self.response_started else "starting"
                 self._fail(f"ASGI callable returned without {missing} response.")
         finally:
-            self._connection.tasks.discard(asyncio.current_task())
-            self._connection = None  # it has this object, and memory should not wait for the gc
+            self._connection.tasks.discard(self.task)
+            # Memory should not wait for the gc: all of them have this object.
+            self._connection = self.task = None
+            self.scope.pop("extensions", None)
 
     def _fail(self, message: str, error: BaseException | None = None) -> None:
         self.logger.error(message, exc_info=error)
@@ -122,8 +132,15 @@ class Cycle:
         else:
             connection.transport.close()
 
+    def whole_body(self) -> bytes | None:
+        """Return the body without receiving it, as `ExchangeExtension` says."""
+        if self.more_body or self._was_received or self.disconnected or self.response_complete:
+            return None
+        return bytes(self.body)
+
     async def receive(self) -> Message:
         """Return the next part of the body, or that the client has gone: ASGI's ``receive``."""
+        self._was_received = True
         connection = self._connection
         if connection is not None and not self.disconnected and not self.response_complete:
             if self._expects_continue and not connection.transport.is_closing():
@@ -167,6 +184,30 @@ class Cycle:
             self._write_part(message.get("body", b""), more=message.get("more_body", False))
         else:
             raise RuntimeError(f"Expected ASGI message 'http.response.body', but got '{kind}'.")
+
+    def respond(self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes) -> bool:
+        """Send a whole response, as `ExchangeExtension` says.
+
+        Raises:
+            RuntimeError: A header cannot be sent.
+        """
+        connection = self._connection
+        if connection is None or self.response_started or self.disconnected:
+            return False
+        key = (status, (*connection.server_state.default_headers, *headers))
+        beginning = _heads.get(key)
+        if beginning is None:
+            beginning = _beginning_of_head(*key)
+        if not beginning or connection.flow.write_paused:
+            return False
+        self.response_started = True
+        if connection.access_log:
+            connection.log_response(self.scope, status)
+        end = b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n"
+        head = b"%b%d%b" % (beginning, len(body), end)
+        self._write(head, b"" if self.scope["method"] == "HEAD" else body)
+        self._complete()
+        return True
 
     # -- the response --------------------------------------------------------------------------
 
@@ -221,30 +262,58 @@ class Cycle:
                 raise RuntimeError("Response content longer than Content-Length")
             if self._left and not more:
                 raise RuntimeError("Response content shorter than Content-Length")
-        connection, head = self._connection, self._head
+        head = self._head
         if head is not None:
             self._head = None
-            if len(body) > _MAX_COPIED_BYTES:
-                connection.write(b"".join(head))
-                connection.write(body)
-            else:
-                head.append(body)
-                connection.write(b"".join(head))
+            self._write(b"".join(head), body)
         elif body:
-            connection.write(body)
+            self._connection.write(body)
         if not more:
-            self.response_complete = True
-            self.body.clear()  # it is not read any more, and the connection may stay idle
-            self.wake()
-            if not self.keep_alive:
-                connection.transport.close()
-            connection.on_response_complete()
+            self._complete()
+
+    def _write(self, head: bytes, body: bytes) -> None:
+        if len(body) > _MAX_COPIED_BYTES:
+            self._connection.write(head)
+            self._connection.write(body)
+        else:
+            self._connection.write(head + body)
+
+    def _complete(self) -> None:
+        self.response_complete = True
+        self.body.clear()  # it is not read any more, and the connection may stay idle
+        self.wake()
+        connection = self._connection
+        if not self.keep_alive:
+            connection.transport.close()
+        connection.on_response_complete()
 
 
 def _check_value(value: bytes) -> None:
     """Raise a `RuntimeError` if the value of a header has control characters."""
     if len(value.translate(None, _NOT_IN_VALUES)) < len(value):
         raise RuntimeError("Invalid HTTP header value.")
+
+
+def _beginning_of_head(status: int, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Return the head of a whole response up to the length of its body, and remember it.
+
+    Returns:
+        Nothing if it cannot be the head of such a response.
+
+    Raises:
+        RuntimeError: A header cannot be sent.
+    """
+    lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
+    is_whole = status not in _WITHOUT_BODY
+    for name, value in headers:
+        beginning = _beginnings.get(name) or _beginning_of(name)
+        is_whole = is_whole and beginning not in _OF_FRAMING
+        _check_value(value)
+        lines += (beginning, value, b"\r\n")
+    if len(_heads) >= _MAX_LINES:  # the date is in them
+        _heads.clear()
+    head = _heads[status, tuple(headers)] = b"".join((*lines, b"content-length: ")) * is_whole
+    return head
 
 
 def _line_of(name: bytes, beginning: bytes, value: bytes) -> bytes:

@@ -86,7 +86,8 @@ class HttpToolsGuard(Guard):
             self._feed_in_pieces(data)
 
     def _feed(self, data: bytes) -> None:
-        super()._feed(data)
+        self._received += len(data)
+        super(Guard, self).data_received(data)  # uvicorn's
         scope, cycle = self.scope, self.cycle
         if not self._budget:
             return
@@ -203,6 +204,7 @@ class HttpToolsGuard(Guard):
 
     def _start_asgi_task(self, cycle: Cycle, app: ASGIApp) -> None:
         task = self.loop.create_task(cycle.run(app), context=self._context.copy())
+        cycle.task = task
         self.tasks.add(task)  # `Cycle.run` takes it out: a callback would be a turn of the loop
 
     def write(self, data: bytes) -> None:
@@ -219,7 +221,8 @@ class HttpToolsGuard(Guard):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
             return

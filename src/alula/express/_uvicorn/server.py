@@ -28,7 +28,9 @@ __all__ = ["UvicornServer", "fastest_loop", "uvicorn_server"]
 GRACE_SECONDS: Final = 30  # how long requests may still take once the server closes
 UNWIND_SECONDS: Final = 5  # how long those that were cancelled then may take to clean up
 
-OWN_OPTIONS: Final = ("accept_during_setup", "allow_unguarded_http", "late_request_seconds")
+OWN_OPTIONS: Final = (
+    *("accept_during_setup", "allow_unguarded_http", "late_request_seconds", "server"),
+)
 """Options of ours, besides the limits."""
 
 _POLL_SECONDS = 0.02
@@ -49,6 +51,7 @@ class UvicornServer(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, late_request_seconds: float) -> None:
         super().__init__(config)
+        self.is_ssl = config.is_ssl
         self.lifespan = config.lifespan_class(config)
         self._late_request_seconds = late_request_seconds
         self._stopping = asyncio.Event()
@@ -58,6 +61,12 @@ class UvicornServer(uvicorn.Server):
         """Begin to stop; `run_until_stopped` does the rest."""
         self.should_exit = True
         self._stopping.set()
+
+    async def serve_backlog(self, sock: socket.socket) -> None:
+        """Serve the connections that wait in a socket, which is closed, and end as after `stop`."""
+        await self.startup([])
+        self.stop()
+        await self.run_until_stopped(sock)
 
     async def run_until_stopped(self, sock: socket.socket) -> None:
         """Serve until `stop`, then serve late requests, end what is under way and close all."""
@@ -131,6 +140,8 @@ class UvicornServer(uvicorn.Server):
                 break
         for server in self.servers:
             server.close()
+        if not self.servers:
+            sock.close()
         config: Any = self.config
         protocol = partial(
             config.http_protocol_class,

@@ -1,0 +1,304 @@
+"""The side of the application: what it is told of requests, and what it may take its time for.
+
+A body that arrives too slowly gets a 408, and a request that takes too long at the end of the
+server a 503. A response that breaks off has its connection reset: granian would end it as if it
+were complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Collection
+from typing import Any, Final, cast
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from alula._json_encoding import dumps
+from alula.errors import FrameworkError, Timeout, Unavailable
+from alula.express._connection_limits import ConnectionLimits, StallTimeout
+from alula.express._granian.connections import Connections, Peer
+
+__all__ = ["GuardedApplication"]
+
+_CLOSE: Final = (b"connection", b"close")
+# Close codes of websockets: RFC 6455, 7.4.1, and the registry of IANA.
+_ABNORMAL: Final = 1006
+_MESSAGE_TOO_BIG: Final = 1009
+_SERVICE_RESTART: Final = 1012
+
+_PAUSE_SECONDS: Final = 0.1
+
+
+class GuardedApplication:
+    """An ASGI application behind granian.
+
+    Args:
+        app: The application.
+        limits: How slowly a body may arrive.
+        connections: Those of the server.
+        max_message: Bytes that a message of a websocket may have.
+
+    Attributes:
+        is_closing: Whether each response closes its connection.
+    """
+
+    def __init__(
+        self, app: ASGIApp, limits: ConnectionLimits, connections: Connections, max_message: int
+    ) -> None:
+        self.is_closing = False
+        self._app = app
+        self._limits = limits
+        self._connections = connections
+        self._max_message = max_message
+        self._exchanges: set[_Request | _WebSocket] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request or a websocket."""
+        # granian has ports as text, and leaves out some of what ASGI asks for.
+        scope["client"] = peer = scope["client"][0], int(scope["client"][1])
+        scope["server"] = scope["server"][0], int(scope["server"][1])
+        scope["root_path"], scope["state"] = "", {}
+        exchange: _Request | _WebSocket
+        if scope["type"] == "websocket":
+            exchange = _WebSocket(peer, receive, send, self._max_message)
+            scope["extensions"] = {"websocket.http.response": {}}  # granian's is that of all scopes
+        else:
+            exchange = _Request(peer, receive, send, self)
+            if scope["http_version"] == "1":
+                scope["http_version"] = "1.0"
+            scope["extensions"] = {}  # it would send files by itself: nothing here could watch them
+        self._exchanges.add(exchange)
+        try:
+            await self._app(scope, exchange.receive, exchange.send)
+        except asyncio.CancelledError:
+            if not exchange.is_cut:
+                raise
+        finally:
+            try:
+                if isinstance(exchange, _WebSocket):
+                    await exchange.wait_closed()
+                elif exchange.breaks_off:
+                    await self._connections.reset(peer)
+            finally:
+                self._exchanges.discard(exchange)
+
+    def peers(self) -> set[Peer]:
+        """Return the clients whose requests or websockets are under way."""
+        return {exchange.peer for exchange in self._exchanges}
+
+    async def cut_slow_bodies(self, now: float) -> None:
+        """End requests whose bodies arrive too slowly, with a 408 if no response has begun.
+
+        Args:
+            now: The time of the event loop.
+        """
+        for exchange in tuple(self._exchanges):
+            # granian waits for the body although it has been responded to: until the next check,
+            # the client may read the response.
+            was_cut = exchange.is_cut
+            if isinstance(exchange, _Request) and exchange.is_too_slow(now, self._limits):
+                await exchange.cut(Timeout("The request did not arrive in time"))
+                if was_cut or exchange.breaks_off:
+                    await self._connections.reset(exchange.peer)
+
+    def drop(self, peers: Collection[Peer]) -> None:
+        """Take note that connections have ended: granian would go on to take messages."""
+        for exchange in self._exchanges:
+            if exchange.peer in peers:
+                exchange.is_cut = True
+
+    async def close_websockets(self, seconds: float) -> None:
+        """Tell the clients of websockets that the server stops.
+
+        Args:
+            seconds: How long they, and the application, may take to end them.
+        """
+        websockets = [each for each in self._exchanges if isinstance(each, _WebSocket)]
+        for websocket in websockets:
+            websocket.close(_SERVICE_RESTART)
+        if websockets:
+            await asyncio.wait({each.task for each in websockets}, timeout=seconds)
+
+    async def cut_all(self) -> set[asyncio.Task[Any]]:
+        """End all requests, with a 503 if no response has begun.
+
+        Returns:
+            Their tasks, which are cancelled and may still clean up.
+        """
+        exchanges = tuple(self._exchanges)
+        for exchange in exchanges:
+            await exchange.cut(Unavailable("The server is stopping, and the request took too long"))
+            exchange.task.cancel()
+        return {exchange.task for exchange in exchanges}
+
+
+class _Request:
+    """A request under way.
+
+    Attributes:
+        peer: The client.
+        task: In which the application runs.
+        is_cut: Whether it was ended here; what the application sends from then on is dropped.
+    """
+
+    __slots__ = (
+        *("_body_is_complete", "_guard", "_has_begun", "_is_complete", "_is_waiting", "_reads"),
+        *("_receive", "_received", "_send", "is_cut", "peer", "task"),
+    )
+
+    def __init__(self, peer: Peer, receive: Receive, send: Send, guard: GuardedApplication) -> None:
+        self.peer = peer
+        self.task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self.is_cut = False
+        self._receive = receive
+        self._send = send
+        self._guard = guard
+        self._reads: StallTimeout | None = None
+        self._received = 0  # bytes of the body
+        self._is_waiting = False  # for a part of the body
+        self._body_is_complete = False
+        self._has_begun = self._is_complete = False  # the response
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether a part of the response was sent, and its end was not."""
+        return self._has_begun and not self._is_complete
+
+    async def receive(self) -> Message:
+        """Return the next part of the body, or that the client has gone."""
+        self._is_waiting = not self._body_is_complete
+        try:
+            message = await self._receive()
+        finally:
+            self._is_waiting = False
+        if message["type"] == "http.request" and not self.is_cut:
+            self._received += len(message["body"])
+            self._body_is_complete = not message["more_body"]
+            return message
+        self._body_is_complete = self._is_complete = True  # nobody waits for more
+        return {"type": "http.disconnect"}
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """Take a part of the response."""
+        if self.is_cut:
+            return asyncio.sleep(0)
+        if message["type"] == "http.response.start":
+            self._has_begun = True
+            if self._guard.is_closing:
+                headers = [pair for pair in message.get("headers", ()) if pair[0] != _CLOSE[0]]
+                message = {**message, "headers": [*headers, _CLOSE]}
+            elif "headers" not in message:  # granian asks for them, ASGI does not
+                message = {**message, "headers": []}
+        elif not message.get("more_body"):
+            self._is_complete = True
+        return self._send(message)
+
+    def is_too_slow(self, now: float, limits: ConnectionLimits) -> bool:
+        """Tell whether the body arrives too slowly."""
+        if self._reads is None:
+            seconds = limits.read_timeout
+            self._reads = StallTimeout(seconds, seconds * limits.min_rate)
+        return self._reads.has_passed(self if self._is_waiting else None, self._received, now)
+
+    async def cut(self, error: FrameworkError) -> None:
+        """End it: with an error if no response has begun."""
+        if self.is_cut or self._is_complete:
+            return
+        if not self._has_begun:
+            body = dumps(error.to_dict())
+            headers = [
+                (b"content-type", b"application/json; charset=utf-8"),
+                (b"content-length", b"%d" % len(body)),
+                _CLOSE,
+            ]
+            await self.send(
+                {"type": "http.response.start", "status": error.code, "headers": headers}
+            )
+            await self.send({"type": "http.response.body", "body": body})
+        self.is_cut = True
+
+
+class _WebSocket:
+    """A websocket under way; see `_Request`."""
+
+    __slots__ = (
+        *("_close_code", "_closing", "_has_ended", "_max_message", "_receive", "_receiving"),
+        *("_send", "is_cut", "peer", "task"),
+    )
+
+    breaks_off = False
+
+    def __init__(self, peer: Peer, receive: Receive, send: Send, max_message: int) -> None:
+        self.peer = peer
+        self.task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self.is_cut = False
+        self._receive = receive
+        self._receiving: asyncio.Future[Message] | None = None
+        self._has_ended = False
+        self._send = send
+        self._max_message = max_message
+        self._close_code = _ABNORMAL
+        self._closing: asyncio.Task[None] | None = None
+
+    async def receive(self) -> Message:
+        """Return the next message; one that is too large is the last."""
+        if self._has_ended:
+            # An application that asks again and again must not keep the event loop busy.
+            await asyncio.sleep(_PAUSE_SECONDS)
+        elif not self.is_cut:
+            self._receiving = asyncio.ensure_future(self._receive())
+            try:
+                message = await self._receiving
+            except asyncio.CancelledError:
+                task = cast("asyncio.Task[Any]", asyncio.current_task())
+                if not self.is_cut or task.cancelling():
+                    raise
+            else:
+                if message["type"] == "websocket.disconnect":
+                    self._close_code = message["code"]
+                elif message["type"] == "websocket.connect" or not self._is_too_large(message):
+                    return message
+                else:
+                    self.close(_MESSAGE_TOO_BIG)
+        self._has_ended = True
+        return {"type": "websocket.disconnect", "code": self._close_code}
+
+    def _is_too_large(self, message: Message) -> bool:
+        # UTF-8 may take up to four bytes for a character; most texts are far from that.
+        text = message.get("text")
+        size = len(message["bytes"]) if text is None else len(text)
+        if text is not None and size <= self._max_message < 4 * size:
+            size = len(text.encode())
+        return size > self._max_message
+
+    async def send(self, message: Message) -> None:
+        """Take a message of the application."""
+        if self.is_cut:
+            raise OSError("the websocket is closed")
+        if message["type"] == "websocket.close":
+            self.close(message.get("code", 1000), message.get("reason"))
+        else:
+            await self._send(message)  # in a coroutine: real time runs its first step by itself
+
+    def close(self, code: int, reason: str | None = None) -> None:
+        """Close it; what the application sends from now on is refused."""
+        if self.is_cut:
+            return
+        self.is_cut, self._close_code = True, code
+
+        async def close() -> None:
+            if self._receiving is not None:
+                # granian sends nothing before a `receive` that waits has ended.
+                self._receiving.cancel()
+            await self._send({"type": "websocket.close", "code": code, "reason": reason or ""})
+
+        self._closing = asyncio.create_task(close())
+
+    async def wait_closed(self) -> None:
+        """Wait until the client has been told: granian would close it without the code."""
+        if self._closing is not None:
+            await self._closing
+
+    async def cut(self, _error: FrameworkError) -> None:
+        """Drop what is sent from now on; its client has been told, if it reads."""
+        self.is_cut = True
