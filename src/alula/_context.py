@@ -289,7 +289,7 @@ class Params(Generic[User_co]):
     def copy(self, **changes: Any) -> Params[User_co]:
         """Return new params with the same attributes, and the given ones set."""
         copied: Params[User_co] = Params(self, **changes)
-        if "query" not in changes:
+        if "query" not in changes and type(self.query) is not dict:
             copied.query = copy(self.query)  # keeps the type ValidatedQuery
         return copied
 

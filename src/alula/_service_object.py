@@ -25,7 +25,6 @@ from alula.types import (
 __all__ = [
     "Call",
     "DeferredSetup",
-    "MultiService",
     "RelatedService",
     "ServiceBundle",
     "check_mounted",
@@ -34,6 +33,7 @@ __all__ = [
     "custom_events_of",
     "forwarding_call",
     "method_call",
+    "multi_check",
     "read_names",
     "unset_result",
     "watch_params",
@@ -125,19 +125,6 @@ class ServiceBundle(Generic[RecordType]):
 
 
 @runtime_checkable
-class MultiService(Protocol):
-    """A service whose standard methods may work on several records, as those of the adapters."""
-
-    def check_multi(self, method: str, params: Params, /) -> None:
-        """Refuse a method that may not work on several records.
-
-        Raises:
-            MethodNotAllowed: The options of the call do not allow it.
-        """
-        ...
-
-
-@runtime_checkable
 class RelatedService(Protocol):
     """A service whose queries may name what belongs to other services.
 
@@ -152,14 +139,26 @@ class RelatedService(Protocol):
 def check_multi(context: HookContext) -> None:
     """Refuse a list as data where the service would, before hooks work on each of its records.
 
-    Services that are not a `MultiService` decide by themselves, later.
+    Services without a method `check_multi` decide by themselves, later.
 
     Raises:
         MethodNotAllowed: The service does not accept lists for this method.
     """
-    service = context.service.service
-    if isinstance(service, MultiService):
-        service.check_multi(context.method, context.params)
+    check = multi_check(context.service.service)
+    if check is not None:
+        check(context.method, context.params)
+
+
+def multi_check(service: object) -> Callable[[str, Params], object] | None:
+    """Return the method `check_multi` of a service whose standard methods may have several records.
+
+    It takes the name of a method and the params of a call, and raises `MethodNotAllowed` if the
+    options of the call do not allow several records. None for services without it, which are not
+    adapters.
+    """
+    # Not by a protocol and isinstance, which takes 7 microseconds.
+    check: Any = getattr(service, "check_multi", None)
+    return check if callable(check) else None
 
 
 class Mountable(Protocol):

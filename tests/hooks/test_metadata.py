@@ -70,6 +70,21 @@ async def test_the_innermost_run_directly_around_the_method():
     ]
 
 
+async def test_an_innermost_hook_may_be_one_of_some_methods():
+    trace = []
+
+    async def note(context, next):
+        trace.append(context.method)
+        await next()
+
+    app = App().use("notes", MemoryService([{"id": 1}]))
+    hook = annotate_hook(lambda context: None, innermost={"remove": note})
+    notes = app.service("notes").hooks(before=[hook])
+    await notes.find()
+    await notes.remove(1)
+    assert trace == ["remove"]
+
+
 async def test_an_innermost_hook_may_replace_the_method():
     async def replace(context, next):
         context.result = "replaced"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import pytest
 
 from alula import Params
@@ -22,6 +24,14 @@ def test_is_a_copy_of_the_query_that_knows_what_is_open():
     assert query == given
     assert query is not given
     assert (query.operators, query.filters) == ({"$regex"}, {"$text"})
+
+
+def test_a_copy_has_the_same_open():
+    query = checked({"name": "Ann"}, ["$regex"], ["$text"])
+    twin = copy(query)
+    twin["name"] = "Bob"
+    assert type(twin) is ValidatedQuery
+    assert (query["name"], twin.operators, twin.filters) == ("Ann", {"$regex"}, {"$text"})
 
 
 def test_the_grammar_takes_the_operators_that_it_names_and_no_others():

@@ -103,9 +103,8 @@ class Inclusion:
 def keep_transaction(params: Params) -> None:
     """Reduce the database's options in params to the transaction that the call is in."""
     for place, name in (("docdb", "session"), ("sql", "connection")):
-        options = params[place]
-        kept = options and options.get(name) is not None
-        params[place] = {name: options[name]} if kept else None
+        if (options := params.get(place)) is not None:
+            params[place] = {name: options[name]} if options.get(name) is not None else None
 
 
 async def find_ids(handle: Handle, path: str, criteria: Mapping[str, Any]) -> list[Any]:

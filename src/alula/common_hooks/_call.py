@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from alula._context import HookContext, Params
 from alula._service import ServiceHandle
@@ -60,7 +59,9 @@ class _Kept:
         self.is_writing = False
 
 
-_KEPT: Final[WeakKeyDictionary[HookContext, _Kept]] = WeakKeyDictionary()
+# In the attributes of the context, where no name of a hook is like it. A `WeakKeyDictionary` takes
+# 0.8 µs more for each update.
+_KEPT: Final = "kept by common_hooks"
 
 
 def user_of(context: HookContext, hook: str, entity: str) -> Mapping[str, Any]:
@@ -75,7 +76,7 @@ def user_of(context: HookContext, hook: str, entity: str) -> Mapping[str, Any]:
         NotAuthenticated: There is none.
     """
     user = context.params.get(entity)
-    if not is_mapping(user):
+    if type(user) is not dict and not is_mapping(user):  # the first test saves 0.2 µs
         raise NotAuthenticated(
             f"{hook} needs params.{entity}, and nobody is signed in; sign in, and register {hook}"
             f" behind authenticate(...). For users of another name: {hook}(..., entity='account')"
@@ -132,6 +133,9 @@ def change_data(
         MethodNotAllowed: The data is a list, and the service does not accept lists.
     """
     data = context.data
+    if type(data) is dict:  # nearly all data
+        context.data = change(data)
+        return
     is_list = context.method not in _CHANGES and is_array(data)
     if is_list and context.method in STANDARD_METHODS:
         check_multi(context)
@@ -154,6 +158,12 @@ def split_changes(
         data: The data.
         names: The properties.
     """
+    text = _joined_keys(data)
+    if "$" not in text and "." not in text:  # names alone, as nearly all data has
+        if not any(map(data.__contains__, names)):
+            return {**data}, []
+        named = [name for name in data if name in names]
+        return {name: value for name, value in data.items() if name not in names}, named
     kept: dict[str, Any] = {}
     changed: list[str] = []
     for key, value in data.items():
@@ -180,7 +190,15 @@ def split_changes(
 
 def has_operators(data: Mapping[str, Any]) -> bool:
     """Return whether the data of an `update` has operators: then it replaces nothing."""
-    return any(str(key)[:1] == "$" for key in data)
+    return "$" in _joined_keys(data) and any(str(key)[:1] == "$" for key in data)
+
+
+def _joined_keys(data: Mapping[Any, Any]) -> str:
+    """Return one text in which all special characters of the keys are; one look finds them."""
+    try:
+        return "".join(data)
+    except TypeError:  # a key that is not text, in data of the application
+        return "$."
 
 
 async def stored_record(context: HookContext) -> Mapping[str, Any]:
@@ -192,6 +210,8 @@ async def stored_record(context: HookContext) -> Mapping[str, Any]:
     """
     inner = HookContext(context.app, context.service, "get", _reading(context), context.id)
     await context.service.run(inner)
+    if type(inner.result) is dict:
+        return inner.result
     record = as_mapping(inner.result)
     return record if is_mapping(record) else {}
 
@@ -216,16 +236,22 @@ async def keep_stored(
         NotFound: As `stored_record`.
         Exception: What ``check`` raises.
     """
-    is_replaced = not has_operators(context.data)
-    record: Mapping[str, Any] = await stored_record(context) if is_replaced else {}
+    if has_operators(context.data):
+        if check is not None:
+            check({})
+        return {}
+    record: Mapping[str, Any] = await stored_record(context)
     stored = {name: record[name] for name in names if name in record}
     if check is not None:
         check(stored)
-    if not is_replaced:
-        return {}
-    kept = _KEPT.setdefault(context, _Kept())
-    kept.names |= dict.fromkeys(names)
-    kept.values = {name: kept.values[name] for name in kept.values if name not in names} | stored
+    kept: _Kept | None = getattr(context, _KEPT, None)
+    if kept is None:
+        kept = _Kept()
+        setattr(context, _KEPT, kept)
+    for name in names:
+        kept.names[name] = None
+        kept.values.pop(name, None)
+    kept.values |= stored
     if check is not None:
         kept.checks[names] = check
     return stored
@@ -242,13 +268,14 @@ async def write_kept(context: HookContext, next: Next) -> None:
         NotFound: There is no such record any more.
         Exception: What a check raises that was given to `keep_stored`.
     """
-    kept = _KEPT.get(context)
+    kept: _Kept | None = getattr(context, _KEPT, None)
     # It runs twice where both the application and the service have such hooks.
-    if kept is None or kept.is_writing or not is_mapping(context.data):
+    data = context.data
+    is_changed = type(data) is dict or is_mapping(data)
+    if kept is None or kept.is_writing or not is_changed:
         await next()
         return
     query = context.params.query
-    data = {name: value for name, value in context.data.items() if name not in kept.values}
     kept.is_writing = True
     try:
         for _ in range(_MOST_WRITES):
@@ -260,6 +287,7 @@ async def write_kept(context: HookContext, next: Next) -> None:
                 await next()
             except NotFound:
                 context.params.query = query
+                data = {name: data[name] for name in data if name not in kept.values}
                 result: Any = context.service.service.get(context.id, _reading(context))
                 result = as_mapping(await result if hasattr(result, "__await__") else result)
                 stored: Mapping[str, Any] = result if is_mapping(result) else {}
@@ -277,9 +305,9 @@ async def write_kept(context: HookContext, next: Next) -> None:
 def _reading(context: HookContext) -> Params:
     """Return the params for a `get` of the record that a call is about to change."""
     params = context.params.copy()
-    params.query = copy(params.query)
-    for name in _OF_PAGES:
-        params.query.pop(name, None)
+    if params.query:
+        for name in _OF_PAGES:
+            params.query.pop(name, None)
     params.provider = None
     keep_transaction(params)
     return params

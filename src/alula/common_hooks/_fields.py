@@ -165,7 +165,8 @@ class _Shape:
     def _properties(self, record: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
         reduced: dict[str, Any] = {}
         for key, value in record.items():
-            node = _node(tree, key)
+            is_name = type(key) is str and "." not in key  # as nearly all
+            node = tree.get(key, UNSET) if is_name else _node(tree, key)
             if node is None or node is UNSET:  # as a whole, or not at all
                 if (node is None) is self._keeps:
                     reduced[key] = value

@@ -115,39 +115,40 @@ def set_owner(
         {'text': 'Hello', 'userId': 7, 'id': 1}
     """
     check_properties("set_owner", field, of, entity)
+    names = (field,)
 
     async def own(context: HookContext, next: Next | None = None) -> None:
         method, params = context.method, context.params
-        if params.provider is None:
+        if method not in _WITH_DATA:
+            pass
+        elif params.provider is None:
             if method == "create" and params.get(entity) is not None:
                 owner = user_id(context, "set_owner", of, entity)
                 change_data(context, lambda data: {field: owner, **data})
-        elif method in _WITH_DATA:
-            await own_data(context)
+        elif method == "create":
+            owner = user_id(context, "set_owner", of, entity)
+            if refuse:
+                change_data(context, without)
+            change_data(context, lambda data: {**data, field: owner})
+        else:
+            user_id(context, "set_owner", of, entity)
+            change_data(context, without)
+            if method == "update":
+                context.data = {**context.data, **await keep_stored(context, names)}
         if next is not None:
             await next()
 
-    async def own_data(context: HookContext) -> None:
-        owner = user_id(context, "set_owner", of, entity)
-        if refuse:
-            change_data(context, refused)
-        if context.method == "create":
-            change_data(context, lambda data: {**data, field: owner})
-            return
-        change_data(context, lambda data: split_changes(data, (field,))[0])
-        if context.method == "update":
-            context.data = {**context.data, **await keep_stored(context, (field,))}
-
-    def refused(data: Mapping[str, Any]) -> Mapping[str, Any]:
-        if field in data or split_changes(data, (field,))[1]:
+    def without(data: Mapping[str, Any]) -> Mapping[str, Any]:
+        kept, changed = split_changes(data, names)
+        if changed and refuse:
             raise BadRequest(
                 f"The data names {field}, which the server sets; leave it out",
                 errors={field: "is set by the server"},
             )
-        return data
+        return kept
 
     return annotate_hook(
-        own, kinds=_KINDS, sets=(field,), ignores=METHODS_WITHOUT_DATA, needs_user="set_owner",
+        own, kinds=_KINDS, sets=names, ignores=METHODS_WITHOUT_DATA, needs_user="set_owner",
         completes={"update": write_kept},
     )  # fmt: skip
 

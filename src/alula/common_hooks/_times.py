@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from alula._context import HookContext, Params
-from alula._service_object import MultiService, check_multi
+from alula._service_object import check_multi, multi_check
 from alula.common_hooks._call import (
     change_data,
     check_properties,
@@ -90,22 +90,26 @@ def timestamps(
         if method == "create":
             times = dict.fromkeys(names, now())
             change_data(context, lambda data: {**data, **times})
-        elif method in _CHANGES:
-            await stamp_change(context)
+        elif method == "patch":
+            moment = now()
+            times = {} if updated is None else {updated: moment}
+            change_data(context, lambda data: {**split_changes(data, names)[0], **times})
+        elif method == "update":
+            await stamp_update(context)
         if next is not None:
             await next()
 
-    async def stamp_change(context: HookContext) -> None:
+    async def stamp_update(context: HookContext) -> None:
         moment = now()
         times = {} if updated is None else {updated: moment}
         change_data(context, lambda data: split_changes(data, names)[0])
-        if context.method == "update" and created is not None:
+        if created is not None:
             stored: dict[str, Any] = {created: moment}
             with suppress(NotFound):  # the update raises it, unless it creates the record
                 stored = await keep_stored(context, (created,))
             times |= stored
         data = context.data
-        if context.method == "update" and has_operators(data):
+        if has_operators(data):
             given = data.get("$set", {})
             if isinstance(given, Mapping):  # else the adapter refuses it
                 context.data = {**data, "$set": {**given, **times}}
@@ -167,8 +171,8 @@ def soft_delete(field: str = "deletedAt", *, now: Callable[[], object] = unix_mi
 
     async def mark(context: HookContext, next: Next) -> None:
         params = context.params
-        is_removal = context.method == "remove" and params.get("with_deleted") is not True
-        if not is_removal or context.result is not UNSET:  # a hook has set it already
+        # A hook may have set the result already.
+        if params.get("with_deleted") is True or context.result is not UNSET:
             await next()
             return
         service = own_service(context, "soft_delete")
@@ -178,12 +182,12 @@ def soft_delete(field: str = "deletedAt", *, now: Callable[[], object] = unix_mi
         if context.id is None:
             check_multi(context)
         params = params.copy()
-        if isinstance(service, MultiService):  # whose `remove` may have several records is checked
+        if multi_check(service) is not None:  # whose `remove` may have several records is checked
             params.adapter = {**(params.adapter or {}), "multi": ["patch"]}
         result: Any = patch(context.id, {field: now()}, params)
         context.result = await result if hasattr(result, "__await__") else result
 
-    return annotate_hook(hide, kinds=_KINDS, innermost=mark)
+    return annotate_hook(hide, kinds=_KINDS, innermost={"remove": mark})
 
 
 def _check_clock(hook: str, now: object) -> None:

@@ -16,6 +16,7 @@ except ImportError as error:
 
 from alula.express._application import ExpressApplication, express
 from alula.express._body_parsing import json, urlencoded
+from alula.express._chain import NextFunction
 from alula.express._middleware.access_log import access_log
 from alula.express._middleware.authenticate import authenticate, parse_authentication
 from alula.express._middleware.compression import compression
@@ -36,6 +37,7 @@ from alula.express._web_application import WebApplication
 __all__ = [
     "ExpressApplication",
     "HTTPProtocol",
+    "NextFunction",
     "Request",
     "Response",
     "Router",

@@ -53,9 +53,9 @@ class HookMetadata(TypedDict, total=False):
     """For an after hook: an around hook that runs outside all others of its level."""
     outermost: bool
     """For an around hook: whether it runs outside all others of its level."""
-    innermost: Hook | bool
-    """An around hook that runs directly around the method, inside all other hooks. True for an
-    around hook that runs only there itself."""
+    innermost: Hook | Mapping[str, Hook] | bool
+    """An around hook that runs directly around the method, inside all other hooks; or such hooks by
+    method. True for an around hook that runs only there itself."""
     completes: Mapping[str, Hook]
     """By method, an around hook that runs directly around it, once for all hooks that name it. It
     acts in calls that such a hook has prepared, so these may have a condition."""

@@ -146,6 +146,10 @@ class ValidatedQuery(dict[str, Any]):
         self.operators = frozenset(operators)
         self.filters = frozenset(filters)
 
+    def __copy__(self) -> ValidatedQuery:
+        """Return a copy that opens the same; without this, it takes three times as long."""
+        return ValidatedQuery(self, self.operators, self.filters)
+
 
 class Budget:
     """A work limit for in-memory queries, which block the event loop.

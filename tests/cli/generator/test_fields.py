@@ -97,7 +97,10 @@ def test_an_example_record_a_record():
     [
         ("text:str", 'Column("text", Text, nullable=False)'),
         ("count:int?", 'Column("count", BigInteger)'),
-        ("due_date:float", 'Column("due_date", Double, key="dueDate", nullable=False)'),
+        (
+            "due_date:float",
+            'Column("due_date", Double[float](), key="dueDate", nullable=False)',
+        ),
         ("done:bool", 'Column("done", Boolean, nullable=False)'),
     ],
 )

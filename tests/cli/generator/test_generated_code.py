@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -114,10 +115,19 @@ def test_type_checkers_accept_the_code(tmp_path, monkeypatch, database, users):
     if database == "mongodb":
         fields = "owner:id,other_owner:id?"
         alula(folder, monkeypatch, "generate", "service", "links", f"--fields={fields}")
-    check(folder, "mypy", "--cache-dir", str(tmp_path.parent / "mypy"), ".")
-    output = check(folder, "pyright", "--pythonpath", sys.executable, ".")
-    assert output.startswith("0 errors, 0 warnings")
+    mypy = ("mypy", "--cache-dir", str(tmp_path.parent / "mypy"), ".")
+    pyright = ("pyright", "--pythonpath", sys.executable, ".")
+    check(folder, *mypy)
+    assert check(folder, *pyright).startswith("0 errors, 0 warnings")
     check(folder, "ty", "check", "--python", sys.prefix)
+    # Both are strict by the settings of the application, without a rule switched off.
+    settings = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]
+    assert settings["mypy"].keys() <= {"strict", "exclude"}
+    assert settings["pyright"].keys() <= {"typeCheckingMode", "ignore"}
+    (folder / "slack.py").write_text("def slack(value): return value\n")
+    for command in (mypy, pyright):
+        with pytest.raises(AssertionError, match=r"slack\.py:1"):
+            check(folder, *command)
 
 
 @pytest.mark.slow

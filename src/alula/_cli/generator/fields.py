@@ -77,7 +77,9 @@ class Field:
     @property
     def column(self) -> str:
         """The source code of its column in a table of SQLAlchemy."""
-        arguments = [f'"{self.name}"', self.column_type]
+        # Of these types, only this one is generic; strict checkers know its column so alone.
+        type_ = "Double[float]()" if self.column_type == "Double" else self.column_type
+        arguments = [f'"{self.name}"', type_]
         if self.wire_name != self.name:
             arguments.append(f'key="{self.wire_name}"')
         if not self.optional:
