@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from alula._channels import Channels, call_params
@@ -26,6 +26,7 @@ __all__ = [
     "Handshake",
     "add_tickets",
     "authentication_at",
+    "authentication_lookup",
     "find_authentication",
     "identify",
     "identify_connection",
@@ -95,18 +96,18 @@ def find_authentication(app: Application, path: str | None = None) -> Any:
     Raises:
         LookupError: The application cannot have services.
     """
-    # A router or a web application without an `App` gets here from middleware.
-    services: Mapping[str, ServiceHandle] | None = getattr(app, "services", None)
-    if services is None:
+    try:
+        services = app.services
+    except AttributeError:  # a router or a web application without an `App`, from middleware
         raise LookupError(
             f"{app!r} has no services, so nobody can sign in there; for middleware that needs"
             " them, mount a Router() in its place"
-        )
+        ) from None
     handle = services.get(path or app.settings.get("authentication") or "authentication")
     if handle is None:
         return None
     service = handle.service
-    # Only where it is mounted from another application: this runs twice for each request.
+    # `owning_handle` only where it is mounted from another application: it takes longer.
     return owning_handle(service).service if isinstance(service, ServiceHandle) else service
 
 
@@ -134,6 +135,37 @@ def authentication_at(app: Application, path: str | None = None) -> Any:
     return service
 
 
+def authentication_lookup(
+    path: str | None, find: Callable[[Application, str | None], Any] = authentication_at
+) -> Callable[[Application], Any]:
+    """Return a function that returns the authentication service of an application.
+
+    It calls ``find`` again only where another handle is at the path than the last time (an
+    authenticated get: -4 % instructions).
+
+    Args:
+        path: As in `find_authentication`.
+        find: `authentication_at`, or another function of an application and a path.
+    """
+    # One tuple, read and replaced as a whole: applications in several threads may share a hook.
+    known: tuple[Any, Mapping[str, ServiceHandle], Mapping[str, Any], Any, Any]
+    known = (None, {}, {}, None, None)
+
+    def look_up(app: Application) -> Any:
+        nonlocal known
+        known_app, services, settings, known_handle, service = known
+        if app is not known_app:
+            service = find(app, path)  # before anything else: it explains what is wrong
+            services, settings = app.services, app.settings
+        handle = services.get(path or settings.get("authentication") or "authentication")
+        if handle is not known_handle or app is not known_app:
+            service = find(app, path)
+            known = app, services, settings, handle, service
+        return service
+
+    return look_up
+
+
 def services_of_host(app: Application) -> Iterator[tuple[str, Any]]:
     """Yield all services that browsers send the same cookies to, each with a path of it.
 
@@ -157,34 +189,30 @@ def services_of_host(app: Application) -> Iterator[tuple[str, Any]]:
             yield path, owner.service
 
 
-async def identify(
-    app: Application, params: Params, path: str | None, strategies: tuple[str, ...]
-) -> None:
+async def identify(service: Any, params: Params, strategies: tuple[str, ...]) -> None:
     """Check the credentials of a call, and put its user into ``params``.
 
     Internal calls without credentials pass.
 
     Args:
-        app: The application.
+        service: The authentication service.
         params: The params of the call, with the credentials under ``authentication``.
-        path: The path of the authentication service, None for the default one.
         strategies: Names of the strategies that are allowed.
 
     Raises:
         NotAuthenticated: The credentials are not valid, or a call from a client has none.
-        LookupError: No such authentication service is registered.
     """
-    service = authentication_at(app, path)
-    credentials = params.authentication
-    if params.get("authenticated") is True:
+    values = params.__dict__  # once: attributes of params take four times as long
+    credentials = values.get("authentication")
+    if "authenticated" in values and values["authenticated"] is True:
         if credentials is None:  # set by the server's own code: clients cannot set params
             return
         # What another service or strategy has checked does not count here.
-        is_same_service = params.get("authenticated_by") is service
+        is_same_service = values.get("authenticated_by") is service
         if is_same_service and credentials.get("strategy") in strategies:
             return
     if credentials is None:
-        if params.provider is not None:
+        if values.get("provider") is not None:
             _warn_of_unknown(service, strategies)
             raise NotAuthenticated("Not authenticated")
         return
@@ -193,10 +221,11 @@ async def identify(
     except NotAuthenticated:
         _warn_of_unknown(service, strategies)
         raise
-    values = params.__dict__  # as attributes, which need no declaration
-    values.update(result)
-    values.pop("accessToken", None)
-    values["authenticated"], values["authenticated_by"] = True, service
+    values.update(result)  # as attributes, which need no declaration
+    if "accessToken" in values:
+        del values["accessToken"]
+    values["authenticated"] = True
+    values["authenticated_by"] = service
 
 
 class AmbientCredentials(dict[str, Any]):

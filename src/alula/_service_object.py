@@ -25,6 +25,7 @@ from alula.types import (
 __all__ = [
     "Call",
     "DeferredSetup",
+    "Method",
     "RelatedService",
     "ServiceBundle",
     "check_mounted",
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
+Method: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 ByMethod: TypeAlias = Mapping[str, Sequence[Callable[..., Any]]]
 
 _log: Final = logging.getLogger("alula")
@@ -314,6 +316,8 @@ def method_call(service: object, name: str) -> Call:
             raise unset_result(context)
         context.result = result
 
+    marked: Any = call
+    marked.method = method if is_coroutine else None  # calls without hooks go straight there
     return describe_frames(
         call, lambda names: f"`{names['context'].method}` of {names['context'].service!r}"
     )

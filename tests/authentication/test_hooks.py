@@ -23,7 +23,8 @@ from alula.authentication import (
     hash_password,
     password_hash,
 )
-from alula.errors import BadRequest, MethodNotAllowed, NotAuthenticated
+from alula.errors import BadRequest, Forbidden, MethodNotAllowed, NotAuthenticated
+from alula.hooks import annotate_hook, hook_metadata
 
 
 class Notes:
@@ -46,6 +47,29 @@ async def app():
 def proof_for(app, subject="1", path="authentication"):
     token = app.service(path).service.create_access_token({}, subject)
     return {"strategy": "jwt", "accessToken": token}
+
+
+async def test_a_hook_that_wraps_it_runs_around_it(app):
+    inner, trace = authenticate("jwt"), []
+
+    async def admins_only(context, next):
+        async def go_on():
+            trace.append(context.params.user["id"])
+            if context.params.user.get("role") != "admin":
+                raise Forbidden("Admins only")
+            await next()
+
+        await inner(context, go_on)
+
+    app.service("notes").hooks(around=[annotate_hook(admins_only, **hook_metadata(inner))])
+    await add_user(app, "bob@example.com")
+    found = await app.service("notes").find(provider="rest", authentication=proof_for(app))
+    assert found["user"]["id"] == 1
+    with pytest.raises(Forbidden):
+        await app.service("notes").find(provider="rest", authentication=proof_for(app, "2"))
+    with pytest.raises(NotAuthenticated):
+        await app.service("notes").find(provider="rest")
+    assert trace == [1, 2]
 
 
 class TestAuthenticate:

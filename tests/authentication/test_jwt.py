@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+
 import pytest
-from tests.authentication.building import OTHER_SECRET, add_user, make_app
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.authentication.building import OTHER_SECRET, add_authentication, add_user, make_app
 from tests.express.asgi_client import request
 
-from alula import Params
+from alula import UNSET, App, Params
+from alula._user_code import callback_frames, place_of
+from alula.adapters.memory import MemoryService
 from alula.authentication import JWTStrategy
 from alula.authentication._access_tokens import Tokens
-from alula.errors import NotAuthenticated, Unavailable
+from alula.errors import MethodNotAllowed, NotAuthenticated, Unavailable
+from alula.hooks import disallow
 
 
 def parsed(*values, strategy=None, name="authorization"):
@@ -76,6 +84,15 @@ class TestParse:
         two = [("authorization", "Bearer a.b.c")] * 2
         proof = JWTStrategy().parse(request(headers=two), None)
         assert proof == {"strategy": "", "accessToken": None}
+
+    @given(st.lists(st.sampled_from([*" \t:,a\xa0", "Bearer", "bearer", "JWT", "X"]), max_size=6))
+    def test_blanks_and_schemes_in_any_order(self, parts):
+        value = "".join(parts)
+        scheme, _, rest = value.strip(" \t").partition(" ")
+        expected = rest.lstrip(" ").partition(" ")[0] if rest else scheme or None
+        if rest and scheme.lower().removesuffix(":") not in {"bearer", "jwt"}:
+            expected = None
+        assert parsed(value) == expected
 
     def test_header_and_schemes_are_settings(self):
         strategy = JWTStrategy(header="X-Token", schemes=["Token"])
@@ -165,6 +182,109 @@ class TestAuthenticate:
         assert [(each.provider, each.query, each.tenant) for each in seen] == [(None, {}, "acme")]
         assert "adapter" not in seen[0]
 
+    async def test_hooks_that_users_get_later_see_the_look(self, app):
+        token, seen = self.token_for(app), []
+        await self.result_of(app, token, provider="rest")
+        app.hooks(after={"get": [lambda context: seen.append(context.path)]})
+        await self.result_of(app, token, provider="rest")
+        app.service("users").hooks(before={"get": [disallow("server")]})
+        with pytest.raises(MethodNotAllowed):
+            await self.result_of(app, token, provider="rest")
+        assert seen == ["users"]
+
+    async def test_a_service_without_hooks_gets_the_same_params(self):
+        class Users:
+            id = "id"
+
+            async def get(self, id, params):
+                params.query["changed"] = params.headers["changed"] = True
+                seen.append(params)
+                return {"id": id, "name": "Ada"}
+
+        seen = []
+        app = make_app(Users())
+        given = Params(
+            provider="rest", query={"role": "x"}, headers={"a": "b"}, ip="192.0.2.1",
+            paginate=False, adapter={"multi": True}, docdb={"a": 1}, authenticated=False,
+        )  # fmt: skip
+        given.tenant = "acme"
+        service = app.service("authentication").service
+        credentials = {"strategy": "jwt", "accessToken": self.token_for(app)}
+        given.authentication = credentials
+        await service.authenticate(credentials, given, "jwt")
+        assert given.query == {"role": "x"}
+        expected = Params(query={"changed": True}, headers=given.headers, ip="192.0.2.1")
+        expected.tenant = "acme"
+        assert seen == [expected]
+        Params(seen[0]).check_names("users.get(...)")
+
+    @pytest.mark.parametrize("is_hooked", [True, False])
+    async def test_a_record_that_the_service_keeps_stays_as_it_is(self, is_hooked):
+        class Users:
+            id = "id"
+
+            def get(self, id, params):  # a plain function
+                return ada
+
+        ada = {"id": "1", "password": "hash", "role": "user"}
+        app = make_app(Users())
+        if is_hooked:
+            app.service("users").hooks(around=[lambda context, go_on: go_on()])
+        user = (await self.result_of(app, self.token_for(app)))["user"]
+        assert user == {"id": "1", "role": "user"}
+        user["role"] = "admin"
+        assert ada == {"id": "1", "password": "hash", "role": "user"}
+
+    async def test_a_service_without_a_result_signs_nobody_in(self):
+        class Users:
+            id = "id"
+
+            async def get(self, id, params):
+                return UNSET
+
+        app = make_app(Users())
+        with pytest.raises(RuntimeError, match=r"context\.result is UNSET"):
+            await self.result_of(app, self.token_for(app))
+
+    async def test_users_of_another_application(self):
+        inner = App().use("users", MemoryService([{"id": 1, "password": "hash"}]))
+        inner.service("users").hooks(after={"get": [lambda context: seen.append(context.path)]})
+        app, seen = App().use("inner", inner), []
+        add_authentication(app, service="inner/users")
+        assert (await self.result_of(app, self.token_for(app)))["user"] == {"id": 1}
+        assert seen == ["users"]
+
+    async def test_users_that_are_set_up_late_are_waited_for(self):
+        class Users(MemoryService):
+            async def setup(self, app, path):
+                await asyncio.sleep(0)
+                self.reset([{"id": 1}])
+
+        app = App()
+        add_authentication(app)
+        app.use("users", MemoryService([{"id": 1}]))
+        await app.setup()
+        token = self.token_for(app)
+        await app.unuse("users")
+        with pytest.raises(LookupError):
+            await self.result_of(app, token)
+        app.use("users", Users())
+        assert (await self.result_of(app, token))["user"] == {"id": 1}
+        await app.teardown()
+
+    async def test_the_look_is_named_where_it_blocks_the_loop(self):
+        class Users:
+            id = "id"
+
+            async def get(self, id, params):
+                frames.append(place_of(callback_frames(sys._getframe())).what)
+                return {"id": id}
+
+        frames = []
+        app = make_app(Users())
+        await self.result_of(app, self.token_for(app))
+        assert frames == ["`get` of service 'users'"]
+
     async def test_tokens_without_users(self):
         app = make_app(entity=None, strategies=["jwt"])
         service = app.service("authentication").service
@@ -172,6 +292,28 @@ class TestAuthenticate:
         result = await self.result_of(app, token)
         assert set(result) == {"accessToken", "authentication"}
         assert result["authentication"]["payload"] == service.verify_access_token(token)
+
+    async def test_a_subclass_gets_the_whole_record_and_the_call_does_not(self, app):
+        class Strict(JWTStrategy):
+            async def authenticate(self, authentication, params):
+                result = await super().authenticate(authentication, params)
+                seen.append(result)
+                return result
+
+        seen = []
+        app.service("authentication").service.register("jwt", Strict())
+        result = await self.result_of(app, self.token_for(app))
+        assert "password" not in result["user"]
+        assert seen[0]["user"]["password"]  # what the strategy has returned stays as it was
+
+    async def test_a_method_of_one_strategy_is_called(self, app):
+        async def refuse(authentication, params):
+            raise NotAuthenticated("Closed")
+
+        await self.result_of(app, self.token_for(app))
+        app.service("authentication").service.strategy("jwt").authenticate = refuse
+        with pytest.raises(NotAuthenticated, match="Closed"):
+            await self.result_of(app, self.token_for(app))
 
     def test_cannot_be_guessed(self):
         assert not JWTStrategy().can_be_guessed

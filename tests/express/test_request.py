@@ -205,6 +205,22 @@ def test_framework_has_no_query_before_a_middleware_sets_one():
     assert req.framework.query == {"b": 1}
 
 
+def test_credentials_are_in_the_framework_whichever_was_first():
+    jwt, other = {"strategy": "jwt"}, {"strategy": "other"}
+    req = request()
+    assert req.authentication is None
+    req.authentication = jwt
+    assert req.authentication is jwt
+    assert req.framework.authentication is jwt
+    req.authentication = other
+    assert req.authentication is req.framework.authentication is other
+    req.framework.authentication = jwt
+    assert req.authentication is jwt
+    req.authentication = None
+    assert req.authentication is req.framework.authentication is None
+    assert "authentication" not in request().framework
+
+
 def test_framework_is_not_replaced():
     req = request()
     with pytest.raises(AttributeError, match=r"set one property: req\.framework\.tenant"):

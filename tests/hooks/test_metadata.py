@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from dataclasses import dataclass
 
 import pytest
 
 from alula import App
+from alula._user_code import callback_frames, place_of
 from alula.adapters.memory import MemoryService
-from alula.hooks import annotate_hook, hook_metadata
+from alula.errors import Forbidden
+from alula.hooks import annotate_hook, checks_only, hook_metadata
 
 
 def test_notes_are_kept_with_the_hook():
@@ -202,3 +205,123 @@ class TestHooksThatNeedTheUser:
     def test_the_application_may_set_it(self, notes, needing, signing_in):
         notes.app.hooks(before=[signing_in])
         notes.hooks(around=[needing])
+
+
+# -- hooks that only check ------------------------------------------------------------------------
+
+
+def checking(trace, name="check"):
+    async def check(context):
+        trace.append(name)
+
+    async def hook(context, next):
+        trace.append(f"{name} as a hook")
+        await next()
+
+    return checks_only(hook, check)
+
+
+def go_on(context, next):
+    return next()
+
+
+@pytest.fixture
+def trace():
+    return []
+
+
+@pytest.fixture
+def notes():
+    return App().use("notes", MemoryService([{"id": 1}])).service("notes")
+
+
+async def test_a_check_runs_in_the_place_of_its_hook(notes, trace):
+    async def around(context, next):
+        trace.append("in")
+        await next()
+        trace.append("out")
+
+    first, second = checking(trace, "first"), checking(trace, "second")
+    notes.hooks(around=[first, around, second], before=[lambda context: trace.append("before")])
+    assert await notes.get(1) == {"id": 1}
+    assert trace == ["first", "in", "second", "before", "out"]
+
+
+async def test_checks_alone(notes, trace):
+    notes.hooks(around=[checking(trace, "first"), checking(trace, "second")])
+    assert await notes.find() == [{"id": 1}]
+    created = []
+    notes.on("created", lambda record, context: created.append(record))
+    await notes.create({"id": 2})
+    assert created == [{"id": 2}]
+    assert trace == ["first", "second"] * 2
+
+
+async def test_a_check_that_fails_ends_the_call(notes, trace):
+    async def refuse(context):
+        raise Forbidden("No")
+
+    seen = []
+    notes.hooks(
+        around=[checks_only(go_on, refuse), checking(trace)],
+        error=[lambda context: seen.append(context.error)],
+    )
+    with pytest.raises(Forbidden, match="No"):
+        await notes.get(1)
+    assert (trace, seen) == ([], [])  # error hooks of the service are inside its around hooks
+
+
+async def test_a_retry_checks_again(notes, trace):
+    async def twice(context, next):
+        await next()
+        await next()
+
+    notes.hooks(around=[twice, checking(trace)])
+    assert await notes.get(1) == {"id": 1}
+    assert trace == ["check", "check"]
+
+
+async def test_a_hook_that_takes_over_metadata_runs_itself(notes, trace):
+    inner = annotate_hook(checking(trace), strategies=("jwt",))
+
+    async def wrapper(context, next):
+        trace.append("wrapper")
+        await inner(context, next)
+
+    notes.hooks(around=[annotate_hook(wrapper, **hook_metadata(inner))])
+    assert await notes.get(1) == {"id": 1}
+    assert trace == ["wrapper", "check as a hook"]
+
+
+def test_a_check_keeps_no_hook_alive():
+    def hook(context, next):
+        """Does nothing."""
+
+    watched = weakref.ref(checks_only(hook, lambda context: None))
+    del hook
+    gc.collect()
+    assert watched() is None
+
+
+async def test_hooks_without_weak_references(notes, trace):
+    class Slotted:
+        __slots__ = ()
+
+        async def __call__(self, context, next):
+            trace.append("slotted")
+            await next()
+
+    notes.hooks(around=[Slotted()])
+    assert await notes.get(1) == {"id": 1}
+    assert trace == ["slotted"]
+
+
+async def test_a_check_that_blocks_the_loop_is_named(notes):
+    async def look(context):
+        frames.append(place_of(callback_frames(sys._getframe())).what)
+
+    frames = []
+    notes.hooks(around=[checks_only(go_on, look)])
+    await notes.get(1)
+    assert frames[0].startswith("around hook ")
+    assert frames[0].endswith("look of service 'notes'")

@@ -19,6 +19,7 @@ from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_runn
 from alula._service_object import (
     Call,
     DeferredSetup,
+    Method,
     RelatedService,
     ServiceBundle,
     check_mounted,
@@ -32,10 +33,10 @@ from alula._service_object import (
 )
 from alula._user_code import name_of, unfit_signature
 from alula.errors import MethodNotAllowed
-from alula.hooks import Hook, Hookable, HookTable
+from alula.hooks import Hook, Hookable, HookTable, behind_checks
 from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, UNSET, Id
 
-__all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle"]
+__all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle", "plain_method"]
 
 Given: TypeAlias = Params | Mapping[str, Any] | None
 RawQuery: TypeAlias = Mapping[str, Any] | None
@@ -116,6 +117,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self.resolve_publishers()
         self._runs: dict[str, Call] = {}  # by method: the call with hooks and event
         self._quick: dict[str, Call] = {}  # methods without hooks, for calls without an event
+        self._plain: dict[str, Method] = {}  # of these, the methods themselves
         self._setup: DeferredSetup | None = None
         self._callable: tuple[str, ...] = ()
         self._add_methods((*standard, *self.methods))
@@ -246,9 +248,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             elif query is not None:
                 call_params = Params(query=query)
         else:
-            call_params = (
-                Params(params, **given) if query is None else Params(params, query=query, **given)
-            )
+            call_params = Params(params, **(given if query is None else {**given, "query": query}))
             call_params.check_names(f"{self.path}.{method}(...)", self._elsewhere)
         context = HookContext(self.app, self, method, call_params, id, data)
         await self.run(context)
@@ -267,12 +267,10 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
     def compose_hooks(self) -> None:
         """Compose hooks and methods again, after hooks or methods changed."""
-        self._runs, self._quick = {}, {}
+        self._runs, self._quick, self._plain = {}, {}, {}
         for name in self._callable:
-            if isinstance(self.service, ServiceHandle):
-                call = forwarding_call(self.service, name)
-            else:
-                call = method_call(self.service, name)
+            make = forwarding_call if isinstance(self.service, ServiceHandle) else method_call
+            call = make(self.service, name)
             if getattr(self.app, "debug", False):
                 call = watch_params(call)
             inner = self._app_hooks.wrap_innermost(name, self.hook_table.wrap_innermost(name, call))
@@ -281,9 +279,11 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, inner))
             composed = self.hook_table.surround(name, composed)
             self._runs[name] = self._with_event(composed)
-            # Without hooks and listeners, `run` calls the method itself: one coroutine less.
-            if composed is call:
-                self._quick[name] = call
+            # Without listeners and other hooks than checks: one coroutine less.
+            if behind_checks(composed) is call:
+                self._quick[name] = composed
+            if (method := getattr(composed, "method", None)) is not None:
+                self._plain[name] = method
 
     def _check_methods(self, methods: Collection[str] | None) -> tuple[str, ...]:
         """Return the standard methods of the service; raise what `check_object` raises."""
@@ -383,11 +383,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             outer.resolve_publishers()
 
     def attach(self, outer: ServiceHandle) -> None:
-        """Emit the events of this service at a handle of another application, too.
-
-        Args:
-            outer: The handle whose service is this handle.
-        """
+        """Emit the events of this service at ``outer``, too, whose service is this handle."""
         self.mounts += (outer,)
 
     def detach(self, outer: ServiceHandle) -> None:
@@ -446,3 +442,8 @@ def owning_handle(handle: ServiceHandle) -> ServiceHandle:
     while isinstance(handle.service, ServiceHandle):
         handle = handle.service
     return handle
+
+
+def plain_method(handle: ServiceHandle, name: str) -> Method | None:
+    """Return a method of the service itself, None where a call of it is more than that method."""
+    return handle._plain.get(name) if handle._setup is None else None  # noqa: SLF001  # its own module

@@ -11,6 +11,7 @@ from alula._context import HookContext
 from alula._identity import (
     Application,
     authentication_at,
+    authentication_lookup,
     find_authentication,
     identify,
     strategies_of,
@@ -21,7 +22,7 @@ from alula.authentication._entities import check_property, without
 from alula.authentication._passwords import HashedPassword
 from alula.authentication._strategy_table import StrategyTable
 from alula.errors import BadRequest, Conflict
-from alula.hooks import Next, annotate_hook, hook_factory, hook_metadata
+from alula.hooks import Next, annotate_hook, checks_only, hook_factory, hook_metadata
 from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
 from alula.types import (
     COLLECTION_TYPES,
@@ -65,16 +66,22 @@ def authenticate(
     """
     allowed = strategies_of("authenticate", names, strategies)
 
+    authentication_of = authentication_lookup(service)
+
+    def check(context: HookContext) -> Coroutine[Any, Any, None]:
+        return identify(authentication_of(context.app), context._params, allowed)  # noqa: SLF001  # the property takes 150 instructions of a call
+
     async def check_caller(context: HookContext, next: Next | None = None) -> None:
         if context.type not in {"before", "around"}:
             raise RuntimeError("authenticate(...) is a before or an around hook")
-        await identify(context.app, context.params, service, allowed)
+        await check(context)
         if next is not None:
             await next()
 
-    return annotate_hook(
+    annotate_hook(
         check_caller, strategies=allowed, authentication=service, kinds=("before", "around")
     )
+    return checks_only(check_caller, check)
 
 
 def check_hooks(strategies: StrategyTable, app: Application) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, get_args
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, get_args
 from alula._context import Params
 from alula._identity import AmbientCredentials
 from alula.authentication._attempt import Extension, current_attempt
-from alula.authentication._entities import check_property, fold_username
+from alula.authentication._entities import check_property, fold_username, without
 from alula.authentication._passwords import (
     HashedPassword,
     Passwords,
@@ -131,6 +131,24 @@ class AuthenticationStrategy:
         """
         raise NotImplementedError(f"{type(self).__name__} has no authenticate(...)")
 
+    def authenticate_without(
+        self, authentication: Mapping[str, Any], params: Params, fields: frozenset[str]
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Return a coroutine of what `authenticate` returns, without some fields of the user.
+
+        The authentication service calls it with its ``secret_fields``; override `authenticate`.
+        """
+
+        async def authenticate() -> dict[str, Any]:
+            result = await self.authenticate(authentication, params)
+            entity = self.authentication.entity
+            if entity not in result:
+                return result
+            # A copy: a strategy may keep what it has returned.
+            return {**result, entity: without(result[entity], fields)}
+
+        return authenticate()
+
     def account_of(self, authentication: Mapping[str, Any]) -> str | None:
         """Return the account that credentials name, None if they name none."""
         return None
@@ -189,8 +207,9 @@ class JWTStrategy(AuthenticationStrategy):
         self.on_expiry = on_expiry
         self.header = header.lower()
         self._raw_header = self.header.encode("ascii")
-        names = [scheme.lower() for scheme in schemes]
-        self._schemes = frozenset((*names, *(f"{name}:" for name in names)))
+        spelled = (*schemes,)
+        names = [scheme.lower() for scheme in spelled]
+        self._schemes = frozenset((*spelled, *names, *(f"{name}:" for name in names)))
 
     async def authenticate(
         self, authentication: Mapping[str, Any], params: Params
@@ -201,8 +220,21 @@ class JWTStrategy(AuthenticationStrategy):
             NotAuthenticated: The token is not valid, or its user does not exist.
             Forbidden: It is that of a cookie, and another site may have made the request.
         """
+        return await self._verified(authentication, params, frozenset())
+
+    def authenticate_without(
+        self, authentication: Mapping[str, Any], params: Params, fields: frozenset[str]
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """As in the base class; it saves a coroutine unless `authenticate` is overridden."""
+        if getattr(self.authenticate, "__func__", None) is JWTStrategy.authenticate:
+            return self._verified(authentication, params, fields)
+        return super().authenticate_without(authentication, params, fields)
+
+    async def _verified(
+        self, authentication: Mapping[str, Any], params: Params, fields: frozenset[str]
+    ) -> dict[str, Any]:
         token = authentication.get("accessToken")
-        if token in (None, "", 0):
+        if not token and token in (None, "", 0):
             if isinstance(authentication, AmbientCredentials) and authentication.refusal:
                 raise authentication.refusal
             raise NotAuthenticated("No access token")
@@ -214,7 +246,8 @@ class JWTStrategy(AuthenticationStrategy):
             record: object = None
             entities = service.entities
             if entities is not None:
-                record = result[entities.name] = await entities.get(payload["sub"], params)
+                record = await entities.get(payload["sub"], params)
+                result[entities.name] = without(record, fields) if fields else record
             for extension in service.extensions:
                 check = extension.check_token
                 if getattr(check, "__func__", None) is not _NO_CHECK:  # saves a coroutine
@@ -236,14 +269,18 @@ class JWTStrategy(AuthenticationStrategy):
                 raw = value
         if raw is None:
             return None
-        scheme, _, rest = raw.decode("latin-1").strip(" \t").partition(" ")
-        if not scheme:
-            return None
-        if not rest:
-            return {"strategy": self.name, "accessToken": scheme}
-        if scheme.lower() not in self._schemes:
-            return None
-        return {"strategy": self.name, "accessToken": rest.lstrip(" ").partition(" ")[0]}
+        text = raw.decode("latin-1")
+        scheme, _, rest = text.partition(" ")
+        if not rest or " " in rest or "\t" in rest or scheme not in self._schemes:
+            scheme, _, rest = text.strip(" \t").partition(" ")
+            if not scheme:
+                return None
+            if not rest:
+                return {"strategy": self.name, "accessToken": scheme}
+            if scheme.lower() not in self._schemes:
+                return None
+            rest = rest.lstrip(" ").partition(" ")[0]
+        return {"strategy": self.name, "accessToken": rest}
 
 
 class LocalStrategy(AuthenticationStrategy):

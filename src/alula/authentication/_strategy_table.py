@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
 from alula._context import Params
-from alula.authentication._entities import without
 from alula.authentication._strategies import (
     AuthenticationStrategy,
     Credentials,
@@ -92,9 +91,9 @@ class StrategyTable:
             raise LookupError(f"no strategy is registered as {name!r}; registered: {registered}")
         return strategy
 
-    async def authenticate(
+    def authenticate(
         self, authentication: object, params: Params, *strategies: str
-    ) -> dict[str, Any]:
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
         """Check credentials, of a sign-in or of any other call.
 
         Args:
@@ -114,11 +113,8 @@ class StrategyTable:
             raise NotAuthenticated(
                 "Invalid authentication information (strategy not allowed in authStrategies)"
             )
-        result = await self._strategies[name].authenticate(authentication, params)
-        entity = self.entity
-        if entity not in result:
-            return result
-        return {**result, entity: without(result[entity], self.secret_fields)}
+        strategy = self._strategies[name]
+        return strategy.authenticate_without(authentication, params, self.secret_fields)
 
     def parse(self, req: Request, res: object, *strategies: str) -> Parsed:
         """Return the credentials of a request, None if it has none, or an awaitable of that.
@@ -129,12 +125,14 @@ class StrategyTable:
             strategies: Names of the strategies that look for them; none for ``parse_strategies``.
         """
         parsers = self._parsers if not strategies else self._parsers_of(strategies)
-        for position, parse in enumerate(parsers, 1):
+        for parse in parsers:
             credentials = parse(req, res)
-            if credentials is not None:
-                if hasattr(credentials, "__await__"):
-                    return first_credentials(credentials, parsers[position:], req, res)
+            if credentials is None:
+                continue
+            if type(credentials) is dict or not hasattr(credentials, "__await__"):
                 return credentials
+            following = parsers[parsers.index(parse) + 1 :]
+            return first_credentials(credentials, following, req, res)
         return None
 
     @cached_property

@@ -63,6 +63,8 @@ class Request:
         self.scope = scope
         self.receive = receive
         self.method: str = scope["method"]
+        # The credentials, until there is a `_framework` to have them.
+        self._authentication: Mapping[str, Any] | None = None
         path: str = scope["path"]
         raw: bytes | None = scope.get("raw_path")
         if raw is None:
@@ -165,6 +167,8 @@ class Request:
             self._framework.provider = "rest"
             self._framework.headers = self.headers
             del self._framework.query  # that of the client is read when a service is called
+            if self._authentication is not None:
+                self._framework.authentication = self._authentication
         return self._framework
 
     @framework.setter
@@ -177,11 +181,18 @@ class Request:
     @property
     def authentication(self) -> Mapping[str, Any] | None:
         """The credentials of the request; the same as ``framework.authentication``."""
-        return None if self._framework is None else self._framework.authentication
+        if self._framework is None:
+            return self._authentication
+        return self._framework.authentication
 
     @authentication.setter
     def authentication(self, value: Mapping[str, Any] | None) -> None:
-        self.framework.authentication = value
+        # Most requests have credentials and nothing else for their call (an authenticated get:
+        # -6 % instructions).
+        if self._framework is None:
+            self._authentication = value
+        else:
+            self._framework.authentication = value
 
     @property
     def ip(self) -> str | None:

@@ -205,6 +205,8 @@ async def call_service(
     if by_middleware is not None:
         params.__dict__.update(by_middleware.__dict__)
         params = Params(params)  # checks and copies what middleware may have set as the query
+    elif (credentials := req._authentication) is not None:  # noqa: SLF001  # as above
+        params.authentication = credentials
     context = HookContext(handle.app, handle, method, params, target, data)
     res.hook = context
     if req.cancels_calls:

@@ -5,12 +5,14 @@ See `Hookable.hooks` for how they are registered.
 
 from alula.hooks._composition import HookNext as HookNext
 from alula.hooks._composition import Next
+from alula.hooks._composition import behind_checks as behind_checks
 from alula.hooks._composition import compose as compose
 from alula.hooks._composition import run_hooks as run_hooks
 from alula.hooks._hooks import Hook, HookMetadata, annotate_hook, disallow, hook_metadata
 
 # Other packages of Alula use these; they are not public.
 from alula.hooks._hooks import check_hook as check_hook
+from alula.hooks._hooks import checks_only as checks_only
 from alula.hooks._hooks import factory_call as factory_call
 from alula.hooks._hooks import hook_factory as hook_factory
 from alula.hooks._hooks import provider_test as provider_test

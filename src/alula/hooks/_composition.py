@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from alula._context import HookContext
 from alula._user_code import describe_frames, name_of
-from alula.hooks._hooks import Hook, check_returned
+from alula.hooks._hooks import Hook, check_of, check_returned
 from alula.types import UNSET
 
 __all__ = ["Call", "HookNext", "Next", "compose", "enter", "run_hooks", "with_error"]
@@ -62,11 +62,29 @@ def compose(hooks: Sequence[Hook], last: Inner, next_type: type[Next] = Next) ->
     return composed
 
 
-def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
-    def run(context: object) -> Coroutine[Any, Any, None]:
-        return enter(hook, context, next_type(inner, context))
+def behind_checks(call: Inner) -> Inner:
+    """Return what a composed call has inside the hooks that only check (see `checks_only`).
 
-    return run
+    Args:
+        call: A call; one that is not composed is returned itself.
+    """
+    while (inner := getattr(call, "behind_check", None)) is not None:
+        call = inner
+    return call
+
+
+def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
+    check = check_of(hook)
+    if check is None:
+        return lambda context: enter(hook, context, next_type(inner, context))
+
+    async def run_behind(context: Any) -> None:
+        await check(context)
+        await inner(context)
+
+    marked: Any = describe_frames(run_behind, _describe_check)
+    marked.behind_check = inner
+    return run_behind
 
 
 async def enter(hook: Hook, context: object, following: Next) -> None:
@@ -181,6 +199,11 @@ def _describe_around(names: Mapping[str, Any]) -> str:
     service = getattr(context, "service", None)
     what = f"{context.method} hook" if service is None else "around hook"
     return f"{what} {name_of(names['hook'])} of {context.app if service is None else service!r}"
+
+
+def _describe_check(names: Mapping[str, Any]) -> str:
+    context = names["context"]
+    return f"around hook {name_of(names['check'])} of {context.service!r}"
 
 
 describe_frames(enter, _describe_around)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
@@ -17,8 +17,10 @@ __all__ = [
     "HookMetadata",
     "annotate_hook",
     "check_hook",
+    "check_of",
     "check_order",
     "check_returned",
+    "checks_only",
     "disallow",
     "factory_call",
     "hook_factory",
@@ -27,6 +29,8 @@ __all__ = [
 ]
 
 Hook: TypeAlias = Callable[..., Any]
+Check: TypeAlias = Callable[[Any], Awaitable[None]]
+"""All that an around hook does before the rest of a call, which it has nothing to do with."""
 AnyHook = TypeVar("AnyHook", bound=Hook)
 
 _PROVIDERS: Final = ("external", "server", "rest")
@@ -79,6 +83,9 @@ class HookMetadata(TypedDict, total=False):
 # application that is gone can go, too.
 _METADATA: WeakKeyDictionary[object, HookMetadata] = WeakKeyDictionary()
 
+# Not metadata: a hook that wraps another one may take over its metadata, and must run itself.
+_CHECKS: WeakKeyDictionary[object, Check] = WeakKeyDictionary()
+
 
 def annotate_hook(hook: AnyHook, **metadata: Unpack[HookMetadata]) -> AnyHook:
     """Attach metadata to a hook, and return the hook.
@@ -103,6 +110,27 @@ def hook_metadata(hook: object) -> HookMetadata:
         return _METADATA.get(hook, {})
     except TypeError:  # without weak references, such as a built-in function
         return {}
+
+
+def checks_only(hook: AnyHook, check: Check) -> AnyHook:
+    """Say that an around hook only checks something before the rest of a call; return the hook.
+
+    The check then runs in its place, which saves the coroutines around the rest of the call.
+
+    Args:
+        hook: The hook.
+        check: Does the same before the rest of the call. It sets neither the result nor the event.
+    """
+    _CHECKS[hook] = check
+    return hook
+
+
+def check_of(hook: Hook) -> Check | None:
+    """Return what `checks_only` was given for a hook, None for most."""
+    try:
+        return _CHECKS.get(hook)
+    except TypeError:  # without weak references, such as a built-in function
+        return None
 
 
 def hook_factory(call: str) -> Callable[[AnyHook], AnyHook]:

@@ -8,12 +8,12 @@ import json
 import time
 
 import pytest
-from tests.authentication.attacks.target import SECRET, Target
-from tests.authentication.building import OTHER_SECRET
+from tests.authentication.attacks.target import SECRET, Secrets, Target
+from tests.authentication.building import OTHER_SECRET, add_authentication
 
 from alula import App, Params
 from alula.adapters.memory import MemoryService
-from alula.authentication import AuthenticationService, Extension
+from alula.authentication import AuthenticationService, Extension, authenticate
 from alula.errors import NotAuthenticated
 
 AUDIENCE = "https://yourdomain.com"
@@ -263,3 +263,36 @@ async def test_a_subclass_that_verifies_tokens_itself_is_asked_each_time():
     service.refused = True
     with pytest.raises(NotAuthenticated, match="Refused"):
         await service.authenticate(credentials, params, "jwt")
+
+
+async def test_one_hook_of_two_applications_asks_that_of_the_call():
+    hook, targets = authenticate("jwt"), []
+    for secret in (SECRET, OTHER_SECRET):
+        target = await Target(secret=secret).start()
+        target.app.use("shared", Secrets())
+        target.app.service("shared").hooks(around=[hook])
+        targets.append((target, {"Authorization": f"Bearer {await target.token()}"}))
+    (one, of_one), (other, of_other) = targets
+    for _ in range(2):
+        assert (await one.ask("GET", "/shared", headers=of_one)).status == 200
+        assert (await other.ask("GET", "/shared", headers=of_one)).status == 401
+        assert (await other.ask("GET", "/shared", headers=of_other)).status == 200
+        assert (await one.ask("GET", "/shared", headers=of_other)).status == 401
+
+
+async def test_a_service_that_is_replaced_counts_at_once():
+    target = await Target().start()
+    token = await target.token()
+    assert (await target.opens(f"Bearer {token}")).status == 200
+    await target.app.unuse("authentication")
+    assert (await target.opens(f"Bearer {token}")).status == 500  # nobody can check it
+    add_authentication(target.app.app, secret=OTHER_SECRET)
+    assert (await target.opens(f"Bearer {token}")).status == 401
+    answer = await target.opens(f"Bearer {await target.token()}")
+    assert answer.status == 200
+
+
+async def test_credentials_stay_with_their_request(target):
+    token = await target.token()
+    for authorization, status in ((f"Bearer {token}", 200), ("", 401), ("Bearer x", 401)) * 2:
+        assert (await target.opens(authorization)).status == status

@@ -271,6 +271,21 @@ class TestParse:
             "user": None, "same": True, "strategy": "jwt", "token": "garbage", "checked": None,
         }  # fmt: skip
 
+    async def test_params_of_middleware_and_credentials_of_the_request(self):
+        def add_tenant(req, res, next):
+            req.framework.tenant = "acme"
+            return next()
+
+        def note(context):
+            params = context.params
+            seen.append((params.tenant, params.user, params.authentication["strategy"]))
+
+        app, seen = await ready(make_app(add_tenant)), []
+        app.service("secrets").hooks(before=[note])
+        assert (await call(app, url="/secrets/1", headers=bearer(token_of(app)))).status == 200
+        assert seen == [("acme", USER, "jwt")]
+        assert (await call(app, url="/secrets/1", headers=bearer("x"))).status == 401
+
     async def test_without_an_authentication_service_it_does_nothing(self):
         app = express(App())
         app.use(parse_authentication())

@@ -10,7 +10,14 @@ from typing import Any, TypeAlias
 
 from alula._app import App
 from alula._context import Params
-from alula._identity import authentication_at, find_authentication, identify, strategies_of
+from alula._identity import (
+    Application,
+    authentication_at,
+    authentication_lookup,
+    find_authentication,
+    identify,
+    strategies_of,
+)
 from alula.express._chain import GO_ON, Middleware, NextFunction, Step, ignores_body, never
 from alula.express._request import Request
 from alula.express._response import Response
@@ -48,7 +55,7 @@ def authenticate(
             credentials = credentials if parsed is None else parsed
         req.authentication = credentials
         params = Params(req.framework, query=req.query)
-        await identify(req.app, params, service, allowed)
+        await identify(authentication, params, allowed)
         # Strategies may read the query. It must not stay in req.framework, whose properties take
         # precedence over req.query when a service is called.
         verified = {name: value for name, value in params.__dict__.items() if name != "query"}
@@ -75,8 +82,14 @@ def parse_authentication(
 
     @ignores_body
     def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
-        parsing = _parse_credentials(find_authentication(req.app, service), req, res, names)
-        return next() if parsing is None else set_later(req, parsing, next)
+        authentication = _parsing_service(req.app, service)
+        parsed = None if authentication is None else authentication.parse(req, res, *names)
+        if parsed is None:
+            return next()
+        if hasattr(parsed, "__await__"):
+            return set_later(req, parsed, next)
+        req.authentication = parsed
+        return next()
 
     async def set_later(
         req: Request, parsing: Awaitable[Credentials | None], next: NextFunction
@@ -96,13 +109,22 @@ def credentials_step(app: App) -> Step:
     Args:
         app: The application that holds the services.
     """
-    services, settings = app.services, app.settings
+    service_of = authentication_lookup(None, _parsing_service)
 
     def read(req: Request, res: Response) -> Awaitable[object] | None:
-        if (settings.get("authentication") or "authentication") not in services:
+        service = service_of(app)
+        if service is None:
             return None  # an application without sign-in pays for one look-up only
-        parsing = _parse_credentials(find_authentication(app), req, res)
-        return None if parsing is None else set_later(req, parsing)
+        parsed = service.parse(req, res)
+        if parsed is None:
+            return None
+        if type(parsed) is not dict and hasattr(parsed, "__await__"):
+            return set_later(req, parsed)
+        if req._framework is None:  # noqa: SLF001  # as its property does, which takes longer
+            req._authentication = parsed  # noqa: SLF001  # as above
+        else:
+            req.authentication = parsed
+        return None
 
     async def set_later(req: Request, parsing: Awaitable[Credentials | None]) -> object:
         req.authentication = await parsing or req.authentication
@@ -111,16 +133,7 @@ def credentials_step(app: App) -> Step:
     return Step(read, is_endpoint=True, may_read_body=never)
 
 
-def _parse_credentials(
-    service: Any, req: Request, res: Response, names: tuple[str, ...] = ()
-) -> Awaitable[Credentials | None] | None:
-    """Set ``req.authentication`` if a strategy finds some; return what has to be awaited first."""
-    parse = getattr(service, "parse", None)
-    parsed = None if parse is None else parse(req, res, *names)
-    if parsed is None:
-        return None
-    if hasattr(parsed, "__await__"):
-        pending: Awaitable[Credentials | None] = parsed
-        return pending
-    req.authentication = parsed
-    return None
+def _parsing_service(app: Application, path: str | None = None) -> Any:
+    """Return the authentication service at a path, None if it does not parse requests."""
+    service = find_authentication(app, path)
+    return None if getattr(service, "parse", None) is None else service
