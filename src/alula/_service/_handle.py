@@ -24,16 +24,16 @@ from alula._service_object import (
     check_mounted,
     check_object,
     custom_events_of,
+    emitting_call,
     forwarding_call,
     method_call,
     read_names,
-    unset_result,
     watch_params,
 )
 from alula._user_code import name_of, unfit_signature
 from alula.errors import MethodNotAllowed
 from alula.hooks import Hook, Hookable, HookTable
-from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, UNSET, Id
+from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, Id
 
 __all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle"]
 
@@ -268,22 +268,26 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
     def compose_hooks(self) -> None:
         """Compose hooks and methods again, after hooks or methods changed."""
         self._runs, self._quick = {}, {}
+        is_mounted = isinstance(self.service, ServiceHandle)
+        is_debugged = getattr(self.app, "debug", False)
         for name in self._callable:
-            if isinstance(self.service, ServiceHandle):
+            if is_mounted:
                 call = forwarding_call(self.service, name)
             else:
                 call = method_call(self.service, name)
-            if getattr(self.app, "debug", False):
+            if is_debugged:
                 call = watch_params(call)
             inner = self._app_hooks.wrap_innermost(name, self.hook_table.wrap_innermost(name, call))
             inner = self._app_hooks.wrap_changes(name, self.hook_table.wrap_changes(name, inner))
             # As in FeathersJS: all hooks of the application are outside those of the service.
             composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, inner))
             composed = self.hook_table.surround(name, composed)
-            self._runs[name] = self._with_event(composed)
-            # Without hooks and listeners, `run` calls the method itself: one coroutine less.
+            self._runs[name] = emitting_call(composed, self._emit_event)
             if composed is call:
+                # Without hooks and listeners, `run` calls the method itself: one coroutine less.
                 self._quick[name] = call
+                if not (is_mounted or is_debugged):  # nor has an event a coroutine of its own
+                    self._runs[name] = method_call(self.service, name, self._emit_event)
 
     def _check_methods(self, methods: Collection[str] | None) -> tuple[str, ...]:
         """Return the standard methods of the service; raise what `check_object` raises."""
@@ -314,31 +318,24 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
     # -- events --------------------------------------------------------------------------------
 
-    def _with_event(self, composed: Call) -> Call:
-        """Return a call that then checks for a result, and emits the event."""
+    def _emit_event(self, event: str, context: HookContext) -> None:
+        """Emit the event of a call that has succeeded, if anybody may hear it."""
+        has_audience = (
+            event in self._listeners
+            or self.mounts
+            or (event in self.publishers and self._channels.is_active)
+        )
+        # A service that lists the event emits it itself.
+        if not has_audience or event in self.emitted_by_service:
+            return
+        # Now: hooks and callers may change the list while events are held back.
+        records = event_records(context)
 
-        async def run(context: HookContext) -> None:
-            await composed(context)
-            result, event = context.result, context.event
-            if result is UNSET:
-                raise unset_result(context)
-            if event is not None and (
-                event in self._listeners
-                or self.mounts
-                or (event in self.publishers and self._channels.is_active)
-            ):
-                if event in self.emitted_by_service:  # the service lists it: it emits it itself
-                    return
-                # Now: hooks and callers may change the list while events are held back.
-                records = event_records(context)
+        def emit_each() -> None:
+            for record, public in records:
+                self._emit_result(event, record, public, context)
 
-                def emit_each() -> None:
-                    for record, public in records:
-                        self._emit_result(event, record, public, context)
-
-                emit_unless_held(context, emit_each)
-
-        return run
+        emit_unless_held(context, emit_each)
 
     def _emit_result(
         self, event: str, record: object, public: object, context: HookContext
