@@ -247,7 +247,7 @@ async def run_call(
         under_way: The calls of the client; this one ends there.
         size: What it counts there.
         at_once: Whether this begins directly after the check of the limits. It then counts only if
-            it has to wait, since nothing else happens before (bench realtime: calls -5 %).
+            it has to wait, since nothing else happens before (-7 % instructions of a call).
         app: Its ``debug`` tells whether clients see the messages of unexpected errors.
     """
     begin_call(connection)
