@@ -17,6 +17,15 @@ def table(*paths):
     return routes
 
 
+def test_plain_paths_are_found_by_their_very_text():
+    routes = table("messages", "users/:id/messages", "")
+    assert [routes.find_plain(path) for path in ("messages", "")] == ["messages", ""]
+    for path in ("/messages", "messages/", "messages/5", "Messages", "users/:id/messages"):
+        assert routes.find_plain(path) is None
+    routes.remove("messages")
+    assert routes.find_plain("messages") is None
+
+
 class TestPlainPaths:
     @pytest.mark.parametrize(
         ("path", "record"),

@@ -135,6 +135,45 @@ def test_what_is_not_a_packet_is_refused(frames):
         decode(*frames)
 
 
+def outcome(take, frame):
+    """Return data and number of an event, the text of an error, or None for other packets."""
+    try:
+        packet = take(frame)
+    except ProtocolError as error:
+        return str(error)
+    if not isinstance(packet, Packet):
+        return packet
+    is_event = packet.type is PacketType.EVENT and packet.namespace == "/"
+    return (packet.data, packet.id) if is_event else None
+
+
+EVENT_HEADS = ["42", "421", "4207", "42123456789012345"]
+OTHER_HEADS = ["", "4", "41", "43", "45", "45-", "42" + "1" * 16, "42/,", "42/a,1"]
+STRANGE_HEADS = ["42-1", "42+1", "42 1", "421_0", "42\N{SUPERSCRIPT TWO}", "42\u0663"]
+LISTS = ["[", "[]", "[1]", '["a"]', '["a",{"b":[1]}]', '["connect"]', "[true]", "[null]", "[]]"]
+OTHER_DATA = ["", '"["', "{}", "2", "-1"]
+
+
+@pytest.mark.parametrize("head", [*EVENT_HEADS, *OTHER_HEADS, *STRANGE_HEADS])
+@pytest.mark.parametrize("body", [*LISTS, *OTHER_DATA])
+def test_an_event_is_the_same_by_the_short_way(head, body):
+    frame = head + body
+    short = outcome(Decoder(json.loads).decode_event, frame)
+    whole = outcome(Decoder(json.loads).decode, frame)
+    assert short in (None, whole)
+    if head in EVENT_HEADS and body in LISTS:
+        assert short is not None
+
+
+def test_the_short_way_takes_no_binary_data_and_nothing_in_its_place():
+    decoder = Decoder(json.loads)
+    assert decoder.decode_event(b"\1") is None
+    assert decoder.decode('451-["a",{"_placeholder":true,"num":0}]') is None
+    assert decoder.decode_event('42["find"]') is None
+    assert decoder.decode(b"\1") == Packet(PacketType.EVENT, ["a", b"\1"])
+    assert decoder.decode_event('42["find"]') == (["find"], None)
+
+
 def test_attachments_are_limited():
     with pytest.raises(ProtocolError, match="over 3 bytes"):
         decode('452-["a"]', b"12", b"34", max_bytes=3)

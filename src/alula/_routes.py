@@ -116,6 +116,10 @@ class RouteTable(Generic[T]):
                 del node.children[segments[at]]
         return node.value is None and node.placeholder is None and not node.children
 
+    def find_plain(self, path: str) -> T | None:
+        """Return what has just this path, without placeholders and slashes at its ends."""
+        return self._plain.get(path)
+
     def find(self, path: str) -> PlainMatch[T] | None:
         """Return where the path of a request leads, None for an unknown path.
 

@@ -32,11 +32,11 @@ __all__ = [
     "check_multi",
     "check_object",
     "custom_events_of",
+    "emitting_call",
     "forwarding_call",
     "method_call",
     "multi_check",
     "read_names",
-    "unset_result",
     "watch_params",
 ]
 
@@ -293,8 +293,16 @@ def custom_events_of(service: object) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str))
 
 
-def method_call(service: object, name: str) -> Call:
-    """Return the function that calls a method, unless a hook has set the result before."""
+def method_call(
+    service: object, name: str, emit: Callable[[str, HookContext], None] | None = None
+) -> Call:
+    """Return the function that calls a method, unless a hook has set the result before.
+
+    Args:
+        service: Has the method.
+        name: The name of the method.
+        emit: Is called after the method with the event of the call, if it has one.
+    """
     method = getattr(service, name)
     has_id = name in ID_METHODS
     has_data = name not in METHODS_WITHOUT_DATA
@@ -313,8 +321,10 @@ def method_call(service: object, name: str) -> Call:
         if is_coroutine or hasattr(result, "__await__"):
             result = await result
         if result is UNSET:
-            raise unset_result(context)
+            raise _unset_result(context)
         context.result = result
+        if emit is not None and (event := context.event) is not None:
+            emit(event, context)
 
     marked: Any = call
     marked.method = method if is_coroutine else None  # calls without hooks go straight there
@@ -365,7 +375,20 @@ def forwarding_call(handle: Mountable, name: str) -> Call:
     return call
 
 
-def unset_result(context: HookContext) -> RuntimeError:
+def emitting_call(composed: Call, emit: Callable[[str, HookContext], None]) -> Call:
+    """Return a call that then checks for a result, and emits the event, as `method_call` does."""
+
+    async def run(context: HookContext) -> None:
+        await composed(context)
+        if context.result is UNSET:
+            raise _unset_result(context)
+        if (event := context.event) is not None:
+            emit(event, context)
+
+    return run
+
+
+def _unset_result(context: HookContext) -> RuntimeError:
     """Return the error for a call that ended without a result."""
     return RuntimeError(
         f"{context.service!r}, `{context.method}`: context.result is UNSET after the call; set it"

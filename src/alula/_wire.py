@@ -75,7 +75,12 @@ MAX_PACKETS_OF_A_PAYLOAD: Final = 10_000
 _SEPARATOR: Final = "\x1e"
 _BASE64: Final = ord("b")
 # Ids of at most 15 digits: JavaScript has no longer exact integers, and they cost less to parse.
-_HEAD: Final = re.compile(r"(?:([56])([0-9]{1,3})-|([0-4]))(?:(/[^,]*),?)?([0-9]{1,15})?")
+_MAX_DIGITS: Final = 15
+_HEAD: Final = re.compile(
+    rf"(?:([56])([0-9]{{1,3}})-|([0-4]))(?:(/[^,]*),?)?([0-9]{{1,{_MAX_DIGITS}}})?"
+)
+_EVENT_HEAD: Final = "42"  # a message that is an event, without attachments
+_OTHER_DATA: Final = "a packet of the type {} has other data than it may have"
 
 # Names of events that socket.io's own objects emit: a peer must not forge them.
 _RESERVED_EVENTS: Final = frozenset(
@@ -313,13 +318,39 @@ class Decoder:
         kind = _KINDS[digit]
         packet = Packet(kind, data, None if number is None else int(number), namespace or "/")
         if not _IS_VALID[digit](data):
-            raise ProtocolError(f"a packet of the type {kind.name} has other data than it may have")
+            raise ProtocolError(_OTHER_DATA.format(kind.name))
         if binary is None:
             return packet
         if not 0 < int(count) <= self._max_attachments:
             raise ProtocolError(f"a packet has {count} attachments, not 1-{self._max_attachments}")
         self._announced = (int(count), packet)
         return None
+
+    def decode_event(self, frame: Frame) -> tuple[list[Any], int | None] | None:
+        """Return the data and the number of an event: as `decode`, at half its instructions.
+
+        Returns:
+            None if `decode` has to take the frame: it is another packet or belongs to one, or it
+            names a namespace.
+
+        Raises:
+            ProtocolError: As for `decode`.
+        """
+        if isinstance(frame, bytes) or not frame.startswith(_EVENT_HEAD) or self._announced:
+            return None
+        number, at = None, frame.find("[")
+        if at != 2:
+            digits = frame[2:at]
+            if not 2 < at <= 2 + _MAX_DIGITS or not (digits.isascii() and digits.isdigit()):
+                return None
+            number = int(digits)
+        try:
+            data = self._loads(frame[at:])
+        except ValueError as error:
+            raise _not_json(error) from None
+        if not _is_event(data):
+            raise ProtocolError(_OTHER_DATA.format("EVENT"))
+        return data, number
 
     def _attach(self, data: bytes) -> Packet | None:
         if self._announced is None:
@@ -343,7 +374,11 @@ def _parse(loads: Loads, text: str) -> Any:
     try:
         return loads(text)
     except ValueError as error:
-        raise ProtocolError(f"the data of a packet is not JSON: {error}") from None
+        raise _not_json(error) from None
+
+
+def _not_json(error: ValueError) -> ProtocolError:
+    return ProtocolError(f"the data of a packet is not JSON: {error}")
 
 
 def _with_attachments(
@@ -366,14 +401,12 @@ def _with_attachments(
 
 def _is_event(data: list[Any] | dict[str, Any] | str | None) -> bool:
     # A number is a valid name for socket.io; who takes the event decides what it means.
-    return (
-        isinstance(data, list)
-        and bool(data)
-        and (
-            (isinstance(data[0], str) and data[0] not in _RESERVED_EVENTS)
-            or (isinstance(data[0], int | float) and not isinstance(data[0], bool))
-        )
-    )
+    if not isinstance(data, list) or not data:
+        return False
+    name = data[0]
+    if isinstance(name, str):
+        return name not in _RESERVED_EVENTS
+    return isinstance(name, int | float) and not isinstance(name, bool)
 
 
 # By digit, since an f-string formats the member of an enum slowly.

@@ -342,6 +342,64 @@ async def test_messages_are_offered_to_the_application_before_they_are_queued():
     assert app.extension.write("late") is False
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_messages_of_any_size_are_offered(size):
+    app = Direct()
+    async with served(app) as url, connect(url, max_size=None) as client:
+        for message in ("x", "x" * size, b"x" * size):  # the first one shows how frames are read
+            await client.send(message)
+            assert await client.recv() == message.upper()
+        assert app.taken == ["x", "x" * size, b"x" * size]
+
+
+@pytest.mark.parametrize("limit", [100, 300])
+async def test_messages_that_are_offered_are_limited(limit):
+    app = Direct()
+    async with served(app, max_message=limit) as url, connect(url) as client:
+        for _ in range(2):
+            await client.send("x" * limit)
+            assert await client.recv() == "X" * limit
+        await client.send("x" * (limit + 1))
+        with pytest.raises(ConnectionClosed) as closed:
+            await client.recv()
+        assert closed.value.rcvd.code == 1009
+    assert app.taken == ["x" * limit] * 2
+
+
+@pytest.mark.parametrize(
+    ("data", "taken"),
+    [
+        (frame(b"a") + frame(b"b"), ["a", "b"]),
+        (b"\x81\xfe\0\1" + frame(b"a")[2:], ["a"]),  # a long head before a short text
+        (b"\x81\xff" + b"\0" * 6 + b"\0\x7f" + frame(b"x" * 127)[4:], ["x" * 127]),
+        (frame(b"a", 0x01) + frame(b"b", 0x80), []),  # fragments are queued
+    ],
+)
+async def test_frames_that_are_not_one_short_text_are_offered_as_well(data, taken):
+    app = Direct()
+    async with served(app) as url:
+        client = await Raw.open(url)
+        client.writer.write(frame(b"first"))
+        await client.next()
+        client.writer.write(data)
+        await client.next()
+        assert app.taken == ["first", *taken]
+        await client.close()
+
+
+async def test_what_is_not_utf_8_is_not_offered():
+    app = Direct()
+    async with served(app) as url:
+        client = await Raw.open(url)
+        client.writer.write(frame(b"first"))
+        assert await client.next() == (0x81, b"FIRST")
+        client.writer.write(frame(b"\xff"))
+        first, payload = await client.next()
+        assert (first, payload[:2]) == (0x88, (1007).to_bytes(2, "big"))
+        assert app.taken == ["first"]
+        await client.close()
+
+
 async def test_what_waits_for_the_application_comes_first():
     app = Direct()
     async with served(app) as url:

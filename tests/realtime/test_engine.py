@@ -43,11 +43,13 @@ class Taker:
     def __init__(self):
         self.frames = []
         self.closed_by = []
+        self.at_once = []
 
-    def receive(self, frame):
+    def receive(self, frame, at_once=False):
         if frame == "4bad":
             raise ProtocolError("bad")
         self.frames.append(frame)
+        self.at_once.append(at_once)
 
     def closed(self, reason):
         self.closed_by.append(reason)
@@ -127,6 +129,13 @@ def test_messages_go_to_the_receiver():
     session.receive("5")
     assert taker.frames == ["42[]", b"\1"]
     assert session.is_open
+
+
+def test_the_receiver_learns_whether_its_work_begins_at_once():
+    _, session, _, taker, _ = opened()
+    session.receive("42[]", True)
+    session.receive("42[]")
+    assert taker.at_once == [True, False]
 
 
 @pytest.mark.parametrize("frame", ["", "2", "2probe", "0{}", "9", "hello", "4bad", "4" * 2001])

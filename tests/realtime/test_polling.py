@@ -70,6 +70,19 @@ async def test_calls_and_events_by_polling(web):
     assert not await peer.is_open()
 
 
+async def test_calls_of_a_body_count_before_the_first_of_them_begins():
+    peer = await PollingPeer(make(max_calls=2)).join()
+    await peer.post("\x1e".join(f'42{number}["get","things",{number}]' for number in range(1, 6)))
+    await settle()
+    answers = {frame[:3]: json.loads(frame[3:]) for frame in (await peer.get()).frames}
+    assert [len(answers[f"43{number}"]) for number in range(1, 6)] == [2, 2, 1, 1, 1]
+    assert answers["435"][0]["message"] == "More than 2 calls are under way"
+    await peer.post('426["get","things",6]')  # those that have ended count no more
+    await settle()
+    [frame] = (await peer.get()).frames
+    assert frame.startswith("436[null,")
+
+
 async def test_binary_data_by_polling(web):
     peer = await PollingPeer(web).join()
     await peer.post('451-1["create","things",{"_placeholder":true,"num":0}]\x1ebAQID')

@@ -13,6 +13,7 @@ from tests.realtime.asgi_peer import PATH, Peer, request, settle
 from alula import App
 from alula._connection import EventMessage
 from alula._hub import WorkerPlace
+from alula._shares import Shares
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Forbidden, GeneralError, TooManyRequests
 from alula.express import express, rest
@@ -368,6 +369,30 @@ async def test_a_burst_of_calls_leaves_turns_to_others(web):
         answered = peer.from_server.qsize()
         most, before = max(most, answered - before), answered
     assert most <= 64
+    await peer.leave()
+
+
+async def test_calls_count_as_long_as_they_wait(monkeypatch):
+    shares = Shares(1_000_000)
+    monkeypatch.setattr("alula.realtime._sockets.Shares", lambda _: shares)
+    peer = await joined(make(max_calls=2))
+    gates.update(a=asyncio.Event())
+
+    def under_way():
+        return not shares.has_room(None, 1_000_000)
+
+    peer.send(*(f'42{number}["get","things",{number}]' for number in range(10)))
+    assert [len((await peer.next())[1]) for _ in range(10)] == [2] * 10
+    assert not under_way()
+    peer.send('421["wait","things","a"]')
+    await settle()
+    assert under_way()
+    gates["a"].set()
+    await peer.next()
+    assert not under_way()
+    peer.send('422["fail","things","expected"]', '423["wait","things","unknown"]')
+    assert [len((await peer.next())[1]) for _ in range(2)] == [1, 1]
+    assert not under_way()
     await peer.leave()
 
 

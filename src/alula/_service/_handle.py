@@ -25,16 +25,16 @@ from alula._service_object import (
     check_mounted,
     check_object,
     custom_events_of,
+    emitting_call,
     forwarding_call,
     method_call,
     read_names,
-    unset_result,
     watch_params,
 )
 from alula._user_code import name_of, unfit_signature
 from alula.errors import MethodNotAllowed
 from alula.hooks import Hook, Hookable, HookTable, behind_checks
-from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, UNSET, Id
+from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, Id
 
 __all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle", "plain_method"]
 
@@ -268,20 +268,23 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
     def compose_hooks(self) -> None:
         """Compose hooks and methods again, after hooks or methods changed."""
         self._runs, self._quick, self._plain = {}, {}, {}
+        is_mounted = isinstance(self.service, ServiceHandle)
+        is_debugged = getattr(self.app, "debug", False)
         for name in self._callable:
-            make = forwarding_call if isinstance(self.service, ServiceHandle) else method_call
-            call = make(self.service, name)
-            if getattr(self.app, "debug", False):
+            call = (forwarding_call if is_mounted else method_call)(self.service, name)
+            if is_debugged:
                 call = watch_params(call)
             inner = self._app_hooks.wrap_innermost(name, self.hook_table.wrap_innermost(name, call))
             inner = self._app_hooks.wrap_changes(name, self.hook_table.wrap_changes(name, inner))
             # As in FeathersJS: all hooks of the application are outside those of the service.
             composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, inner))
             composed = self.hook_table.surround(name, composed)
-            self._runs[name] = self._with_event(composed)
+            self._runs[name] = emitting_call(composed, self._emit_event)
             # Without listeners and other hooks than checks: one coroutine less.
             if behind_checks(composed) is call:
                 self._quick[name] = composed
+            if composed is call and not (is_mounted or is_debugged):  # nor has the event one
+                self._runs[name] = method_call(self.service, name, self._emit_event)
             if (method := getattr(composed, "method", None)) is not None:
                 self._plain[name] = method
 
@@ -314,31 +317,24 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
     # -- events --------------------------------------------------------------------------------
 
-    def _with_event(self, composed: Call) -> Call:
-        """Return a call that then checks for a result, and emits the event."""
+    def _emit_event(self, event: str, context: HookContext) -> None:
+        """Emit the event of a call that has succeeded, if anybody may hear it."""
+        has_audience = (
+            event in self._listeners
+            or self.mounts
+            or (event in self.publishers and self._channels.is_active)
+        )
+        # A service that lists the event emits it itself.
+        if not has_audience or event in self.emitted_by_service:
+            return
+        # Now: hooks and callers may change the list while events are held back.
+        records = event_records(context)
 
-        async def run(context: HookContext) -> None:
-            await composed(context)
-            result, event = context.result, context.event
-            if result is UNSET:
-                raise unset_result(context)
-            if event is not None and (
-                event in self._listeners
-                or self.mounts
-                or (event in self.publishers and self._channels.is_active)
-            ):
-                if event in self.emitted_by_service:  # the service lists it: it emits it itself
-                    return
-                # Now: hooks and callers may change the list while events are held back.
-                records = event_records(context)
+        def emit_each() -> None:
+            for record, public in records:
+                self._emit_result(event, record, public, context)
 
-                def emit_each() -> None:
-                    for record, public in records:
-                        self._emit_result(event, record, public, context)
-
-                emit_unless_held(context, emit_each)
-
-        return run
+        emit_unless_held(context, emit_each)
 
     def _emit_result(
         self, event: str, record: object, public: object, context: HookContext

@@ -243,15 +243,9 @@ def check_property(field: str, where: str) -> None:
 
 def without(record: object, fields: frozenset[str]) -> object:
     """Return a record without some fields; a redacted record stays redacted."""
-    rest: dict[str, Any]
-    if type(record) is dict:  # as nearly all are
-        rest = record.copy()
-        for name in fields:
-            rest.pop(name, None)
-        return rest
     if not is_mapping(record):
         return record
-    rest = {**record}
+    rest: dict[str, Any] = {**record}
     for name in fields:
         rest.pop(name, None)
     return record.changed(rest) if isinstance(record, RedactedRecord) else rest

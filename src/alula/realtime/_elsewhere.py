@@ -51,7 +51,7 @@ class Elsewhere:
         for frame in join:
             self.receive(frame)
 
-    def receive(self, frame: Frame) -> None:
+    def receive(self, frame: Frame, at_once: bool = False) -> None:  # noqa: ARG002  # it never runs here
         """Take a frame of the client."""
         kind = "text" if isinstance(frame, str) else "bytes"
         if self._messages.qsize() < _MAX_FRAMES and self._bytes <= _MAX_BYTES:

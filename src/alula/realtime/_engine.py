@@ -83,8 +83,12 @@ class Transport(Protocol):
 class Receiver(Protocol):
     """What a session is for: socket.io."""
 
-    def receive(self, frame: Frame) -> Work | None:
+    def receive(self, frame: Frame, at_once: bool = False) -> Work | None:
         """Take a message; return what is to be run for it, if something is.
+
+        Args:
+            frame: The message.
+            at_once: Whether its first step is run before anything else happens.
 
         Raises:
             ProtocolError: The message is not valid; the session is closed.
@@ -343,10 +347,14 @@ class Session:
 
     # -- frames of the client ------------------------------------------------------------------
 
-    def receive(self, frame: Frame) -> Work | None:
+    def receive(self, frame: Frame, at_once: bool = False) -> Work | None:
         """Take a frame; return what is to be run for it, if something is.
 
         A frame that is not valid ends the session.
+
+        Args:
+            frame: The frame.
+            at_once: As for `Receiver.receive`.
         """
         if not self.is_open:
             return None
@@ -354,7 +362,7 @@ class Session:
             self.close("parse error: a message is too large")
         elif isinstance(frame, bytes) or frame.startswith(_wire.MESSAGE):
             try:
-                return self.receiver.receive(frame)
+                return self.receiver.receive(frame, at_once)
             except ProtocolError as error:
                 self.close(f"parse error: {error}")
         elif frame == _wire.PONG:

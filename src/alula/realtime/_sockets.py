@@ -71,6 +71,7 @@ class Hub:
 
     def __init__(self, app: App, engine: Engine, options: SocketOptions) -> None:
         self.app = app
+        self.routes = app.routes  # looked up once, since an application has a `__getattr__`
         self.engine = engine
         self.options = options
         self.middleware: list[ConnectionMiddleware] = []
@@ -291,13 +292,16 @@ class Client:
         )
         self._wait_for_join()
 
-    def receive(self, frame: Frame) -> Work | None:
+    def receive(self, frame: Frame, at_once: bool = False) -> Work | None:
         """Take a message; return the call or the join that is to be run for it.
 
         Raises:
             ProtocolError: It is not a packet, or not one that may come now.
         """
-        packet, socket = self._decoder.decode(frame), self.socket
+        event, socket = self._decoder.decode_event(frame), self.socket
+        if event is not None and socket is not None:
+            return self._begin_call(socket.connection, event, len(frame), at_once)
+        packet = self._decoder.decode(frame)
         size = len(frame) + (self._calls.held and self._calls.release())
         # Faster than four attributes of a named tuple; None if binary data follows.
         kind, data, number, namespace = packet or _INCOMPLETE
@@ -310,21 +314,7 @@ class Client:
                 raise ProtocolError("the calls under way have too many bytes")
             return None
         if kind is _EVENT:
-            app, calls, connection = self._hub.app, self._calls, socket.connection
-            try:
-                size = calls.begin(size)
-                try:
-                    context = call_context(app, connection, data)
-                except BaseException:
-                    calls.end(size)
-                    raise
-            except FrameworkError as error:
-                log_error(error, "a call")
-                if number is not None:
-                    self._send_all(encode_error(number, error))
-                return None
-            call = (context, connection, number)
-            return run_call(*call, self._send_all, calls, size, debug=app.debug)
+            return self._begin_call(socket.connection, (data, number), size, at_once)
         if kind is PacketType.DISCONNECT:
             self.leave()
             socket.end()
@@ -352,9 +342,22 @@ class Client:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def _send_all(self, frames: list[Frame]) -> None:
-        for frame in frames:
-            self.session.send(frame)
+    def _begin_call(
+        self, connection: Connection, event: tuple[list[Any], int | None], size: int, at_once: bool
+    ) -> Work | None:
+        hub, calls, (data, number) = self._hub, self._calls, event
+        try:
+            size = calls.check(size)
+            context = call_context(hub.routes, connection, data)
+        except FrameworkError as error:
+            log_error(error, "a call")
+            if number is not None:
+                for frame in encode_error(number, error):
+                    self.session.send(frame)
+            return None
+        if not at_once:
+            calls.begin(size)
+        return run_call(context, connection, number, self.session, calls, size, at_once, hub.app)
 
     # -- joining -------------------------------------------------------------------------------
 
@@ -372,7 +375,8 @@ class Client:
             return None
         try:
             # To leave and join again and again costs as much as calls.
-            size = self._calls.begin(size, is_rated=self._has_joined)
+            size = self._calls.check(size, is_rated=self._has_joined)
+            self._calls.begin(size)
         except TooManyRequests as error:
             self._refuse({"message": error.message})
             return None

@@ -11,13 +11,13 @@ instructions for each call).
 from __future__ import annotations
 
 import asyncio
-import types
 from asyncio.tasks import _enter_task, _leave_task  # documented in "Extending asyncio"
-from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from contextvars import Context, copy_context
 from typing import Any, Final, TypeAlias
 
 from alula._wire import MESSAGES_EXTENSION, Frame, MessagesExtension
+from alula.realtime._calls import ENDED, go_on
 from alula.realtime._engine import WEBSOCKET, Session, Work
 from alula.realtime._sockets import Hub
 
@@ -105,7 +105,7 @@ class WebSocket:
 
     async def _finish(self, coroutine: Coroutine[Any, Any, None], waits_for: object) -> None:
         try:
-            await _go_on(waits_for, coroutine.send, coroutine.throw)
+            await go_on(waits_for, coroutine.send, coroutine.throw)
         except Exception:  # noqa: BLE001  # as above
             return
         self._sending = None
@@ -160,7 +160,8 @@ class WebSocket:
                 self._waiting = None
             frame = None if message is None else _frame_of(message)
             if frame is not None:
-                self._started = self._start(frame)
+                context = self._context.copy()
+                self._started = context.run(self._start, context, frame)
             elif message is None or message["type"] != MESSAGES_EXTENSION:
                 if not self._closed.done():  # the client has left: nothing is sent to it
                     self._closed.set_result(None)
@@ -171,16 +172,18 @@ class WebSocket:
                 await self._finish_work(self._started)
                 return
 
-    def _start(self, frame: Frame) -> _Started | None:
-        """Take a frame, and run the call that it asks for; return what has to wait."""
-        context = self._context.copy()
-        work = context.run(self.session.receive, frame)
+    def _start(self, context: Context, frame: Frame) -> _Started | None:
+        """Take a frame, and run the call that it asks for; return what has to wait.
+
+        Args:
+            context: That in which this runs.
+            frame: What the client has sent.
+        """
+        work = self.session.receive(frame, True)
         if work is None:
             return None
-        try:
-            return work, context.run(work.send, None), context
-        except StopIteration:
-            return None
+        waits_for = next(work.__await__(), ENDED)
+        return None if waits_for is ENDED else (work, waits_for, context)
 
     def _take(self, frame: Frame) -> bool:
         """Take a frame as the task that waits for one; return False if none does."""
@@ -190,7 +193,8 @@ class WebSocket:
         loop = asyncio.get_running_loop()
         _enter_task(loop, task)  # `asyncio.timeout` and others ask for the current task
         try:
-            self._started = self._start(frame)
+            context = self._context.copy()
+            self._started = context.run(self._start, context, frame)
         except BaseException as error:  # noqa: BLE001  # it is raised in the task
             self._started = error
         finally:
@@ -216,7 +220,7 @@ class WebSocket:
         work, waits_for, context = started
         if cancelled is not None and hasattr(waits_for, "cancel") and waits_for.cancel():
             cancelled = None  # as a task does: what it waits for tells it
-        await _go_on(
+        await go_on(
             waits_for,
             lambda value: context.run(work.send, value),
             lambda error: context.run(work.throw, error),
@@ -236,35 +240,3 @@ def _frame_of(message: MutableMapping[str, Any]) -> Frame | None:
         return text
     data: bytes = message["bytes"]
     return data
-
-
-@types.coroutine
-def _go_on(
-    waits_for: object,
-    send: Callable[[Any], object],
-    throw: Callable[[BaseException], object],
-    cancelled: BaseException | None = None,
-) -> Generator[Any, Any, None]:
-    """Await the rest of a coroutine whose first step was run already.
-
-    Args:
-        waits_for: What it waits for.
-        send: Runs its next step with a value.
-        throw: Runs its next step with an exception.
-        cancelled: Ends the first wait at once.
-    """
-    while True:
-        try:
-            if cancelled is not None:
-                error, cancelled = cancelled, None
-                raise error
-            value = yield waits_for
-        except BaseException as raised:  # noqa: BLE001  # it is for the coroutine
-            step: Callable[[Any], object] = throw
-            value = raised
-        else:
-            step = send
-        try:
-            waits_for = step(value)
-        except StopIteration:
-            return
