@@ -190,6 +190,9 @@ def developing(folder: Path) -> Iterator[Callable[[], tuple[float, float]]]:
             return b""
 
         def restart() -> tuple[float, float]:
+            used = -1.0  # until nothing is left to do: people take longer between two changes
+            while used != (used := processor_seconds(server.pid)):
+                time.sleep(0.5)
             before = int(current())
             source = path.read_text(encoding="utf-8")
             changed = source.replace(f"\nCHANGE = {before}\n", f"\nCHANGE = {before + 1}\n")
