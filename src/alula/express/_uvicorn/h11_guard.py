@@ -35,6 +35,7 @@ class H11Guard(Guard):
         self._context.copy().run(self._feed_in_pieces, data)
 
     def on_response_complete(self) -> None:
+        """Let go of the request, and start the next one in a context of its own."""
         self._context.copy().run(super().on_response_complete)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
         cycle = self.cycle
         if cycle.response_complete:
@@ -44,6 +45,7 @@ class H11Guard(Guard):
                 self.headers, cycle.message_event = [], _SERVED_EVENT
 
     def handle_events(self) -> None:
+        """Handle what h11 has parsed; the response to a new request is written by `JoinedWrites`."""
         before = self.cycle
         super().handle_events()  # type: ignore[misc]  # ty: ignore[missing-attribute]  # of the protocol behind
         cycle = self.cycle
