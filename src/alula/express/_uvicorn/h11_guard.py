@@ -45,7 +45,7 @@ class H11Guard(Guard):
                 self.headers, cycle.message_event = [], _SERVED_EVENT
 
     def handle_events(self) -> None:
-        """Handle what h11 has parsed; the response to a new request is written by `JoinedWrites`."""
+        """Handle what h11 has parsed; a new request is responded to by `JoinedWrites`."""
         before = self.cycle
         super().handle_events()  # type: ignore[misc]  # ty: ignore[missing-attribute]  # of the protocol behind
         cycle = self.cycle
