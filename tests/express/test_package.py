@@ -49,6 +49,12 @@ def test_parts_with_middleware_of_starlette_are_loaded_when_somebody_names_them(
     assert run.stdout.split() == ["False", "True", "True", "True", "True"]
 
 
+def test_all_public_names_are_listed(monkeypatch):
+    monkeypatch.delitem(vars(alula.express), "cors", raising=False)
+    assert set(alula.express.__all__) <= set(dir(alula.express))
+    assert "https" in str(alula.express.cors.__doc__)
+
+
 def test_a_name_that_the_package_does_not_have():
     with pytest.raises(AttributeError, match=r"module 'alula\.express' has no attribute 'cor'"):
         alula.express.cor  # noqa: B018  # reading it is what is tested

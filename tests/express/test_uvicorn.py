@@ -202,8 +202,9 @@ def test_a_module_that_is_gone_names_the_versions_too():
     assert "Install a version that works: pip install 'uvicorn" in ran.stderr
 
 
-def test_the_module_itself_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn.protocols.http.h11_impl", None)
+@pytest.mark.parametrize("missing", ["auto", "h11_impl"])
+def test_the_module_itself_says_so(monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, f"uvicorn.protocols.http.{missing}", None)
     with pytest.raises(ImportError, match="a version that works: pip install 'uvicorn"):
         runpy.run_path(uvicorn_protocol.__file__)
 
@@ -244,6 +245,11 @@ async def test_a_protocol_that_was_loaded_after_the_import_is_checked_when_it_se
     monkeypatch.delattr(H11Protocol, "handle_events")
     with pytest.raises(ImportError, match="H11Protocol has no method handle_events"):
         await application().listen(0, http="h11")
+
+
+def test_without_h11_there_is_one_guard(monkeypatch):
+    monkeypatch.delitem(sys.modules, "uvicorn.protocols.http.h11_impl")
+    assert list(guards()) == [HttpToolsProtocol]
 
 
 def test_h11_is_loaded_and_guarded_when_somebody_uses_it():
