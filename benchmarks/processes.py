@@ -45,6 +45,12 @@ def processor_seconds(pid: int) -> float:
     return sum(used[number] for number in family) / os.sysconf("SC_CLK_TCK")
 
 
+def resident_bytes(pid: int) -> int:
+    """Return the bytes of memory that a process has."""
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def pinned(core: int) -> list[str]:
     """Return the prefix that keeps a command on one core, where the system has `taskset`."""
     return ["taskset", "-c", str(core)] if shutil.which("taskset") else []

@@ -7,10 +7,8 @@ thousand messages. So every rate is that of a second of processor time of the se
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from benchmarks.contenders import (
     CONNECTIONS,
@@ -22,7 +20,7 @@ from benchmarks.contenders import (
     run,
     uvicorn,
 )
-from benchmarks.processes import conversation, processor_seconds, running
+from benchmarks.processes import conversation, processor_seconds, resident_bytes, running
 from benchmarks.wrk import Figure, per_request
 
 LISTENERS = 1_000
@@ -74,9 +72,9 @@ def measure_sockets(
 def _measure(row: Row, pid: int, command: Command, seconds: float) -> Figure:
     if row is MEMORY:
         command("connect 500")
-        before = _resident(pid)
+        before = resident_bytes(pid)
         command("connect 4500")
-        return Figure(4_000 * 2**20 / (_resident(pid) - before), 0.0)
+        return Figure(4_000 * 2**20 / (resident_bytes(pid) - before), 0.0)
     if row is HEARTBEATS:
         command(f"connect {IDLE}")
         command("wait 5")  # what connecting has left to do
@@ -100,9 +98,3 @@ def _load(url: str) -> Iterator[Command]:
             return Figure(float(done), float(p99))
 
         yield command
-
-
-def _resident(pid: int) -> int:
-    """Return the bytes of memory that a process has."""
-    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")

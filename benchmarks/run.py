@@ -33,6 +33,7 @@ from benchmarks.contenders import (
 from benchmarks.database import Fresh, mongodb, postgresql, sqlite
 from benchmarks.plot import write_plot
 from benchmarks.realtime import REALTIME, measure_sockets
+from benchmarks.start import measure_start, start_table, start_verdicts
 from benchmarks.table import Figures, medians_of, table, verdicts
 from benchmarks.wrk import Figure, serving
 
@@ -46,6 +47,8 @@ CONTESTS = {
 }
 # `only=sql` means both.
 GROUPS = {"sql": ("postgresql", "sqlite")}
+# Compares Alula with nobody, so it is no contest.
+START = "start"
 SURROUNDINGS = {MONGODB.name: mongodb, POSTGRESQL.name: postgresql, SQLITE.name: sqlite}
 SMOKE_AT_ONCE = 4
 
@@ -118,7 +121,7 @@ def run(
 def main() -> None:
     """Measure, print the tables, write the plots."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    names = ", ".join([*CONTESTS, *GROUPS])
+    names = ", ".join([*CONTESTS, *GROUPS, START])
     parser.add_argument("contests", nargs="*", metavar="contest", help=f"{names}; all without one")
     parser.add_argument("--smoke", action="store_true", help="one short request: does it run?")
     parser.add_argument("--rounds", type=int, default=5)
@@ -128,12 +131,18 @@ def main() -> None:
     parser.add_argument("--plots", type=Path, default=ROOT / "docs", help="folder for the plots")
     options = parser.parse_args()
     chosen = [each for name in options.contests for each in GROUPS.get(name, (name,))]
-    if unknown := set(chosen) - set(CONTESTS):
+    if unknown := set(chosen) - {*CONTESTS, START}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {names}")
     if shutil.which("wrk") is None:
         raise SystemExit("bench: needs wrk, which is not installed (Debian: apt-get install wrk)")
     rounds, seconds = (0, 1.0) if options.smoke else (options.rounds, options.seconds)
-    for name in chosen or CONTESTS:
+    for name in chosen or (*CONTESTS, START):
+        if name == START:
+            least = measure_start(rounds)
+            print(f"{START}\n\n{start_table(least)}\n")
+            for line in start_verdicts(least) if rounds else ():
+                print(f"bench: {line}")
+            continue
         contest = CONTESTS[name]
         rows = set(options.rows.split(";") if options.rows else ())
         try:

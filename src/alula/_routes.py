@@ -5,7 +5,6 @@ A plain path costs one or two lookups in a dict, however many services there are
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -32,12 +31,14 @@ PlainMatch: TypeAlias = tuple[T, str | None, dict[str, str]]
 """What a `Match` has, as a tuple without names."""
 
 
-@dataclass
 class _Node(Generic[T]):
-    children: dict[str, _Node[T]] = field(default_factory=dict[str, "_Node[T]"])
-    placeholder: _Node[T] | None = None
-    names: tuple[str, ...] = ()
-    value: T | None = None
+    __slots__ = ("children", "names", "placeholder", "value")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node[T]] = {}
+        self.placeholder: _Node[T] | None = None
+        self.names: tuple[str, ...] = ()
+        self.value: T | None = None
 
 
 def strip_slashes(path: str) -> str:

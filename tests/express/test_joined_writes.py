@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from alula.express import express
-from alula.express._uvicorn.protocol import JoinedWrites
+from alula.express._uvicorn.h11_guard import JoinedWrites
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import runpy
+import subprocess
 import sys
 
 import pytest
@@ -35,3 +36,27 @@ def test_no_module_bears_the_name_of_a_function_of_the_package():
     # The import of a submodule sets an attribute of its package, which would hide the function.
     modules = {n.removeprefix("alula.express.") for n in sys.modules if "alula.express." in n}
     assert functions & modules == set()
+
+
+def test_parts_with_middleware_of_starlette_are_loaded_when_somebody_names_them():
+    code = (
+        "import sys, alula.express as express\n"
+        "loaded = lambda: 'starlette.middleware.cors' in sys.modules\n"
+        "print(loaded(), 'cors' in dir(express))\n"
+        "print(express.cors is express.cors, loaded(), 'cors' in vars(express))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "True", "True", "True", "True"]
+
+
+def test_all_public_names_are_listed(monkeypatch):
+    monkeypatch.delitem(vars(alula.express), "cors", raising=False)
+    assert set(alula.express.__all__) <= set(dir(alula.express))
+    assert "https" in str(alula.express.cors.__doc__)
+
+
+def test_a_name_that_the_package_does_not_have():
+    with pytest.raises(AttributeError, match=r"module 'alula\.express' has no attribute 'cor'"):
+        alula.express.cor  # noqa: B018  # reading it is what is tested
+    with pytest.raises(ImportError, match="cannot import name 'cor'"):
+        exec("from alula.express import cor")  # as text: checkers refuse it

@@ -202,8 +202,9 @@ def test_a_module_that_is_gone_names_the_versions_too():
     assert "Install a version that works: pip install 'uvicorn" in ran.stderr
 
 
-def test_the_module_itself_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn.protocols.http.h11_impl", None)
+@pytest.mark.parametrize("missing", ["auto", "h11_impl"])
+def test_the_module_itself_says_so(monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, f"uvicorn.protocols.http.{missing}", None)
     with pytest.raises(ImportError, match="a version that works: pip install 'uvicorn"):
         runpy.run_path(uvicorn_protocol.__file__)
 
@@ -238,6 +239,28 @@ def test_where_uvicorn_chooses_h11_there_is_one_guard(monkeypatch):
     assert list(guards()) == [H11Protocol]
     with pytest.raises(TypeError, match="cannot be guarded"):
         guarded(HttpToolsProtocol)
+
+
+async def test_a_protocol_that_was_loaded_after_the_import_is_checked_when_it_serves(monkeypatch):
+    monkeypatch.delattr(H11Protocol, "handle_events")
+    with pytest.raises(ImportError, match="H11Protocol has no method handle_events"):
+        await application().listen(0, http="h11")
+
+
+def test_without_h11_there_is_one_guard(monkeypatch):
+    monkeypatch.delitem(sys.modules, "uvicorn.protocols.http.h11_impl")
+    assert list(guards()) == [HttpToolsProtocol]
+
+
+def test_h11_is_loaded_and_guarded_when_somebody_uses_it():
+    ran = run(
+        "import sys, alula.express\n"
+        "from alula.express._uvicorn.protocol import guarded, guards\n"
+        "print('h11' in sys.modules, *(each.__name__ for each in guards()))\n"
+        "from uvicorn.protocols.http.h11_impl import H11Protocol\n"
+        "print(*(each.__name__ for each in guarded(H11Protocol).__mro__[1:3]))"
+    )
+    assert ran.stdout == "False HttpToolsProtocol\nH11Guard Guard\n", ran.stderr
 
 
 def test_no_other_file_knows_uvicorn():

@@ -12,8 +12,7 @@ import asyncio
 from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from alula._context import HookContext, Params
 from alula.adapters._options import Options
@@ -72,8 +71,7 @@ class Handle(Protocol):
         """Return the records that a query selects."""
 
 
-@dataclass(frozen=True)
-class Inclusion:
+class Inclusion(NamedTuple):
     """What one name of `$include` asks for.
 
     Attributes:

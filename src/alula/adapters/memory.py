@@ -12,7 +12,6 @@ What holds in this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
 
@@ -30,8 +29,7 @@ __all__ = ["MemoryService"]
 _MAX_SORTED_LISTS = 8
 
 
-@dataclass(frozen=True)
-class _MemoryOptions(Options):
+class _MemoryOptions(Options):  # no dataclass of its own: it has no other fields
     """The options of a call, whose operators are those that Python can test."""
 
     def changed(self, given: Mapping[str, Any], paginate_names: Collection[str]) -> Self:

@@ -3,6 +3,9 @@
 Needs the extra ``server``.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 try:
     # For the message below; the modules import them themselves.
     import orjson as _orjson  # noqa: F401  # to see whether it is there
@@ -19,13 +22,10 @@ from alula.express._body_parsing import json, urlencoded
 from alula.express._chain import NextFunction
 from alula.express._middleware.access_log import access_log
 from alula.express._middleware.authenticate import authenticate, parse_authentication
-from alula.express._middleware.compression import compression
-from alula.express._middleware.cors import cors
 from alula.express._middleware.error_handler import error_handler
 from alula.express._middleware.health import health
 from alula.express._middleware.not_found import not_found
 from alula.express._middleware.request_id import request_id
-from alula.express._middleware.serve_static import serve_static
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._rest import rest
@@ -33,6 +33,11 @@ from alula.express._routing import Router
 from alula.express._server import Server
 from alula.express._uvicorn import HTTPProtocol
 from alula.express._web_application import WebApplication
+
+if TYPE_CHECKING:
+    from alula.express._middleware.compression import compression
+    from alula.express._middleware.cors import cors
+    from alula.express._middleware.serve_static import serve_static
 
 __all__ = [
     "ExpressApplication",
@@ -58,3 +63,19 @@ __all__ = [
     "serve_static",
     "urlencoded",
 ]
+
+_WITH_STARLETTE: Final = frozenset({"compression", "cors", "serve_static"})
+"""Names that are loaded when somebody imports them: with parts of Starlette that take 3 % of the
+start."""
+
+if not TYPE_CHECKING:  # otherwise, checkers would accept every name
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WITH_STARLETTE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}._middleware.{name}"), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_WITH_STARLETTE})

@@ -16,8 +16,6 @@ from typing import (
     overload,
 )
 
-from starlette.applications import Starlette
-
 from alula._app import App
 from alula._channels import Channel, Channels, Connection, Publishing
 from alula._hub import current_worker
@@ -32,6 +30,9 @@ from alula.express._server import Server
 from alula.express._web_application import WebApplication
 from alula.hooks import HookTable, HookTypes
 from alula.types import Paths, RecordType
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
 
 __all__ = ["ExpressApplication", "Representation", "express"]
 

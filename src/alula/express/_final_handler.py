@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._user_code import name_of
 from alula.errors import Unavailable
 from alula.express._chain import NextFunction, Step, run_steps
-from alula.express._existing_application import ExistingApplication
 from alula.express._middleware.error_handler import error_handler
 from alula.express._middleware.not_found import page_not_found
 from alula.express._request import Request
 from alula.express._response import Response
+
+if TYPE_CHECKING:
+    from alula.express._existing_application import ExistingApplication
 
 __all__ = ["final_handler", "refuse_connection", "report_silence"]
 

@@ -8,8 +8,10 @@ import http.client
 import os
 import signal
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
+import typer
 from tests.cli.serving.commands import SOURCE, running
 from tests.cli.serving.loading import eventually
 
@@ -125,6 +127,47 @@ async def test_it_ends_while_it_waits_for_a_change(file):
         await eventually(lambda: reloader._worker and reloader._worker.ended.done())
         reloader.stop(130)
     assert reloader._status == 130  # what was said first counts
+
+
+@pytest.mark.slow
+async def test_the_spare_worker_runs_the_code_that_was_saved(file):
+    async with reloading(file) as (reloader, port):
+        await answered(port, '"version":1')
+        await eventually(lambda: reloader._spare is not None)
+        spare = reloader._spare
+        save(file, CODE.replace("version", "new version"))
+        await answered(port, '"new version":1')
+        assert reloader._worker is spare
+        await eventually(lambda: reloader._spare is not None)
+        last = reloader._spare
+        assert last is not spare
+    assert last.ended.result() == -signal.SIGKILL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reason", ["it has ended", "another package", "another Alula"])
+async def test_a_spare_worker_that_is_out_of_date_is_not_used(file, monkeypatch, reason):
+    async with reloading(file) as (reloader, port):
+        await answered(port, '"version":1')
+        await eventually(lambda: reloader._spare is not None)
+        spare = reloader._spare
+        if reason == "it has ended":
+            spare.kill()
+            await spare.ended
+        elif reason == "another package":
+            monkeypatch.setattr(reloader_module, "_time_of_packages", lambda: 0)
+        else:
+            monkeypatch.setattr(reloader_module, "_ALULA", file.parent)
+        save(file, CODE.replace("version", "new version"))
+        await answered(port, '"new version":1')
+        assert spare.ended.done()
+        assert reloader._worker is not spare
+
+
+def test_the_time_of_packages_is_that_of_their_folder():
+    folder = Path(typer.__file__).parents[1]
+    assert (folder / "uvicorn").is_dir()
+    assert reloader_module._time_of_packages() == folder.stat().st_mtime_ns
 
 
 STUBBORN = """

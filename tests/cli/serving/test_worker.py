@@ -21,8 +21,9 @@ import pytest
 import alula._cli.serving.worker as worker_module
 from alula import App
 from alula._cli.serving.worker import announce, main, serve_as_worker
-from alula._cli.serving.worker_process import READY, WorkerSettings
+from alula._cli.serving.worker_process import PROCEED, READY, WorkerSettings
 from alula._sockets import listen_on_port
+from alula.authentication._passwords import default_passwords
 from alula.express import express, rest
 from alula.realtime import sse
 
@@ -90,6 +91,8 @@ def _as_it_was(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delenv("ALULA_LOG_LEVEL", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "")
     before = [signal.getsignal(number) for number in HANDLED]
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
@@ -419,3 +422,54 @@ def test_main_reads_the_command_line(monkeypatch):
         main()
     assert raised.value.code == 3
     assert seen == [settings]
+
+
+# -- a spare worker --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def modules(tmp_path):
+    """A file that names modules, of which one does not exist."""
+    path = tmp_path / "modules"
+    path.write_text("alula.nothing_like_it\nalula.watchdog\nalula.authentication")
+    return path
+
+
+def test_a_spare_worker_waits_before_it_imports_the_application(modules, monkeypatch):
+    default_passwords.cache_clear()
+    monkeypatch.delitem(sys.modules, "alula.watchdog")
+    parent = Parent(WorkerSettings("shop:app", modules=str(modules), is_spare=True))
+
+    def use():
+        eventually = time.monotonic() + SECONDS
+        while not default_passwords()._costs and time.monotonic() < eventually:
+            time.sleep(0.01)
+        loaded = "alula.watchdog" in sys.modules, "shop" in sys.modules
+        parent.here.send(PROCEED)
+        assert parent.here.recv(1) == READY
+        answer = parent.ask()
+        parent.here.close()
+        return loaded, answer
+
+    with contextlib.closing(parent), ThreadPoolExecutor(1) as thread:
+        result = thread.submit(use)
+        assert serve_as_worker(parent.settings) == 0
+        loaded, (status, _) = result.result(SECONDS)
+    assert loaded == (True, False)
+    assert status == 200
+    assert {"alula.express", "alula.openapi"} < set(modules.read_text().split())
+
+
+def test_a_spare_worker_ends_with_its_parent(modules, monkeypatch):
+    monkeypatch.delitem(sys.modules, "alula.authentication")
+    modules.write_text("")
+    parent = Parent(WorkerSettings("shop:app", modules=str(modules), is_spare=True))
+    parent.close()
+    assert serve_as_worker(parent.settings) == 0
+    assert "shop" not in sys.modules
+
+
+def test_an_application_in_development_is_not_compiled_to_files(tmp_path):
+    run(lambda parent: None, development=True)
+    assert not (tmp_path / "__pycache__").exists()
+    assert (sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"]) == (True, "1")

@@ -74,6 +74,14 @@ async def test_heartbeats_are_expected_of_ready_workers_only(sock):
     assert worker._watching.done()
 
 
+async def test_a_worker_that_has_ended_cannot_proceed(sock):
+    worker = await WorkerProcess.start(WorkerSettings("app:app"), sock)
+    worker.kill()
+    async with asyncio.timeout(SECONDS):
+        await worker.ended
+    worker.proceed()
+
+
 async def test_a_worker_retires(sock):
     worker = await WorkerProcess.start(WorkerSettings("app:app", drain=600), sock)
     async with asyncio.timeout(SECONDS):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from alula.schema import SchemaError, Validator
@@ -101,3 +104,26 @@ def test_formats_of_ones_own_come_beside_the_known_ones():
 
 def test_formats_can_be_mere_remarks():
     assert Validator({"format": "datum"}, formats=False).is_valid("x")
+
+
+def test_the_formats_are_a_mapping():
+    assert len(FORMATS) == len(set(FORMATS)) == len(GOOD)
+    assert "datum" not in FORMATS
+    assert FORMATS["uuid"] is FORMATS["uuid"]
+
+
+def test_patterns_are_compiled_for_the_first_schema_that_names_the_format():
+    code = """if True:
+        import re
+        patterns, compile = [], re.compile
+        def recorded(pattern, flags=0):
+            patterns.append(str(pattern))
+            return compile(pattern, flags)
+        re.compile = recorded
+        from alula.schema import Validator
+        print(any("urn:uuid" in pattern for pattern in patterns))
+        Validator({"format": "uuid"})
+        print(any("urn:uuid" in pattern for pattern in patterns))
+    """
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "True"]

@@ -2,6 +2,10 @@
 
 Files are compared by time and size instead of a file watcher of the system: a scan of a project
 takes about a millisecond, and needs no package for each operating system.
+
+Most of a start is the import of Alula and its libraries. A spare worker does that in advance, while
+the one before serves: it imports those modules of Alula that the application has used, waits, and
+imports the application after the change.
 """
 
 from __future__ import annotations
@@ -10,9 +14,14 @@ import asyncio
 import os
 import signal
 import socket
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+import typer
 
 from alula._cli.serving.listen import open_socket
 from alula._cli.serving.worker_process import WorkerProcess, WorkerSettings, describe_exit
@@ -32,6 +41,8 @@ Snapshot: TypeAlias = Mapping[str, tuple[int, int]]
 _WATCHED_SUFFIXES: Final = (".py", ".env", ".toml", ".yaml", ".yml")
 _SKIPPED_FOLDERS: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 _ENVIRONMENT_MARK: Final = "pyvenv.cfg"
+
+_ALULA: Final = Path(__file__).parents[2]
 
 
 def serve_with_reload(
@@ -84,37 +95,61 @@ class Reloader:
         self._stopped = asyncio.Event()
         self._status = 0
         self._worker: WorkerProcess | None = None
+        self._spare: WorkerProcess | None = None
 
     async def run(self) -> int:
         """Run workers until `stop`; return the exit code."""
         stopped = asyncio.create_task(self._stopped.wait())
-        environment = {
-            "ALULA_DEBUG": os.environ.get("ALULA_DEBUG", "1"),
-            # Python compares the time of compiled files in whole seconds: two changes within a
-            # second that keep the size would run the old code.
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
         print_result(style(f"  starting {self._settings.target}", dim=True))
-        while not self._stopped.is_set():
-            worker = await WorkerProcess.start(self._settings, self._sock, environment)
-            self._worker = worker
-            changes = asyncio.create_task(self._wait_for_changes())
-            await asyncio.wait(
-                {worker.ended, changes, stopped}, return_when=asyncio.FIRST_COMPLETED
-            )
-            if worker.ended.done() and not self._stopped.is_set():
-                ending = describe_exit(worker.ended.result())
-                print_error(f"the application {ending}; waiting for a file to change")
-                await asyncio.wait({changes, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if changes.done():
-                print_result(style(f"  changed: {shorten(changes.result())}", dim=True))
-            changes.cancel()
-            worker.stop()
-            await asyncio.wait({worker.ended}, timeout=STOP_TIMEOUT_SECONDS)
-            worker.kill()
-            await asyncio.wait({worker.ended})
+        with tempfile.TemporaryDirectory(prefix="alula-") as folder:
+            self._settings = replace(self._settings, modules=str(Path(folder, "modules")))
+            while not self._stopped.is_set():
+                await self._run_worker(stopped)
         await stopped
         return self._status
+
+    async def _run_worker(self, stopped: asyncio.Task[Literal[True]]) -> None:
+        """Run one worker until a file changes, with a spare one for the time after that."""
+        environment = {"ALULA_DEBUG": os.environ.get("ALULA_DEBUG", "1")}
+        start = partial(WorkerProcess.start, sock=self._sock, environment=environment)
+        if self._spare is None:
+            worker = await start(self._settings)
+        else:
+            worker, self._spare = self._spare, None
+            worker.proceed()
+        self._worker = worker
+        installed = _time_of_packages()
+
+        async def start_spare() -> None:
+            if await worker.started():
+                self._spare = await start(replace(self._settings, is_spare=True))
+
+        spare_started = asyncio.create_task(start_spare())
+        changes = asyncio.create_task(self._wait_for_changes())
+        await asyncio.wait({worker.ended, changes, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if worker.ended.done() and not self._stopped.is_set():
+            ending = describe_exit(worker.ended.result())
+            print_error(f"the application {ending}; waiting for a file to change")
+            await asyncio.wait({changes, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        changed = changes.result() if changes.done() else []
+        if changed:
+            print_result(style(f"  changed: {shorten(changed)}", dim=True))
+        changes.cancel()
+        worker.stop()
+        await asyncio.wait({worker.ended}, timeout=STOP_TIMEOUT_SECONDS)
+        worker.kill()
+        await asyncio.wait({worker.ended, spare_started})
+        spare = self._spare
+        if spare is not None and (
+            self._stopped.is_set()
+            or spare.ended.done()
+            # What it has imported may be another version by now.
+            or installed != _time_of_packages()
+            or any(Path(name).is_relative_to(_ALULA) for name in changed)
+        ):
+            self._spare = None
+            spare.kill()
+            await asyncio.wait({spare.ended})
 
     def stop(self, status: int = 0) -> None:
         """Stop the worker and end `run`; kill the worker at the second call.
@@ -167,6 +202,11 @@ def changed_files(before: Snapshot, after: Snapshot) -> list[str]:
     """Return the names of files that were added, deleted or modified."""
     names = before.keys() | after.keys()
     return sorted(name for name in names if before.get(name) != after.get(name))
+
+
+def _time_of_packages() -> int:
+    """Return when a package was installed or removed last, by the folder of all of them."""
+    return Path(typer.__file__).parents[1].stat().st_mtime_ns
 
 
 def shorten(names: Sequence[str]) -> str:

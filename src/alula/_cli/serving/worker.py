@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
+import importlib
 import logging
+import os
 import signal
 import socket
 import sys
@@ -22,6 +24,7 @@ from alula._cli.serving.listen import check_certificate
 from alula._cli.serving.worker_process import (
     HEARTBEAT,
     HEARTBEAT_SECONDS,
+    PROCEED,
     READY,
     WorkerSettings,
 )
@@ -74,6 +77,14 @@ def serve_as_worker(settings: WorkerSettings) -> int:
     sock, control = socket_from_descriptor(settings.socket), socket.socket(fileno=settings.control)
     with control, contextlib.ExitStack() as stack:
         stack.callback(sock.close)
+        if settings.is_spare and not _wait_as_spare(settings, control):
+            return 0
+        if settings.development:
+            # Python compares the time of compiled files in whole seconds: two changes within a
+            # second that keep the size would run the old code. What a spare worker imports is
+            # compiled once.
+            sys.dont_write_bytecode = True
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         try:
             app = load_web_application(settings)
         except Exception as error:  # noqa: BLE001  # of the user's code
@@ -117,6 +128,30 @@ def load_web_application(settings: WorkerSettings) -> WebApplication:
                 ", ".join(names),
             )
     return web
+
+
+def _write_loaded_modules(path: Path) -> None:
+    """Write what `_wait_as_spare` reads."""
+    names = [name for name in sys.modules if name.partition(".")[0] == "alula"]
+    path.write_text("\n".join(names), encoding="utf-8")
+
+
+def _wait_as_spare(settings: WorkerSettings, control: socket.socket) -> bool:
+    """Import what the worker before has loaded of Alula; return whether it is to proceed."""
+    path = Path(settings.modules)
+    # If the application needs something that fails here, its own start shows the error.
+    for name in path.read_text(encoding="utf-8").split():
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        if "alula.authentication" in sys.modules:
+            from alula.authentication._passwords import (  # noqa: PLC0415  # it needs argon2
+                default_passwords,
+            )
+
+            # The setup would wait for it: two hashes that take 64 MiB and all cores.
+            asyncio.run(default_passwords().prepare())
+    return control.recv(len(PROCEED)) == PROCEED
 
 
 def _print_start_error(error: Exception) -> str:
@@ -265,12 +300,15 @@ class _Worker:
             "ssl_keyfile": settings.ssl_keyfile,
         }
         try:
-            return await self._app.serve(self._sock, **options)
+            server = await self._app.serve(self._sock, **options)
         except Exception as error:
             if not settings.development:
                 raise
             self._app = _error_application(error)
-            return await self._app.serve(self._sock)
+            server = await self._app.serve(self._sock)
+        if settings.modules:
+            _write_loaded_modules(Path(settings.modules))
+        return server
 
 
 async def _unless(stopped: asyncio.Task[Any], awaitable: Awaitable[T]) -> T | None:

@@ -18,6 +18,7 @@ from typing import Final, Self
 __all__ = [
     "HEARTBEAT",
     "HEARTBEAT_SECONDS",
+    "PROCEED",
     "READY",
     "WorkerProcess",
     "WorkerSettings",
@@ -26,6 +27,9 @@ __all__ = [
 
 READY: Final = b"1"
 """What a worker sends over its control connection once it accepts requests."""
+
+PROCEED: Final = b"+"
+"""What a spare worker waits for."""
 
 HEARTBEAT: Final = b"."
 """What it sends from then on, as long as its event loop runs."""
@@ -69,6 +73,10 @@ class WorkerSettings:
         workers: How many workers serve the application.
         server: The HTTP server, "uvicorn" or "granian".
         watch_loop: Log code that blocks the event loop for more seconds than this; 0 disables it.
+        modules: A file in which a worker writes the names of Alula's modules that it has loaded,
+            once it is ready; empty for none.
+        is_spare: Whether it imports the modules that such a file names, and then waits for
+            `WorkerProcess.proceed` before it imports the application.
     """
 
     target: str
@@ -93,6 +101,8 @@ class WorkerSettings:
     workers: int = 1
     server: str = "uvicorn"
     watch_loop: float = 0
+    modules: str = ""
+    is_spare: bool = False
 
     def to_text(self) -> str:
         """Return the settings as JSON."""
@@ -161,6 +171,11 @@ class WorkerProcess:
         """Wait until it accepts requests; return False if it ends before."""
         await asyncio.wait({self._readiness})
         return self.is_ready
+
+    def proceed(self) -> None:
+        """Let a spare worker import and serve the application."""
+        with contextlib.suppress(OSError):  # it has ended, which `ended` tells
+            self._control.send(PROCEED)
 
     def stop(self) -> None:
         """Stop it gracefully."""

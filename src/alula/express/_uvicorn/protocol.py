@@ -8,17 +8,17 @@ here come before uvicorn's protocol classes in the method resolution order.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, requires
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import uvicorn
 
-from alula.errors import BadRequest, FrameworkError
-from alula.express._connection_limits import MAX_HEAD_BYTES, ConnectionLimits, head_too_large
-from alula.express._uvicorn.guard import HEAD_TOO_LARGE, SERVED, TRAILERS_TOO_LARGE, Guard
+from alula.express._connection_limits import ConnectionLimits
+from alula.express._uvicorn.guard import Guard
 
-__all__ = ["HTTPProtocol", "JoinedWrites", "guarded", "guards", "unsupported_uvicorn"]
+__all__ = ["AutoHTTPProtocol", "HTTPProtocol", "guarded", "guards", "unsupported_uvicorn"]
 
 
 def unsupported_uvicorn(reason: object) -> ImportError:
@@ -39,14 +39,11 @@ def unsupported_uvicorn(reason: object) -> ImportError:
 
 
 try:
-    import h11
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
-    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise unsupported_uvicorn(error) from error
 
-_SERVED_EVENT: Final = asyncio.Event()  # of all requests that have their response
-_MAX_COPIED_BYTES: Final = 64 * 1024  # longer parts of a body are written without a copy
+_H11: Final = "uvicorn.protocols.http.h11_impl"
 
 
 def guarded(
@@ -90,154 +87,31 @@ def guarded(
     )
 
 
-class JoinedWrites:
-    """The transport of one response: its head waits for the first part of its body.
-
-    uvicorn writes the head by itself, which costs a system call and a packet for each response.
-    ASGI asks a server to wait for the body: "the server must not start sending before it has
-    received at least one body event".
-
-    Args:
-        connection: Has the real transport, and counts what is written.
-    """
-
-    __slots__ = ("_began", "_connection", "_head", "_transport")
-
-    def __init__(self, connection: Guard) -> None:
-        self._connection = connection
-        self._transport = connection.transport
-        self._head: bytes | None = None
-        self._began = False
-
-    def write(self, data: bytes) -> None:
-        """Write a head, or a part of the body."""
-        self._connection.written += len(data)
-        if self._began:
-            self._transport.write(data)
-        elif self._head is not None:
-            self._begin(data)
-        elif data.startswith(b"HTTP/1.1 100"):  # the client waits for it to send its body
-            self._transport.write(data)
-        else:
-            self._head = data
-
-    def close(self) -> None:
-        """Close the connection once all is written."""
-        if self._head is not None and not self._began:
-            self._begin(b"")
-        self._transport.close()
-
-    def is_closing(self) -> bool:
-        """Tell whether the connection is closed or about to be."""
-        return self._transport.is_closing()
-
-    def _begin(self, data: bytes) -> None:
-        self._began = True
-        head, self._head = self._head or b"", None
-        if len(data) > _MAX_COPIED_BYTES:
-            self._transport.write(head)
-            self._transport.write(data)
-        else:
-            self._transport.write(head + data)
-
-
-class H11Guard(Guard):
-    """Guards uvicorn's protocol that parses with h11, which can limit heads by itself.
-
-    Each request gets a copy of the context in which the connection was made. Otherwise, context
-    variables that a request sets would leak into the next ones: asyncio reads on, and uvicorn
-    starts the next request, in the context of the request before.
-    """
-
-    conn: _StrictConnection
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.conn = _StrictConnection()
-
-    def data_received(self, data: bytes) -> None:
-        self._context.copy().run(self._feed_in_pieces, data)
-
-    def on_response_complete(self) -> None:
-        self._context.copy().run(super().on_response_complete)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
-        cycle = self.cycle
-        if cycle.response_complete:
-            cycle.body.clear()
-            if self.scope is cycle.scope and not cycle.more_body:
-                self.scope = cycle.scope = SERVED
-                self.headers, cycle.message_event = [], _SERVED_EVENT
-
-    def handle_events(self) -> None:
-        before = self.cycle
-        super().handle_events()  # type: ignore[misc]  # ty: ignore[missing-attribute]  # of the protocol behind
-        cycle = self.cycle
-        if cycle is not before:
-            cycle.transport = JoinedWrites(self)
-
-    def guards_response(self) -> bool:
-        """Tell whether the response to the last request is written by `JoinedWrites`."""
-        return isinstance(self.cycle.transport, JoinedWrites)
-
-    def send_400_response(self, msg: str) -> None:
-        self.refuse_in_turn(self.conn.refusal or BadRequest(msg))
-
-
-class _StrictConnection(h11.Connection):
-    """A connection of h11 that refuses ambiguous requests and long heads.
-
-    Attributes:
-        refusal: Why a request is refused, if h11 has not noticed by itself.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(h11.SERVER, MAX_HEAD_BYTES)
-        self.refusal: FrameworkError | None = None
-        self._unparsed = 0
-
-    def receive_data(self, data: bytes) -> None:
-        self._unparsed += len(data)
-        super().receive_data(data)
-
-    def next_event(self) -> Any:
-        before = self.their_state
-        try:
-            event = super().next_event()
-        except h11.RemoteProtocolError as error:
-            if error.error_status_hint == 431:
-                is_head = before is h11.IDLE
-                text = HEAD_TOO_LARGE if is_head else TRAILERS_TOO_LARGE
-                self.refusal = head_too_large(text)
-            raise
-        # Not for other events: `trailing_data` copies, and there may be many small chunks.
-        if isinstance(event, h11.Request | h11.EndOfMessage):
-            unparsed, self._unparsed = self._unparsed, len(self.trailing_data[0])
-            if isinstance(event, h11.Request):
-                if unparsed - self._unparsed > MAX_HEAD_BYTES:
-                    self.refusal = head_too_large(HEAD_TOO_LARGE)
-                # A proxy in front may go by the other header, and see another request in the body
-                # (request smuggling).
-                elif {b"content-length", b"transfer-encoding"} <= {
-                    name for name, _ in event.headers
-                }:
-                    self.refusal = BadRequest(
-                        "A request cannot have both Content-Length and Transfer-Encoding"
-                    )
-                if self.refusal is not None:
-                    raise h11.RemoteProtocolError(str(self.refusal))
-        return event
-
-
 def guards() -> Mapping[type[asyncio.Protocol], type[Guard]]:
-    """Return the guard for each protocol of uvicorn that can be guarded."""
-    guards: dict[type[asyncio.Protocol], type[Guard]] = {H11Protocol: H11Guard}
-    if AutoHTTPProtocol is not H11Protocol:  # httptools is installed
-        try:
+    """Return the guard for each protocol of uvicorn that can be guarded, and is loaded.
+
+    Beside httptools, h11 is loaded only if someone uses it: its modules take 4 % of the start.
+
+    Raises:
+        ImportError: A protocol has no guard with this version of uvicorn.
+    """
+    guards: dict[type[asyncio.Protocol], type[Guard]] = {}
+    try:
+        if AutoHTTPProtocol.__module__ != _H11:
             from alula.express._uvicorn.httptools_guard import (  # noqa: PLC0415  # it needs httptools
                 HttpToolsGuard,
             )
-        except ImportError as error:
-            raise unsupported_uvicorn(error) from error
-        guards[AutoHTTPProtocol] = HttpToolsGuard
+
+            guards[AutoHTTPProtocol] = HttpToolsGuard
+        # Whoever passes the class, or a subclass of it, has loaded its module.
+        if _H11 in sys.modules:
+            from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415  # only if used
+
+            from alula.express._uvicorn.h11_guard import H11Guard  # noqa: PLC0415  # only if used
+
+            guards[H11Protocol] = H11Guard
+    except ImportError as error:
+        raise unsupported_uvicorn(error) from error
     return guards
 
 

@@ -20,8 +20,8 @@ from starlette.types import ASGIApp
 from alula._user_code import did_you_mean
 from alula.errors import Unavailable
 from alula.express._connection_limits import KEEP_ALIVE_SECONDS, ConnectionLimits
-from alula.express._uvicorn.check import check_websockets
-from alula.express._uvicorn.protocol import guarded
+from alula.express._uvicorn.check import check_uvicorn, check_websockets
+from alula.express._uvicorn.protocol import AutoHTTPProtocol, guarded
 
 __all__ = ["UvicornServer", "fastest_loop", "uvicorn_server"]
 
@@ -191,6 +191,7 @@ def uvicorn_server(
     Raises:
         ValueError: A limit is not a positive number.
         TypeError: An option does not exist, or ``http`` is a class that cannot be guarded.
+        ImportError: ``http`` is a class of uvicorn whose guard does not work.
     """
     names = [name for name in ConnectionLimits.__dataclass_fields__ if name in options]
     limits = ConnectionLimits(**{name: options.pop(name) for name in names})
@@ -214,6 +215,8 @@ def uvicorn_server(
         raise TypeError(f"a server has no option {name!r}{did_you_mean(name, known)}")
     config = uvicorn.Config(app, **settings)
     config.load()
+    if config.http_protocol_class is not AutoHTTPProtocol:
+        check_uvicorn()  # the check at the import has not seen h11 if it was loaded since
     config.http_protocol_class = guarded(
         config.http_protocol_class, limits, allow_unguarded=allow_unguarded
     )

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 from alula.errors import BadRequest
@@ -184,8 +183,7 @@ work_limit = WorkLimit()
 """The limit of the validation that runs in this thread."""
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """Options that apply to a whole schema.
 
     Attributes:
@@ -203,8 +201,7 @@ class Settings:
     keywords: Mapping[str, SchemaKeyword]
 
 
-@dataclass(frozen=True)
-class SchemaLocation:
+class SchemaLocation(NamedTuple):
     """The place in a schema that is being compiled.
 
     Attributes:
@@ -240,8 +237,7 @@ class SchemaLocation:
             from referencing.jsonschema import DRAFT202012  # noqa: PLC0415  # late, see `validator`
 
             resolver = resolver.in_subresource(DRAFT202012.create_resource(schema))
-        inner = replace(
-            self,
+        inner = self._replace(
             resolver=resolver,
             path=self.path_to(*names),
             fills_defaults=self.fills_defaults and not branch,
@@ -339,8 +335,7 @@ class Compiler:
 
             # Without this, a schema that contains itself would be compiled without end.
             made[key] = follow  # for references to the target from within it
-            inner = replace(
-                location,
+            inner = location._replace(
                 path=reference,
                 resolver=target.resolver,
                 references=(*location.references, key),
