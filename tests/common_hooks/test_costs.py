@@ -135,7 +135,7 @@ async def cost_of(kind: str, hook: Any, method: str, empty: Any = None) -> int:
         ("before", iff(every(is_provider("external"), is_bulk), before), "find", 10),
         ("before", rate_limit(10**9, window=10**7, by="user"), "find", 21),
         ("before", prevent_changes("email"), "patch", 8),
-        ("before", validate(lambda data: None), "create", 8),
+        ("before", validate(lambda data: None), "create", 9),
         ("around", params_from_client("language"), "find", 1),
         ("around", debug(), "find", 1),
         ("around", cache(60, by=None), "get", 13),

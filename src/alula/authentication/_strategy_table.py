@@ -130,7 +130,7 @@ class StrategyTable:
             if credentials is None:
                 continue
             if type(credentials) is dict or not hasattr(credentials, "__await__"):
-                return credentials
+                return credentials  # pyright: ignore[reportUnknownVariableType]  # of any values
             following = parsers[parsers.index(parse) + 1 :]
             return first_credentials(credentials, following, req, res)
         return None

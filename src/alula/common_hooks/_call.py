@@ -81,7 +81,7 @@ def user_of(context: HookContext, hook: str, entity: str) -> Mapping[str, Any]:
             f"{hook} needs params.{entity}, and nobody is signed in; sign in, and register {hook}"
             f" behind authenticate(...). For users of another name: {hook}(..., entity='account')"
         )
-    return user
+    return user  # pyright: ignore[reportUnknownVariableType]  # of any values
 
 
 def user_id(context: HookContext, hook: str, of: str, entity: str) -> Any:
@@ -134,7 +134,7 @@ def change_data(
     """
     data = context.data
     if type(data) is dict:  # nearly all data
-        context.data = change(data)
+        context.data = change(data)  # pyright: ignore[reportUnknownArgumentType]  # of any values
         return
     is_list = context.method not in _CHANGES and is_array(data)
     if is_list and context.method in STANDARD_METHODS:
@@ -211,7 +211,7 @@ async def stored_record(context: HookContext) -> Mapping[str, Any]:
     inner = HookContext(context.app, context.service, "get", _reading(context), context.id)
     await context.service.run(inner)
     if type(inner.result) is dict:
-        return inner.result
+        return inner.result  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # as above
     record = as_mapping(inner.result)
     return record if is_mapping(record) else {}
 
@@ -271,8 +271,7 @@ async def write_kept(context: HookContext, next: Next) -> None:
     kept: _Kept | None = getattr(context, _KEPT, None)
     # It runs twice where both the application and the service have such hooks.
     data = context.data
-    is_changed = type(data) is dict or is_mapping(data)
-    if kept is None or kept.is_writing or not is_changed:
+    if kept is None or kept.is_writing or not is_mapping(data):
         await next()
         return
     query = context.params.query

@@ -335,14 +335,18 @@ class Response:
 
     def finish_at_once(self, scope: Scope, send: Send) -> bool:
         """Send a result by the server's `ExchangeExtension`; return False if it is not sent."""
-        body = self._body
-        if self._headers != _OF_RESULTS or self._wrappers or self._app is not None:
-            return False
         server: ExchangeExtension | None = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
+        if (
+            server is None
+            or self._wrappers
+            or self._app is not None
+            or self._headers != _OF_RESULTS
+        ):
+            return False
+        body = self._body
         return (
-            server is not None
+            isinstance(body, bytes)
             and server.send == send
-            and isinstance(body, bytes)
             and server.respond(self.status_code, _RAW_OF_RESULTS, body)
         )
 

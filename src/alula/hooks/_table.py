@@ -248,8 +248,8 @@ class HookTable:
         """
         innermost: list[Hook] = []
         for hook in (*self.of("around", method), *self.of("before", method)):
-            inner = hook_metadata(hook).get("innermost")
-            if isinstance(inner, Mapping):
+            inner: Any = hook_metadata(hook).get("innermost")
+            if is_mapping(inner):
                 inner = inner.get(method)
             if inner:
                 innermost.append(hook if inner is True else inner)

@@ -82,7 +82,7 @@ class Connections:
 
     async def all(self) -> list[Connection]:
         """Return the open connections."""
-        connections = []
+        connections: list[Connection] = []
         for count, name in enumerate(os.listdir("/proc/self/fd")):  # noqa: PTH208  # no Path for each
             if count % _PER_TURN == 0:
                 await asyncio.sleep(0)
@@ -129,7 +129,8 @@ class Connections:
             now: The time of the event loop.
         """
         limits, before = self._limits, self._timeouts
-        self._timeouts, others = {}, set()
+        others: set[Peer] = set()
+        self._timeouts = {}
         for connection in await self.all():
             timeout = before.get(connection.inode) or StallTimeout(
                 limits.write_timeout, limits.write_timeout * limits.min_rate

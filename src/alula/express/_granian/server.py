@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
 from granian import _granian
-from granian._futures import _new_cbscheduler
+from granian._futures import _new_cbscheduler  # pyright: ignore[reportUnknownVariableType]  # it has no types
 from granian.http import HTTP1Settings
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -44,7 +44,7 @@ _MOST_CONNECTIONS: Final = 1_000_000
 _SPARE_DESCRIPTORS: Final = 100  # for files and databases; without any, granian would spin
 
 _native: Any = _granian  # its stub is not complete
-_new_scheduler: Any = _new_cbscheduler  # it has no types
+_new_scheduler: Any = _new_cbscheduler  # pyright: ignore[reportUnknownVariableType]  # as above
 
 _log = logging.getLogger("alula.serve")
 
