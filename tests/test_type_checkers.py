@@ -32,6 +32,7 @@ NOT_OF_PAGES = [
     "reportRedeclaration",
     # The arguments of a lambda have no types, nor has what is made of them.
     *("reportUnknownArgumentType", "reportUnknownVariableType"),
+    *("reportUnknownLambdaType", "reportUnknownMemberType"),
 ]
 NOT_OF_PAGES_BY_MYPY = [
     *("union-attr", "no-redef"),  # as above

@@ -6,9 +6,9 @@ import pytest
 
 from alula import App, HookContext, Params
 from alula._json_encoding import dumps
-from alula._service_object import _warn_of_param
 from alula.adapters.memory import MemoryService
 from alula.client import create_client, create_sync_client
+from alula.hooks._composition import _warn_of_param
 
 TASKS = {1: {"id": 1, "done": True}, 2: {"id": 2, "done": False}}
 

@@ -7,12 +7,11 @@ import inspect
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
 from contextvars import ContextVar
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, runtime_checkable
 
-from alula._context import DECLARED_NAMES, WELL_KNOWN_NAMES, HookContext, Params
-from alula._user_code import describe_frames, did_you_mean, unfit_signature
+from alula._context import HookContext, Params
+from alula._user_code import describe_frames, unfit_signature
 from alula.types import (
     ID_METHODS,
     METHODS_WITHOUT_DATA,
@@ -37,7 +36,6 @@ __all__ = [
     "method_call",
     "multi_check",
     "read_names",
-    "watch_params",
 ]
 
 Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
@@ -331,28 +329,6 @@ def method_call(
     return describe_frames(
         call, lambda names: f"`{names['context'].method}` of {names['context'].service!r}"
     )
-
-
-def watch_params(call: Call) -> Call:
-    """Return a call that logs params which are close to a known name, for ``debug``.
-
-    Hooks may set any attribute, so a slip such as ``params.qurey`` is no error.
-    """
-
-    async def run(context: HookContext) -> None:
-        for name in context.params.__dict__.keys() - DECLARED_NAMES:
-            _warn_of_param(name)
-        await call(context)
-
-    return run
-
-
-@lru_cache(maxsize=1024)  # once for each name
-def _warn_of_param(name: str) -> None:
-    if hint := did_you_mean(name, WELL_KNOWN_NAMES, 0.8):
-        _log.warning(
-            "a hook has set params.%s%s If not, declare it: Params.declare(%r)", name, hint, name
-        )
 
 
 def forwarding_call(handle: Mountable, name: str) -> Call:

@@ -29,11 +29,10 @@ from alula._service_object import (
     forwarding_call,
     method_call,
     read_names,
-    watch_params,
 )
 from alula._user_code import name_of, unfit_signature
 from alula.errors import MethodNotAllowed
-from alula.hooks import Hook, Hookable, HookTable, behind_checks
+from alula.hooks import Hook, Hookable, HookTable, behind_checks, watch_params
 from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, Id
 
 __all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle", "plain_method"]

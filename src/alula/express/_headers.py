@@ -101,9 +101,7 @@ class Headers(MutableMapping[str, str]):
 
     def sent(self) -> dict[bytes, bytes]:
         """Return the headers as they were sent; of those that are there twice, the last one."""
-        by_name = self._by_name
-        if by_name is None:
-            by_name = self._by_name = dict(self._raw)
+        by_name = self._by_name = dict(self._raw)
         return by_name
 
     def __contains__(self, name: object) -> bool:

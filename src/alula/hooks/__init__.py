@@ -8,6 +8,7 @@ from alula.hooks._composition import Next
 from alula.hooks._composition import behind_checks as behind_checks
 from alula.hooks._composition import compose as compose
 from alula.hooks._composition import run_hooks as run_hooks
+from alula.hooks._composition import watch_params as watch_params
 from alula.hooks._hooks import Hook, HookMetadata, annotate_hook, disallow, hook_metadata
 
 # Other packages of Alula use these; they are not public.

@@ -6,15 +6,28 @@ A cancelled call is not an error. If a hook returns an awaitable, it is awaited.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
 
-from alula._context import HookContext
-from alula._user_code import describe_frames, name_of
+from alula._context import DECLARED_NAMES, WELL_KNOWN_NAMES, HookContext
+from alula._user_code import describe_frames, did_you_mean, name_of
 from alula.hooks._hooks import Hook, check_of, check_returned
 from alula.types import UNSET
 
-__all__ = ["Call", "HookNext", "Next", "compose", "enter", "run_hooks", "with_error"]
+__all__ = [
+    "Call",
+    "HookNext",
+    "Next",
+    "compose",
+    "enter",
+    "run_hooks",
+    "watch_params",
+    "with_error",
+]
+
+_log: Final = logging.getLogger("alula")
 
 Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
 
@@ -211,3 +224,25 @@ describe_frames(
     run_hooks,
     lambda names: f"{names['kind']} hook {name_of(names['hook'])} of {names['context'].service!r}",
 )
+
+
+def watch_params(call: Call) -> Call:
+    """Return a call that logs params which are close to a known name, for ``debug``.
+
+    Hooks may set any attribute, so a slip such as ``params.qurey`` is no error.
+    """
+
+    async def run(context: HookContext) -> None:
+        for name in context.params.__dict__.keys() - DECLARED_NAMES:
+            _warn_of_param(name)
+        await call(context)
+
+    return run
+
+
+@lru_cache(maxsize=1024)  # once for each name
+def _warn_of_param(name: str) -> None:
+    if hint := did_you_mean(name, WELL_KNOWN_NAMES, 0.8):
+        _log.warning(
+            "a hook has set params.%s%s If not, declare it: Params.declare(%r)", name, hint, name
+        )
