@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from tests.cli.serving.commands import SOURCE
@@ -64,6 +65,20 @@ async def test_a_worker_reports_readiness(sock):
         assert worker.retiring
         assert await worker.ended == 0
     worker.kill()  # it has ended
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+async def test_a_worker_ignores_signals_of_its_parent_from_its_start(sock, number, capfd):
+    worker = await WorkerProcess.start(WorkerSettings("app:app"), sock)
+    os.kill(worker.pid, number)  # it has not imported anything yet
+    async with asyncio.timeout(SECONDS):
+        assert await worker.started()
+        status = await asyncio.to_thread(Path(f"/proc/{worker.pid}/status").read_text)
+        assert "\nSigBlk:\t0000000000000000\n" in status  # for programs that it starts
+        worker.stop()
+        assert await worker.ended == 0
+    assert "Traceback" not in capfd.readouterr().err
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 async def test_heartbeats_are_expected_of_ready_workers_only(sock):

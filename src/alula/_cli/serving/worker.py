@@ -26,6 +26,7 @@ from alula._cli.serving.worker_process import (
     HEARTBEAT_SECONDS,
     PROCEED,
     READY,
+    SIGNALS_OF_PARENT,
     WorkerSettings,
 )
 from alula._cli.terminal import EXIT_FAILURE, UsageError, format_error, print_error, style
@@ -70,8 +71,9 @@ def serve_as_worker(settings: WorkerSettings) -> int:
     """
     # The terminal sends SIGINT, and users send SIGHUP, to all processes of the group; the parent
     # decides what they mean for its workers.
-    for number in (signal.SIGINT, signal.SIGHUP):
+    for number in SIGNALS_OF_PARENT:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_PARENT)
     levels = {} if settings.access_log else {"alula.access": logging.WARNING}
     configure_logging(levels={"uvicorn": logging.WARNING, "_granian": logging.WARNING, **levels})
     sock, control = socket_from_descriptor(settings.socket), socket.socket(fileno=settings.control)

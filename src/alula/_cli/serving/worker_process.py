@@ -20,10 +20,14 @@ __all__ = [
     "HEARTBEAT_SECONDS",
     "PROCEED",
     "READY",
+    "SIGNALS_OF_PARENT",
     "WorkerProcess",
     "WorkerSettings",
     "describe_exit",
 ]
+
+SIGNALS_OF_PARENT: Final = frozenset({signal.SIGINT, signal.SIGHUP})
+"""What the parent alone reacts to. A worker begins with these blocked."""
 
 READY: Final = b"1"
 """What a worker sends over its control connection once it accepts requests."""
@@ -155,11 +159,17 @@ class WorkerProcess:
             # -P: a file of the current folder, such as json.py, must not replace a module that
             # Alula imports.
             # The command line is visible to other users: settings must not contain secrets.
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-c", _WORKER_CODE, settings.to_text()),
-                pass_fds=descriptors,
-                env={**os.environ, **(environment or {})},
-            )
+            # The terminal sends these to all processes. A worker ignores them, but cannot say so
+            # before it has imported Alula: until then, they wait.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_PARENT)
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-P", "-c", _WORKER_CODE, settings.to_text()),
+                    pass_fds=descriptors,
+                    env={**os.environ, **(environment or {})},
+                )
+            finally:  # another start, at the same time, may have blocked them before
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_PARENT - before)
         return cls(process, parent_end, settings.worker_timeout)
 
     @property
