@@ -1,8 +1,7 @@
 """The base class of adapters: everything that is the same whatever the store is.
 
-An adapter subclasses `AdapterService` and implements six methods that find, get, create, update,
-patch and remove records in its store. Pages, ids, ``multi``, ``$select``, the checks of queries and
-data, and "not found" are done here, once.
+An adapter implements six methods that find, get, create, update, patch and remove records in its
+store. Pages, ids, ``multi``, ``$select``, the checks and "not found" are done here, once.
 """
 
 from __future__ import annotations

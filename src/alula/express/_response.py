@@ -336,17 +336,14 @@ class Response:
     def finish_at_once(self, scope: Scope, send: Send) -> bool:
         """Send a result by the server's `ExchangeExtension`; return False if it is not sent."""
         server: ExchangeExtension | None = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
-        if (
-            server is None
-            or self._wrappers
-            or self._app is not None
-            or self._headers != _OF_RESULTS
-        ):
-            return False
         body = self._body
         return (
-            isinstance(body, bytes)
+            server is not None
             and server.send == send
+            and not self._wrappers
+            and self._app is None
+            and isinstance(body, bytes)
+            and self._headers == _OF_RESULTS
             and server.respond(self.status_code, _RAW_OF_RESULTS, body)
         )
 
