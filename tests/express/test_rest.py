@@ -612,3 +612,20 @@ async def test_a_missing_parser_of_forms_is_named(content_type, advice):
     app.use("inner", App().use("forms", Forms()))
     answer = await call(app, "POST", "/inner/forms", b"x", {"content-type": content_type})
     assert (answer.status, answer.json["message"].endswith(advice)) == (415, True)
+
+
+async def test_middleware_behind_a_body_parser_may_lead_a_request_elsewhere():
+    """The parser is asked where a request leads; that counts as long as the path stays."""
+
+    def rewrite(req, res, next):
+        req.path = "/new/5"
+        return next()
+
+    app = express(App()).use(json(), rewrite)
+    app.configure(rest())
+    app.use("old", Full())
+    app.use("new", MemoryService())
+    app.use(error_handler())
+    await app.service("new").create({"id": 5, "text": "a"})
+    answer = await call(app, "PATCH", "/old/1", b'{"text":"b"}', JSON.items())
+    assert answer.json == {"id": 5, "text": "b"}

@@ -87,8 +87,19 @@ async def connected(server):
 
 
 async def end_of(reader) -> bytes:
-    """Return all that comes until the server closes the connection."""
-    return await asyncio.wait_for(reader.read(), 20 * TIMEOUT)
+    """Return all that comes until the server closes the connection.
+
+    A server that closes a connection to which more is written resets it, behind its answer.
+    """
+    parts = []
+    async with asyncio.timeout(20 * TIMEOUT):
+        try:
+            while part := await reader.read(2**16):
+                parts.append(part)
+        except ConnectionResetError:
+            if not parts:
+                raise
+    return b"".join(parts)
 
 
 @on_all

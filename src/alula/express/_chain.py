@@ -13,6 +13,7 @@ registered after the one where it came up. Rules held here:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from itertools import takewhile
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from alula._user_code import describe_frames, name_of
@@ -22,6 +23,7 @@ from alula.express._response import Response
 
 __all__ = [
     "GO_ON",
+    "Chain",
     "ErrorMiddleware",
     "Handler",
     "Middleware",
@@ -82,6 +84,25 @@ class Step(NamedTuple):
     needs_body: bool = False
     is_endpoint: bool = False
     may_read_body: Callable[[Request], bool] | None = None
+
+
+class Chain(NamedTuple):
+    """Steps in the order of their registration, and what is known of the first ones.
+
+    Attributes:
+        steps: All of them.
+        endpoints: The functions of the first steps, as far as these are endpoints. They need no
+            look at an error, and no ``next``: most requests end in one of them.
+    """
+
+    steps: Sequence[Step]
+    endpoints: Sequence[Callable[[Request, Response], Any]]
+
+    @classmethod
+    def of(cls, steps: Sequence[Step]) -> Self:
+        """Return the chain of some steps, which must not change any more."""
+        first = takewhile(lambda step: step.is_endpoint, steps)
+        return cls(steps, tuple(step.function for step in first))
 
 
 def ignores_body(middleware: M) -> M:
@@ -150,6 +171,7 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
     after_last: NextFunction,
     error: Exception | None = None,
     at: int = 0,
+    endpoints: Sequence[Callable[[Request, Response], Any]] = (),
 ) -> None:
     """Run a request through the steps, and on to ``after_last`` if none of them ends it.
 
@@ -160,10 +182,18 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
         after_last: Gets the error that no step took, or nothing if every step went on.
         error: The error that is under way; only error steps run then.
         at: The first step to look at.
+        endpoints: The functions of the endpoints before it, all of which the request needs.
 
     Raises:
         Exception: What ``after_last`` raises.
     """
+    try:
+        for function in endpoints:
+            response = function(req, res)
+            if response is not None and await response is not GO_ON:
+                return
+    except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
+        error = raised
     for position in range(at, len(steps)):
         function, takes_errors, needs_body, is_endpoint, _ = steps[position]
         if takes_errors is (error is None):
@@ -185,7 +215,7 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
                 result = function(error, req, res, following)
             while result is not following and hasattr(result, "__await__"):
                 result = await result
-        except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
+        except Exception as raised:  # noqa: BLE001  # as above
             error = raised
             continue
         # The traceback of an error refers to this frame. Without a reference back, all of the

@@ -104,7 +104,8 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
             await send_result(formatter, req, res)
 
     def plain_services(req: Request, res: Response) -> Awaitable[None] | None:
-        match = lookup(req.path)
+        path, found = req.path, req.found
+        match = found[1] if found is not None and found[0] is path else lookup(path)
         if match is None or (surrounded and match[0] in surrounded):
             return None
         if formatter is None:
@@ -120,6 +121,7 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
     def is_offered(req: Request) -> bool:
         """Tell whether a plain service offers the method: not a 404 or a 405."""
         match = lookup(req.path)
+        req.found = req.path, match
         if match is None or (surrounded and match[0] in surrounded):
             return False
         custom = req.headers.get(METHOD_HEADER) if req.method == "POST" else None

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from alula._routes import decode_segment
 from alula._user_code import name_of
 from alula.express._body_parsing import BodyParser
-from alula.express._chain import Handler, NextFunction, Step, never, run_steps
+from alula.express._chain import Chain, Handler, NextFunction, Step, never, run_steps
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.types import STANDARD_METHODS, is_array
@@ -52,6 +52,7 @@ class Router:
         self._bodyless: list[Step] = []  # the same without the body parsers
         self._behind_parsers: list[Step] = []  # those that may read a parsed body
         self._has_parsers = False
+        self._chains: tuple[Chain, Chain] | None = None  # of both, since the first request
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._steps)} steps>"
@@ -111,6 +112,7 @@ class Router:
         Raises:
             TypeError: Something is not middleware.
         """
+        self._chains = None
         for steps in (self._steps, self._bodyless):
             at = 0
             for step in map(step_of, middleware):
@@ -128,6 +130,7 @@ class Router:
         if path.strip("/"):
             mount = _Mount([step], Pattern(path, whole=False), strip=True)
             step = mount.step(step.takes_errors, ignores_body=step.may_read_body is never)
+        self._chains = None
         self._steps.append(step)
         if step.needs_body:
             self._has_parsers = True
@@ -136,21 +139,24 @@ class Router:
         if self._has_parsers and not step.takes_errors and step.may_read_body is not never:
             self._behind_parsers.append(step)
 
-    def steps_for(self, req: Request) -> Sequence[Step]:
+    def chain_for(self, req: Request) -> Chain:
         """Return the steps for a request, without the body parsers if nothing needs its body.
 
         That is so if it has no body, and if no step behind the parsers may read it: the response
         is a 404 or a 405 then, and a large body must not cost the server anything.
         """
+        if self._chains is None:
+            self._chains = Chain.of([*self._steps]), Chain.of([*self._bodyless])
+        whole, bodyless = self._chains
         if not req.has_body or not self._has_parsers:
-            return self._bodyless
+            return bodyless
         try:
             for step in self._behind_parsers:
                 if step.may_read_body is None or step.may_read_body(req):
-                    return self._steps
+                    return whole
         except Exception:  # noqa: BLE001  # the step raises it again, where error middleware sees it
-            return self._steps
-        return self._bodyless
+            return whole
+        return bodyless
 
     def handle(self, req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         """Run as middleware: through all steps, and on to ``next`` if none of them responds."""

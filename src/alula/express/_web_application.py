@@ -173,7 +173,8 @@ class WebApplication(ServedApplication, Router):
             if len(scope["headers"]) > MAX_HEADERS:
                 await after_last(head_too_large(f"The request has over {MAX_HEADERS} headers"))
             else:
-                await run_steps(self.steps_for(req), req, res, after_last)
+                steps, endpoints = self.chain_for(req)
+                await run_steps(steps, req, res, after_last, None, len(endpoints), endpoints)
                 if not res.headers_sent:
                     await report_silence(self._steps, req, res, after_last)
             if not res.finish_at_once(scope, send):
