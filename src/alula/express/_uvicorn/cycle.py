@@ -79,7 +79,7 @@ class Cycle:
     task: asyncio.Task[None] | None  # the protocol sets it
     logger: logging.Logger  # another one than that of the connection, where it is set
     _chunked: bool
-    _left: int  # bytes of the body that are to come, if it is not chunked
+    _left: int | None  # bytes of the body that are to come; None until the connection ends
 
     def __init__(
         self, connection: Any, scope: Scope, keep_alive: bool, expects_continue: bool
@@ -185,8 +185,9 @@ class Cycle:
                 raise RuntimeError(
                     f"Expected ASGI message 'http.response.start', but got '{kind}'."
                 )
+            self._close_unless_body_comes()
             self._head = self._head_of(message["status"], message.get("headers", ()))
-            self.response_started, self._expects_continue = True, False
+            self.response_started = True
         elif kind == "http.response.body":
             self._write_part(message.get("body", b""), more=message.get("more_body", False))
         else:
@@ -206,6 +207,8 @@ class Cycle:
         if not beginning or connection.flow.write_paused:
             return False
         self.response_started = True
+        if self._expects_continue:
+            self._close_unless_body_comes()
         if connection.access_log:
             connection.log_response(self.scope, status)
         end = b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n"
@@ -215,6 +218,12 @@ class Cycle:
         return True
 
     # -- the response --------------------------------------------------------------------------
+
+    def _close_unless_body_comes(self) -> None:
+        # A client that waits for a 100 may keep its body. The next request would be taken for it.
+        if self._expects_continue and self.more_body:
+            self.keep_alive = False
+        self._expects_continue = False
 
     def _head_of(  # noqa: C901, PLR0912  # one loop: a call for each header would cost as much
         self, status: int, headers: Sequence[tuple[bytes, bytes]]
@@ -249,7 +258,9 @@ class Cycle:
             head.append(b"connection: close\r\n")
         if chunked is None:
             chunked = self.scope["method"] != "HEAD" and status not in _WITHOUT_BODY
-            if chunked:
+            if chunked and self.scope["http_version"] == "1.0":  # RFC 9112, 6.1
+                chunked, self._left = False, None
+            elif chunked:
                 head.append(b"transfer-encoding: chunked\r\n")
         self._chunked = chunked
         head.append(b"\r\n")
@@ -263,7 +274,7 @@ class Cycle:
         elif self._chunked:
             end = b"" if more else b"0\r\n\r\n"
             body = b"%x\r\n%b\r\n%b" % (len(body), body, end) if body else end
-        else:
+        elif self._left is not None:
             self._left -= len(body)
             if self._left < 0:
                 raise RuntimeError("Response content longer than Content-Length")

@@ -79,6 +79,11 @@ class Guard(asyncio.Protocol):
         """Refuse what is not HTTP, as JSON."""
         self.refuse_in_turn(BadRequest(msg))
 
+    @property
+    def running(self) -> Any:
+        """The cycle whose application runs, or ran last; others may wait behind it."""
+        return self.cycle
+
     def refuse_in_turn(self, error: FrameworkError) -> None:
         """Refuse what is being read, and read no more; responses before it are sent first."""
         cycle, self._budget = self.cycle, 0
@@ -116,7 +121,7 @@ class Guard(asyncio.Protocol):
 
         uvicorn would log the cancellation with its whole stack, and send a 500 in plain text.
         """
-        cycle = self.cycle
+        cycle = self.running
         if cycle is None or cycle.response_complete:
             return
         cycle.logger = _SILENT
@@ -150,16 +155,18 @@ class Guard(asyncio.Protocol):
         """Close the connection if the client stalls. A timer costs nothing per request."""
         if self not in self.connections:  # a WebSocket has taken it over
             return
-        now, pending, cycle = self.loop.time(), self.pending_request(), self.cycle
+        now, pending = self.loop.time(), self.pending_request()
         unread = self.transport.get_write_buffer_size()
         if self._writes.has_passed(self if unread else None, self.written - unread, now):
             self.transport.abort()
-        elif not self._reads.has_passed(pending, self._received if pending is cycle else 0, now):
+        elif not self._reads.has_passed(
+            pending, self._received if pending is self.cycle else 0, now
+        ):
             self._schedule_check()
-        elif self._received == 0 or (cycle is not None and cycle.response_started):
+        elif self._received == 0:
             self.transport.abort()
         else:
-            self.refuse(Timeout("The request did not arrive in time"))
+            self.refuse_in_turn(Timeout("The request did not arrive in time"))
             # The client may not read this response either.
             self._schedule_check()
 

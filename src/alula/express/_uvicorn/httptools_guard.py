@@ -1,8 +1,9 @@
 """Guards uvicorn's protocol that parses with httptools, which has no limits.
 
 What runs for every request takes the place of uvicorn's: `Cycle`, and one timer for a connection
-that is kept in place of one for each request. What is rare is uvicorn's: the parser and its errors,
-upgrades, pipelines and the shutdown.
+that is kept in place of one for each request. Few requests may wait for their turn, and what ends a
+connection ends the request that runs, not the last one that was read. What is rare is uvicorn's:
+upgrades and the shutdown.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Any, ClassVar, Final, cast
 from urllib.parse import unquote
 
 import httptools
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, service_unavailable
 from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
 
+from alula._json_encoding import dumps
+from alula.errors import FrameworkError
 from alula.express._connection_limits import MAX_HEAD_BYTES, head_too_large
 from alula.express._uvicorn.cycle import Cycle
 from alula.express._uvicorn.guard import (
@@ -31,6 +34,9 @@ from alula.express._uvicorn.guard import (
 __all__ = ["HttpToolsGuard"]
 
 _UPGRADE_WITH_BODY: Final = "A request with a body cannot ask for an upgrade; send it without one"
+_INVALID: Final = "Invalid HTTP request received."
+_MAX_WAITING: Final = 32
+"""Requests of a connection that may wait for the responses before theirs (pipelining)."""
 
 
 class HttpToolsGuard(Guard):
@@ -45,7 +51,7 @@ class HttpToolsGuard(Guard):
 
     __slots__ = (
         *("_accepts_upgrade", "_bytes_outside_body", "_counted_scope", "_head_bytes"),
-        *("_idle_since", "_in_head"),
+        *("_idle_since", "_in_head", "_first"),
     )
 
     # Of uvicorn's protocol.
@@ -61,6 +67,7 @@ class HttpToolsGuard(Guard):
     timeout_keep_alive: float
     access_logger: Any
     _should_upgrade: Callable[[], bool]
+    _unsupported_upgrade_warning: Callable[[], None]
 
     config: Any
 
@@ -71,6 +78,7 @@ class HttpToolsGuard(Guard):
         # The latter since the head, or since the last part of the body.
         self._head_bytes = self._bytes_outside_body = 0
         self._accepts_upgrade = True
+        self._first: Any = None  # the cycle that runs, while others wait behind it
         super().connection_made(transport)
         if self.config.reset_contextvars:
             self._context = Context()
@@ -87,7 +95,9 @@ class HttpToolsGuard(Guard):
 
     def _feed(self, data: bytes) -> None:
         self._received += len(data)
-        super(Guard, self).data_received(data)  # uvicorn's
+        rest = self._parse(data)
+        while rest:
+            rest = self._parse(rest)
         scope, cycle = self.scope, self.cycle
         if not self._budget:
             return
@@ -106,6 +116,30 @@ class HttpToolsGuard(Guard):
             self._budget = min(PIECE_BYTES, MAX_HEAD_BYTES - self._head_bytes)
             if not self._budget:
                 self.refuse_in_turn(head_too_large(HEAD_TOO_LARGE))
+
+    def _parse(self, data: bytes) -> bytes:
+        """Feed the parser; return what follows a request whose wish for an upgrade is ignored."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if not self._should_upgrade():
+                self._unsupported_upgrade_warning()
+                return data[upgrade.args[0] :]
+            self.handle_websocket_upgrade()
+        except httptools.HttpParserError:
+            self.logger.warning(_INVALID)
+            self.send_400_response(_INVALID)
+        return b""
+
+    def refuse_in_turn(self, error: FrameworkError) -> None:
+        cycle = self.cycle
+        if self.pipeline and self._is_of(cycle):
+            # A part of its body is wrong, and it waits: the error is its response, at its turn.
+            self._budget, cycle.keep_alive = 0, False
+            self.pipeline[0] = (cycle, _refusing(error))
+            self.flow.pause_reading()
+        else:
+            super().refuse_in_turn(error)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, as JSON."""
@@ -132,25 +166,19 @@ class HttpToolsGuard(Guard):
         """Make a cycle of a head, and start it.
 
         Raises:
-            ValueError: It asks for an upgrade, and has a body. The parser makes an error of it.
+            ValueError: It asks for an upgrade, and has a body, or is not the first one; its version
+                is unknown; or too many requests wait. The parser makes an error of it.
         """
         parser, scope = self.parser, self.scope
         scope["method"] = parser.get_method().decode("ascii")
         version = parser.get_http_version()
         if version != "1.1":
+            if version != "1.0":
+                raise ValueError(_INVALID)
             scope["http_version"] = version
-        if parser.should_upgrade():
-            # For an upgrade, the parser ends the request at its head. Its body would be read as
-            # the next request (request smuggling).
-            if any(
-                name == b"transfer-encoding"
-                or (name == b"content-length" and value.strip() != b"0")
-                for name, value in self.headers
-            ):
-                self._accepts_upgrade = False
-                raise ValueError(_UPGRADE_WITH_BODY)  # stops the parser; uvicorn then sends a 400
-            if self._should_upgrade():
-                return
+        before = self.cycle
+        if parser.should_upgrade() and self._upgrades():
+            return
         url = httptools.parse_url(self.url)
         raw_path = url.path
         path = raw_path.decode("ascii")
@@ -166,18 +194,50 @@ class HttpToolsGuard(Guard):
         if limit is not None and max(len(self.connections), len(self.tasks)) >= limit:
             self.logger.warning("Exceeded concurrency limit.")
             app = cast("ASGIApp", service_unavailable)
-        before = self.cycle
-        self.cycle = cycle = Cycle(
-            self,
-            scope,
-            version != "1.0" and parser.should_keep_alive(),
-            self.expect_100_continue,
-        )
+        if version == "1.1":
+            keep_alive, expects_continue = parser.should_keep_alive(), self.expect_100_continue
+        else:  # RFC 9110, 10.1.1: the expectation of an older client is ignored
+            keep_alive = expects_continue = False
+        cycle = Cycle(self, scope, keep_alive, expects_continue)
         if before is None or before.response_complete:
+            self.cycle = cycle
             self._start_asgi_task(cycle, app)
-        else:  # it was sent before the response to the one before
-            self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, app))
+        else:
+            self._wait(cycle, app)
+
+    def _upgrades(self) -> bool:
+        """Tell whether a request that asks for an upgrade gets it.
+
+        Raises:
+            ValueError: It must not ask for it.
+        """
+        # For an upgrade, the parser ends the request at its head. Its body would be read as the
+        # next request (request smuggling).
+        if any(
+            name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
+            for name, value in self.headers
+        ):
+            self._accepts_upgrade = False
+            raise ValueError(_UPGRADE_WITH_BODY)  # stops the parser
+        if not self._should_upgrade():
+            return False
+        if self.cycle is not None and not self.cycle.response_complete:
+            raise ValueError(_INVALID)  # its protocol would write before the response is complete
+        return True
+
+    def _wait(self, cycle: Cycle, app: ASGIApp) -> None:
+        """Have a request wait that was sent before the response to the one before.
+
+        Raises:
+            ValueError: Too many wait; what was read at once may have thousands.
+        """
+        self.flow.pause_reading()
+        if len(self.pipeline) >= _MAX_WAITING:
+            raise ValueError(_INVALID)
+        if not self.pipeline:
+            self._first = self.cycle
+        self.cycle = cycle
+        self.pipeline.appendleft((cycle, app))
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body."""
@@ -203,6 +263,10 @@ class HttpToolsGuard(Guard):
         """Hand the connection over to the protocol of websockets."""
         self._context.copy().run(super().handle_websocket_upgrade)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
 
+    @property
+    def running(self) -> Any:
+        return self._first if self.pipeline else self.cycle
+
     # -- what a cycle calls --------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: Cycle, app: ASGIApp) -> None:
@@ -219,11 +283,12 @@ class HttpToolsGuard(Guard):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
+        if self.pipeline:
+            self._first, app = self.pipeline.pop()
+            self._start_asgi_task(self._first, app)
+            return
         if self.flow.read_paused:
             self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
-            return
         self._idle_since = self.loop.time()
         if self.timeout_keep_alive_task is None:
             self._close_later(self.timeout_keep_alive)
@@ -253,7 +318,14 @@ class HttpToolsGuard(Guard):
     def connection_lost(self, exc: Exception | None) -> None:
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
+        running = self.running
         super().connection_lost(exc)
+        if running is not self.cycle:  # which uvicorn has told
+            running.disconnected = running.has_news = True
+            if running.event is not None:
+                running.event.set()
+        self._first = None
+        self.pipeline.clear()
 
     def _unset_keepalive_if_required(self) -> None:
         """Leave the timer: a new one for each request would cost more than all the rest here."""
@@ -271,3 +343,18 @@ class HttpToolsGuard(Guard):
                 self._close_later(left)
             else:
                 self.transport.close()
+
+
+def _refusing(error: FrameworkError) -> ASGIApp:
+    """Return an application that responds with an error."""
+
+    async def refuse(_scope: Scope, _receive: Receive, send: Send) -> None:
+        body = dumps(error.to_dict())
+        headers = [
+            (b"content-type", b"application/json; charset=utf-8"),
+            (b"content-length", b"%d" % len(body)),
+        ]
+        await send({"type": "http.response.start", "status": error.code, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return refuse
