@@ -8,9 +8,10 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from copy import copy
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl
 
 from alula._http import EXCHANGE_EXTENSION, ExchangeExtension
@@ -23,7 +24,15 @@ from alula.express._settings import Size, body_limit, parse_size
 from alula.query import parse
 from alula.types import SCALAR_TYPES, UNSET
 
-__all__ = ["BodyParser", "ContentType", "content_type_of", "json", "read_body", "urlencoded"]
+__all__ = [
+    "BodyParser",
+    "ContentType",
+    "content_type_of",
+    "joined_parsers",
+    "json",
+    "read_body",
+    "urlencoded",
+]
 
 MAX_FORM_DEPTH: Final = 32
 MAX_FORM_FIELDS: Final = 1000
@@ -37,6 +46,9 @@ _MAX_LENGTH_DIGITS: Final = 18
 # Longer content types are not cached: they would let a client fill the memory.
 _MAX_CACHED_CHARACTERS: Final = 100
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)")
+
+_NOT_ENCODED: Final = frozenset({"", "identity"})
+_Decode: TypeAlias = Callable[[bytes, str], Any]
 
 # What zlib calls its formats: gzip has a header of its own, "deflate" is a zlib stream.
 _WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -73,15 +85,16 @@ def json(
 
     def decode(raw: bytes, charset: str) -> Any:
         try:
-            if charset in _OTHER_JSON_CHARSETS:
+            if charset not in _UTF_8:
+                if charset not in _OTHER_JSON_CHARSETS:
+                    raise UnsupportedMediaType(
+                        f"JSON in the charset {charset} is not supported; send utf-8"
+                    )
                 raw = raw.decode(charset).encode()
-            elif charset not in _UTF_8:
-                raise UnsupportedMediaType(
-                    f"JSON in the charset {charset} is not supported; send utf-8"
-                )
-            raw = raw.removeprefix(codecs.BOM_UTF8)
-            if not raw:
-                return {}
+            if not raw.startswith(b"{"):
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+                if not raw:
+                    return {}
             value = loads(raw, max_containers)
         except ValueError as error:
             raise BadRequest(f"The body is not valid JSON: {error}") from None
@@ -140,23 +153,29 @@ def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middlewar
 
 
 class BodyParser:
-    """Middleware that parses bodies of one media type into ``req.body``.
+    """Middleware that parses bodies of a media type into ``req.body``.
 
     Args:
         media_type: In lower case, without parameters.
         limit: Size in bytes, or such as ``"100kb"``; None takes the setting ``body limit``.
         decode: Gets the bytes and the charset that the request names; returns the value.
 
+    Attributes:
+        by_type: Limit and ``decode`` by media type.
+
     Raises:
         ValueError: ``limit`` is not a size.
     """
 
-    def __init__(
-        self, media_type: str, limit: Size | None, decode: Callable[[bytes, str], Any]
-    ) -> None:
-        self._media_type = media_type
-        self._limit = None if limit is None else parse_size(limit)
-        self._decode = decode
+    def __init__(self, media_type: str, limit: Size | None, decode: _Decode) -> None:
+        size = None if limit is None else parse_size(limit)
+        self.by_type: Mapping[str, tuple[int | None, _Decode]] = {media_type: (size, decode)}
+
+    def joined(self, other: BodyParser) -> BodyParser:
+        """Return one parser for what this one takes, and for what then the other one takes."""
+        both = copy(self)
+        both.by_type = {**other.by_type, **self.by_type}
+        return both
 
     async def __call__(self, req: Request, res: Response, next: NextFunction) -> None:
         """Parse the body of a request, and go on."""
@@ -173,18 +192,37 @@ class BodyParser:
         """
         if req.body is not UNSET:  # another parser took it
             return None
-        content_type = content_type_of(req)
-        if content_type.name != self._media_type:
+        text, encoding = req.headers.of_body()
+        name, charset = _content_type(text)
+        if (taken := self.by_type.get(name)) is None:
             return None
-        raw = _arrived_body(req, self._limit)
+        server: ExchangeExtension | None = req.scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
+        raw = None
+        if server is not None and server.receive == req.receive:
+            raw = server.whole_body()
         if raw is None:
-            return self._parse(req, content_type.charset)
-        req.body = self._decode(raw, content_type.charset)
+            return _parse_later(req, charset, *taken)
+        limit, decode = taken
+        if limit is None:
+            limit = body_limit(req.app.settings)
+        if encoding or len(raw) > limit:
+            raw = _unpacked(raw, encoding, limit)
+        req.body = decode(raw, charset)
         return None
 
-    async def _parse(self, req: Request, charset: str) -> object:
-        req.body = self._decode(await read_body(req, self._limit), charset)
-        return GO_ON
+
+def joined_parsers(items: Iterable[Any]) -> list[Any]:
+    """Return what ``use`` was given, with body parsers that follow one another as one."""
+    joined: list[Any] = []
+    for item in items:
+        is_next = isinstance(item, BodyParser) and joined and isinstance(joined[-1], BodyParser)
+        joined.append(joined.pop().joined(item) if is_next else item)
+    return joined
+
+
+async def _parse_later(req: Request, charset: str, limit: int | None, decode: _Decode) -> object:
+    req.body = decode(await read_body(req, limit), charset)
+    return GO_ON
 
 
 class ContentType(NamedTuple):
@@ -196,7 +234,10 @@ class ContentType(NamedTuple):
 
 def content_type_of(req: Request) -> ContentType:
     """Return the content type of a request; its name is empty if the request has none."""
-    text = req.headers.get("content-type") or ""
+    return _content_type(req.headers.get("content-type") or "")
+
+
+def _content_type(text: str) -> ContentType:
     parse = _cached_content_type if len(text) < _MAX_CACHED_CHARACTERS else _parse_content_type
     return parse(text)
 
@@ -224,7 +265,11 @@ async def read_body(req: Request, limit: int | None) -> bytes:
         BadRequest: It ends too early, or cannot be unpacked.
         ValueError: The setting is not a size.
     """
-    limit = _checked_limit(req, limit)
+    if limit is None:
+        limit = body_limit(req.app.settings)
+    length = req.headers.get("content-length") or ""
+    if length.isdecimal() and (len(length) > _MAX_LENGTH_DIGITS or int(length) > limit):
+        raise _too_large(limit)
     raw, more = await req.receive_part()
     if len(raw) > limit:
         raise _too_large(limit)
@@ -237,36 +282,14 @@ async def read_body(req: Request, limit: int | None) -> bytes:
                 raise _too_large(limit)
         raw = bytes(body)
     req.replay(raw)
-    return _unpacked(req, raw, limit)
+    return _unpacked(raw, req.headers.get("content-encoding") or "", limit)
 
 
-def _arrived_body(req: Request, limit: int | None) -> bytes | None:
-    """Return what `read_body` returns, None if that has to wait for the client."""
-    server: ExchangeExtension | None = req.scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
-    if server is None or server.receive != req.receive:
-        return None
-    limit = _checked_limit(req, limit)
-    raw = server.whole_body()
-    if raw is None:
-        return None
+def _unpacked(raw: bytes, encoding: str, limit: int) -> bytes:
     if len(raw) > limit:
         raise _too_large(limit)
-    return _unpacked(req, raw, limit)
-
-
-def _checked_limit(req: Request, limit: int | None) -> int:
-    """Return the limit of a body in bytes; refuse a body that says that it is longer."""
-    if limit is None:
-        limit = body_limit(req.app.settings)
-    length = req.headers.get("content-length") or ""
-    if length.isdecimal() and (len(length) > _MAX_LENGTH_DIGITS or int(length) > limit):
-        raise _too_large(limit)
-    return limit
-
-
-def _unpacked(req: Request, raw: bytes, limit: int) -> bytes:
-    encoding = (req.headers.get("content-encoding") or "identity").strip().lower()
-    if encoding == "identity" or not raw:
+    encoding = encoding.strip().lower()
+    if encoding in _NOT_ENCODED or not raw:
         return raw
     bits = _WINDOW_BITS.get(encoding)
     if bits is None:
