@@ -306,7 +306,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         params = params if type(params) is RequestParams else read_params(params)
         options = self.options_for(params)
         query = EMPTY_QUERY
-        if params.query or type(params.query) is not dict:
+        if (raw := params.query) or type(raw) is not dict:
             query = await self._read_selection(params, options)
         if id is None or is_array(data):
             raise BadRequest("You can not replace multiple instances. Did you mean 'patch'?")
@@ -332,7 +332,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         params = params if type(params) is RequestParams else read_params(params)
         options = self.options_for(params)
         query = EMPTY_QUERY
-        if params.query or type(params.query) is not dict:
+        if (raw := params.query) or type(raw) is not dict:
             query = await self._read_selection(params, options)
         if id is None:
             options.check_multi("patch")
@@ -353,7 +353,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         params = params if type(params) is RequestParams else read_params(params)
         options = self.options_for(params)
         query = EMPTY_QUERY
-        if params.query or type(params.query) is not dict:
+        if (raw := params.query) or type(raw) is not dict:
             query = await self._read_selection(params, options)
         if id is None:
             options.check_multi("remove")
@@ -424,7 +424,7 @@ class AdapterService(ABC, Generic[OptionsT]):
 
     def _read_data(self, method: str, data: Any, params: Params, options: OptionsT) -> Record:
         """Return the data of a method as a new dict, checked and without what is redacted."""
-        record: Record = data.copy() if type(data) is dict else read_data(method, data)
+        record: Record = data.copy() if type(data) is dict else read_data(method, data)  # pyright: ignore[reportUnknownVariableType]  # narrowing calls what Any holds unknown
         if not is_plain(record):
             rule = self.dollar_keys[method]
             is_free = rule == "plain" or (rule == "internal" and params.provider is None)

@@ -188,7 +188,7 @@ class MemoryService(AdapterService):
     async def _create(
         self, records: list[Record], query: Query, params: Params, options: Options
     ) -> list[Record]:
-        return [record.copy() for record in self._add(records)]
+        return self._add(records)
 
     async def _update(
         self, id: Id, data: Record, query: Query, params: Params, options: Options
@@ -196,24 +196,22 @@ class MemoryService(AdapterService):
         records = self._selected_records(id, query)
         if not records:
             return None
-        changes = data if is_plain(data) else copied(data)
+        changes = data if IMMUTABLE.issuperset(map(type, data.values())) else copied(data)
         return self._replace(records[0], {**changes, self.id: records[0][self.id]})
 
     async def _patch(
         self, id: Id | None, data: Record, query: Query, params: Params, options: Options
     ) -> list[Record]:
         records = self._selected_records(id, query)
-        changes = data
-        dotted: list[str] = []
+        changes, dotted = data, []
         if not is_plain(data):
             changes, dotted = copied(data), dotted_names(data)
+            inside_id = f"{self.id}."
+            if any(name.startswith(inside_id) for name in dotted):
+                raise BadRequest(f"'{self.id}' of a record never changes, not even a part of it")
         if len(records) > 1 and params.provider is not None:
             budget = Budget(MAX_STEPS) if query.budget is None else query.budget
             budget.spend(len(records) * _values_in(changes), "The data has too many values")
-        inside_id = f"{self.id}."
-        for name in dotted:
-            if name.startswith(inside_id):
-                raise BadRequest(f"'{self.id}' of a record never changes, not even a part of it")
         new = [merged(record, changes, dotted) for record in records]  # all or none
         if self._owners:
             self._refuse_taken({str(record[self.id]): record for record in new})
@@ -264,32 +262,35 @@ class MemoryService(AdapterService):
         return stored.copy()
 
     def _add(self, records: list[Record]) -> list[Record]:
-        """Store all of the new records or none, and return what is stored."""
-        name = self.id
-        given_ids = {str(record[name]) for record in records if name in record}
-        next_id = self._next_id
+        """Store all of the new records or none, and return copies of them."""
+        store, name, next_id = self._store, self.id, self._next_id
+        is_one = len(records) == 1  # no other one brings an id that it could be given
+        given_ids = () if is_one else {str(record[name]) for record in records if name in record}
         added: dict[str, Record] = {}
+        copies: list[Record] = []
         for record in records:
             new_id = record.get(name)
             if new_id is None:
-                while str(next_id) in self._store or str(next_id) in given_ids:
+                while (key := str(next_id)) in store or key in given_ids:
                     next_id += 1
-                new_id = record[name] = next_id
+                record[name] = next_id
                 next_id += 1
             elif type(new_id) is float:
                 raise BadRequest(f"'{name}' is a fraction; an id is a string or a whole number")
-            key = str(new_id)
-            if key in self._store or key in added:
-                raise Conflict(f"There is a record with the {name} '{key}' already")
+            else:
+                key = str(new_id)
+                if key in store or key in added:
+                    raise Conflict(f"There is a record with the {name} '{key}' already")
             is_flat = IMMUTABLE.issuperset(map(type, record.values()))
-            added[key] = record.copy() if is_flat else _Nested(copied(record))
+            new = added[key] = record.copy() if is_flat else _Nested(copied(record))
+            copies.append(new.copy())
         if self._owners:
             self._refuse_taken(added)
             self._own(added)
-        self._store.update(added)
+        store.update(added)
         self._next_id = next_id
         self._sorted_lists.clear()
-        return list(added.values())
+        return copies
 
     # -- unique values -------------------------------------------------------------------------
 

@@ -9,8 +9,6 @@ import codecs
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from copy import copy
-from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -43,8 +41,9 @@ _OTHER_JSON_CHARSETS: Final = frozenset({"utf-16", "utf-16le", "utf-16be", "utf-
 # A Content-Length of more digits is over every limit, and `int` refuses more than 4,300 of them.
 _MAX_LENGTH_DIGITS: Final = 18
 
-# Longer content types are not cached: they would let a client fill the memory.
+# Longer content types, and more of them, are not cached: they would let a client fill the memory.
 _MAX_CACHED_CHARACTERS: Final = 100
+_MAX_CACHED: Final = 100
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)")
 
 _NOT_ENCODED: Final = frozenset({"", "identity"})
@@ -102,7 +101,8 @@ def json(
             raise BadRequest("The body must be a JSON object or array")
         return value
 
-    return BodyParser("application/json", limit, decode)
+    size = None if limit is None else parse_size(limit)
+    return BodyParser({"application/json": (size, decode)})
 
 
 def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middleware:
@@ -149,33 +149,25 @@ def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middlewar
         except BadRequest:  # its message is about a query string
             raise BadRequest(f"A name in the form has more than {MAX_FORM_DEPTH} levels") from None
 
-    return BodyParser("application/x-www-form-urlencoded", limit, decode)
+    size = None if limit is None else parse_size(limit)
+    return BodyParser({"application/x-www-form-urlencoded": (size, decode)})
 
 
 class BodyParser:
-    """Middleware that parses bodies of a media type into ``req.body``.
+    """Middleware that parses bodies of some media types into ``req.body``.
 
     Args:
-        media_type: In lower case, without parameters.
-        limit: Size in bytes, or such as ``"100kb"``; None takes the setting ``body limit``.
-        decode: Gets the bytes and the charset that the request names; returns the value.
+        by_type: By media type, in lower case and without parameters: the limit in bytes, of which
+            None takes the setting ``body limit``; and a function that gets the bytes and the
+            charset that a request names, and returns the value.
 
     Attributes:
-        by_type: Limit and ``decode`` by media type.
-
-    Raises:
-        ValueError: ``limit`` is not a size.
+        by_type: As given.
     """
 
-    def __init__(self, media_type: str, limit: Size | None, decode: _Decode) -> None:
-        size = None if limit is None else parse_size(limit)
-        self.by_type: Mapping[str, tuple[int | None, _Decode]] = {media_type: (size, decode)}
-
-    def joined(self, other: BodyParser) -> BodyParser:
-        """Return one parser for what this one takes, and for what then the other one takes."""
-        both = copy(self)
-        both.by_type = {**other.by_type, **self.by_type}
-        return both
+    def __init__(self, by_type: Mapping[str, tuple[int | None, _Decode]]) -> None:
+        self.by_type = by_type
+        self._by_content_type: dict[str, tuple[int | None, _Decode, str]] = {}
 
     async def __call__(self, req: Request, res: Response, next: NextFunction) -> None:
         """Parse the body of a request, and go on."""
@@ -192,17 +184,17 @@ class BodyParser:
         """
         if req.body is not UNSET:  # another parser took it
             return None
-        text, encoding = req.headers.of_body()
-        name, charset = _content_type(text)
-        if (taken := self.by_type.get(name)) is None:
+        content_type, encoding = req.headers.of_body()
+        taken = self._by_content_type.get(content_type) or self._look_up(content_type)
+        if taken is None:
             return None
+        limit, decode, charset = taken
         server: ExchangeExtension | None = req.scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
         raw = None
         if server is not None and server.receive == req.receive:
             raw = server.whole_body()
         if raw is None:
-            return _parse_later(req, charset, *taken)
-        limit, decode = taken
+            return _parse_later(req, limit, decode, charset)
         if limit is None:
             limit = body_limit(req.app.settings)
         if encoding or len(raw) > limit:
@@ -210,17 +202,32 @@ class BodyParser:
         req.body = decode(raw, charset)
         return None
 
+    def _look_up(self, content_type: str) -> tuple[int | None, _Decode, str] | None:
+        """Return limit, ``decode`` and charset for a content type, None for one of others."""
+        name, charset = _parse_content_type(content_type)
+        if name not in self.by_type:
+            return None
+        taken = (*self.by_type[name], charset)
+        known = self._by_content_type
+        if len(content_type) < _MAX_CACHED_CHARACTERS and len(known) < _MAX_CACHED:
+            known[content_type] = taken
+        return taken
+
 
 def joined_parsers(items: Iterable[Any]) -> list[Any]:
     """Return what ``use`` was given, with body parsers that follow one another as one."""
     joined: list[Any] = []
     for item in items:
-        is_next = isinstance(item, BodyParser) and joined and isinstance(joined[-1], BodyParser)
-        joined.append(joined.pop().joined(item) if is_next else item)
+        before = joined[-1] if joined else None
+        if isinstance(item, BodyParser) and isinstance(before, BodyParser):
+            # As in a chain, the first parser of a type takes its bodies.
+            joined[-1] = BodyParser({**item.by_type, **before.by_type})
+        else:
+            joined.append(item)
     return joined
 
 
-async def _parse_later(req: Request, charset: str, limit: int | None, decode: _Decode) -> object:
+async def _parse_later(req: Request, limit: int | None, decode: _Decode, charset: str) -> object:
     req.body = decode(await read_body(req, limit), charset)
     return GO_ON
 
@@ -234,21 +241,13 @@ class ContentType(NamedTuple):
 
 def content_type_of(req: Request) -> ContentType:
     """Return the content type of a request; its name is empty if the request has none."""
-    return _content_type(req.headers.get("content-type") or "")
-
-
-def _content_type(text: str) -> ContentType:
-    parse = _cached_content_type if len(text) < _MAX_CACHED_CHARACTERS else _parse_content_type
-    return parse(text)
+    return _parse_content_type(req.headers.get("content-type") or "")
 
 
 def _parse_content_type(text: str) -> ContentType:
     text = text.lower()
     charset = _CHARSET.search(text)
     return ContentType(text.partition(";")[0].strip(), charset[1] if charset else "utf-8")
-
-
-_cached_content_type = lru_cache(maxsize=128)(_parse_content_type)
 
 
 async def read_body(req: Request, limit: int | None) -> bytes:
