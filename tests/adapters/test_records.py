@@ -16,8 +16,8 @@ from alula.adapters._records import (
     IMMUTABLE,
     MAX_DEPTH,
     check_data,
+    check_dotted,
     check_new_id,
-    check_undotted,
     copied,
     dotted_names,
     hide_nested,
@@ -223,7 +223,7 @@ def test_data_that_is_not_plain(data):
 def test_plain_data_needs_no_check(data):
     if is_plain(data):
         check_data(data, NOTHING)
-        check_undotted(data)
+        check_dotted(data, are_open=False)
         hidden = dict(data)
         hide_nested(hidden)
         assert hidden == data == copied(data)
@@ -231,9 +231,17 @@ def test_plain_data_needs_no_check(data):
 
 def test_names_with_dots():
     assert dotted_names({"a.b": 1, "c": 1, 5: 1, ".": 1}) == ["a.b", "."]
-    check_undotted(["a", 5])
+    check_dotted(["a", 5], are_open=False)
+    check_dotted(["a.b"], are_open=True)
     with pytest.raises(BadRequest, match=r"Invalid key a\.b in the data: .* send 'a' as a whole"):
-        check_undotted(["c", "a.b"])
+        check_dotted(["c", "a.b"], are_open=False)
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 100_000])
+def test_names_with_dots_have_levels_too(levels):
+    check_dotted([".".join("a" * MAX_DEPTH)], are_open=True)
+    with pytest.raises(BadRequest, match="more than 100 levels"):
+        check_dotted([".".join("a" * levels)], are_open=True)
 
 
 # -- patches ---------------------------------------------------------------------------------------
@@ -267,13 +275,6 @@ def test_values_of_a_patch_stay_as_they_are():
     changed = merge({}, {"x.y": value, "x.z": value})
     assert changed == {"x": {"y": {"b": 1}, "z": {"b": 1}}}
     assert value == {"b": 1}
-
-
-@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 100_000])
-def test_names_with_dots_have_levels_too(levels):
-    assert merge({}, {".".join("a" * MAX_DEPTH): 1})
-    with pytest.raises(BadRequest, match="more than 100 levels"):
-        merge({}, {".".join("a" * levels): 1})
 
 
 # -- $select ---------------------------------------------------------------------------------------

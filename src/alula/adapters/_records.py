@@ -33,8 +33,8 @@ __all__ = [
     "IMMUTABLE",
     "MAX_DEPTH",
     "check_data",
+    "check_dotted",
     "check_new_id",
-    "check_undotted",
     "copied",
     "dotted_names",
     "hide_nested",
@@ -166,19 +166,26 @@ def check_data(data: Mapping[str, Any], opened: Collection[str] | None) -> None:
                     waiting.append((inner, depth + 1))
 
 
-def check_undotted(names: Iterable[str]) -> None:
-    """Refuse names with dots in the data of a patch from a client.
+def check_dotted(names: Iterable[str], *, are_open: bool) -> None:
+    """Refuse names with dots in the data of a patch, or those that lead too deep.
 
     They would bypass hooks that look at ``data["a"]``: ``{"a.b": 1}`` changes it, too.
 
+    Args:
+        names: Names of properties.
+        are_open: Whether they may have dots.
+
     Raises:
-        BadRequest: A name has a dot.
+        BadRequest: A name has a dot, or where that is allowed, more than `MAX_DEPTH` parts.
     """
     for name in dotted_names(names):
-        raise BadRequest(
-            f"Invalid key {name} in the data: a name with dots is not allowed here; send"
-            f" {name.partition('.')[0]!r} as a whole (the option dotted_names opens them)"
-        )
+        if not are_open:
+            raise BadRequest(
+                f"Invalid key {name} in the data: a name with dots is not allowed here; send"
+                f" {name.partition('.')[0]!r} as a whole (the option dotted_names opens them)"
+            )
+        if name.count(".") >= MAX_DEPTH:
+            raise BadRequest(f"The data has more than {MAX_DEPTH} levels")
 
 
 def hide_nested(data: Record) -> None:
@@ -225,8 +232,6 @@ def merged(record: Record, changes: Record, dotted: Collection[str]) -> Record:
     if not dotted:
         return {**record, **changes}
     for name in dotted:
-        if name.count(".") >= MAX_DEPTH:
-            raise BadRequest(f"The data has more than {MAX_DEPTH} levels")
         for above in accumulate(name.split(".")[:-1], "{}.{}".format):
             if above in changes:
                 raise BadRequest(f"Invalid keys in the data: {above} and {name} change one place")

@@ -21,8 +21,8 @@ from alula.adapters._options import (
 )
 from alula.adapters._records import (
     check_data,
+    check_dotted,
     check_new_id,
-    check_undotted,
     hide_nested,
     is_plain,
     is_scalar,
@@ -292,8 +292,7 @@ class AdapterService(ABC, Generic[OptionsT]):
             query = Query(select=select)
         new = [self._new_record(item, params, options) for item in items]
         records = await self._create(new, query, params, options) if new else []
-        if query.select is not None:
-            records = self._selected(records, query, options)
+        records = records if query.select is None else self._selected(records, query, options)
         return records if items is data else records[0]
 
     async def update(self, id: Id, data: object, params: ParamsLike = None) -> Record:
@@ -430,8 +429,9 @@ class AdapterService(ABC, Generic[OptionsT]):
             is_free = rule == "plain" or (rule == "internal" and params.provider is None)
             opened = options.update_operators if rule == "internal" and method != "create" else ()
             check_data(record, None if is_free else opened)
-            if method == "patch" and params.provider is not None and not options.dotted_names:
-                check_undotted(name for name in record if name != options.id)
+            if method == "patch":
+                are_open = params.provider is None or options.dotted_names
+                check_dotted((name for name in record if name != options.id), are_open=are_open)
             hide_nested(record)
         return record
 
