@@ -238,7 +238,8 @@ def merged(record: Record, changes: Record, dotted: Collection[str]) -> Record:
     places = frozenset(dotted)
     whole = {name: value for name, value in changes.items() if name not in places}
     changed = {**record, **whole}
-    copies: set[int] = set()  # by identity: a client may name very many items of one long list
+    # By their ids: a client may name very many items of one long list, which is copied once.
+    copies: dict[int, Any] = {}
     for name in dotted:
         path = name.split(".")
         if not all(part and part[0] != "$" for part in path):
@@ -247,14 +248,18 @@ def merged(record: Record, changes: Record, dotted: Collection[str]) -> Record:
         for part in path[:-1]:  # each value on the way is copied before it is changed
             key = _key_in(holder, part, name)
             value: JSONValue = {} if not is_list(holder) and key not in holder else holder[key]
-            if id(value) not in copies:
-                if not isinstance(value, Mapping | list | tuple):
+            below = copies.get(id(value))
+            if below is None:
+                if isinstance(value, Mapping):
+                    below = dict(value)
+                elif isinstance(value, list | tuple):
+                    below = list(value)
+                else:
                     raise BadRequest(
                         f"Invalid key {name} in the data: {part} holds no other values"
                     )
-                value = dict(value) if isinstance(value, Mapping) else list(value)
-                copies.add(id(value))
-            holder[key] = holder = value
+                copies[id(below)] = below
+            holder[key] = holder = below
         holder[_key_in(holder, path[-1], name)] = changes[name]
     return changed
 
