@@ -155,6 +155,8 @@ def check_data(data: Mapping[str, Any], opened: Collection[str] | None) -> None:
                             f"Invalid key {key} in the data: keys cannot begin with '$' here"
                         )
             inside = value.values()
+        if SCALAR_TYPES.issuperset(map(type, inside)):  # without a loop in Python: may be very many
+            continue
         for inner in inside:
             inner_type = type(inner)
             if inner_type not in SCALAR_TYPES and (
