@@ -308,6 +308,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         if (raw := params.query) or type(raw) is not dict:
             query = await self._read_selection(params, options)
         if id is None or is_array(data):
+            # FeathersJS' text
             raise BadRequest("You can not replace multiple instances. Did you mean 'patch'?")
         changes = self._read_data("update", data, params, options)
         changes.pop(options.id, None)
@@ -445,6 +446,5 @@ class AdapterService(ABC, Generic[OptionsT]):
     ) -> Record | list[Record]:
         if id is not None and not records:
             raise not_found(id)
-        if query.select is not None:
-            records = self._selected(records, query, options)
+        records = records if query.select is None else self._selected(records, query, options)
         return records if id is None else records[0]

@@ -181,7 +181,7 @@ class MemoryService(AdapterService):
         if params.pipeline:
             raise _no_aggregation(self)
         record = self._store.get(str(id))
-        if record is None or not (query is EMPTY_QUERY or _test(query)(record)):
+        if record is None or not (query is EMPTY_QUERY or _meets(record, query)):
             return None
         return record.copy()
 
@@ -206,9 +206,11 @@ class MemoryService(AdapterService):
         changes, dotted = data, []
         if not is_plain(data):
             changes, dotted = copied(data), dotted_names(data)
-            inside_id = f"{self.id}."
-            if any(name.startswith(inside_id) for name in dotted):
-                raise BadRequest(f"'{self.id}' of a record never changes, not even a part of it")
+            for name in dotted:
+                if name.startswith(f"{self.id}."):
+                    raise BadRequest(
+                        f"'{self.id}' of a record never changes, not even a part of it"
+                    )
         if len(records) > 1 and params.provider is not None:
             budget = Budget(MAX_STEPS) if query.budget is None else query.budget
             budget.spend(len(records) * _values_in(changes), "The data has too many values")
@@ -234,7 +236,7 @@ class MemoryService(AdapterService):
         if id is None:
             return list(filter(_test(query), self._sorted(query)))
         record = self._store.get(str(id))
-        if record is None or not (query is EMPTY_QUERY or _test(query)(record)):
+        if record is None or not (query is EMPTY_QUERY or _meets(record, query)):
             return []
         return [record]
 
@@ -352,6 +354,10 @@ def _no_aggregation(service: MemoryService) -> TypeError:
 def _test(query: Query) -> Callable[[Record], bool]:
     """Return a function that tells whether a record meets a query."""
     return predicate(query.criteria, query.budget)
+
+
+def _meets(record: Record, query: Query) -> bool:
+    return not query.criteria.parts or _test(query)(record)
 
 
 def _values_in(value: JSONValue) -> int:
