@@ -293,3 +293,15 @@ def test_only_neighbours_are_joined():
     # As in a chain: the first parser of a type takes its bodies.
     assert second.by_type[kinds[1]] == items[2].by_type[kinds[1]]
     assert [*items[3].by_type] == kinds[:1]
+
+
+async def test_clients_do_not_fill_the_memory_with_content_types():
+    parser = json_parser()
+    app = express().use(parser, lambda req, res: res.json(req.body))
+    kinds = [f"application/json; x={number}" for number in range(300)]
+    for kind in ("application/json; x=" + "1" * 500, *kinds, "application/json"):
+        answer = await call(app, "POST", "/", b'{"a":1}', {"content-type": kind})
+        assert answer.json == {"a": 1}
+    remembered = parser._by_content_type
+    assert 1 < len(remembered) <= 100
+    assert max(map(len, remembered)) < 100
