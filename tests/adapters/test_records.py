@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from datetime import UTC, datetime
 from types import MappingProxyType
 from uuid import uuid4
@@ -15,10 +16,14 @@ from alula.adapters._records import (
     IMMUTABLE,
     MAX_DEPTH,
     check_data,
+    check_dotted,
     check_new_id,
     copied,
+    dotted_names,
     hide_nested,
+    is_plain,
     is_scalar,
+    merged,
     read_data,
     selector,
 )
@@ -172,6 +177,104 @@ def test_properties_of_data_that_is_guarded_itself_stay():
     record = read_data("update", RedactedRecord({"password": "hash", "team": inner}, {}))
     hide_nested(record)
     assert record == {"password": "hash", "team": {"name": "A"}}
+
+
+class Text(str):
+    """A string that shows itself as another one."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        return "harmless"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"text": "a", "read": False, "at": 1, "share": 0.5, "none": None},
+        {"größe": 1, "_id": 1, "a1": 1},
+    ],
+)
+def test_plain_data(data):
+    assert is_plain(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"$set": 1},
+        {"a": 1, "b$": 1},
+        {"a.b": 1},
+        {Text("$set"): 1},
+        {Text("a.b"): 1},
+        {5: 1},
+        {"a": {}},
+        {"a": 1, "b": []},
+        {"a": datetime(2026, 1, 1, tzinfo=UTC)},
+        {"a": Text("b")},
+    ],
+)
+def test_data_that_is_not_plain(data):
+    assert not is_plain(data)
+
+
+@given(st.dictionaries(st.text() | st.sampled_from(["$a", "a.b", "a"]), VALUES, max_size=4))
+def test_plain_data_needs_no_check(data):
+    if is_plain(data):
+        check_data(data, NOTHING)
+        check_dotted(data, are_open=False)
+        hidden = dict(data)
+        hide_nested(hidden)
+        assert hidden == data == copied(data)
+
+
+def test_names_with_dots():
+    assert dotted_names({"a.b": 1, "c": 1, 5: 1, ".": 1}) == ["a.b", "."]
+    check_dotted(["a", 5], are_open=False)
+    check_dotted(["a.b"], are_open=True)
+    with pytest.raises(BadRequest, match=r"Invalid key a\.b in the data: .* send 'a' as a whole"):
+        check_dotted(["c", "a.b"], are_open=False)
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 100_000])
+def test_names_with_dots_have_levels_too(levels):
+    check_dotted([".".join("a" * MAX_DEPTH)], are_open=True)
+    with pytest.raises(BadRequest, match="more than 100 levels"):
+        check_dotted([".".join("a" * levels)], are_open=True)
+
+
+# -- patches ---------------------------------------------------------------------------------------
+
+
+def merge(record, changes):
+    return merged(record, changes, dotted_names(changes))
+
+
+def test_a_patch_makes_a_new_record():
+    record, inner = {"id": 1, "a": 1}, []
+    assert merge(record, {"a": 2, "b": inner})["b"] is inner
+    assert record == {"id": 1, "a": 1}
+
+
+def test_names_with_dots_change_copies():
+    record = {"a": {"b": [{"c": 1}, 2]}, "a.b": "a name of its own"}
+    before = deepcopy(record)
+    changes = {"a.b.0.c": 3, "a.b.0.d": 4, "a.b.3": 5, "x.y.z": 6, "x.w": 7, "e": 8}
+    assert merge(record, changes) == {
+        "a": {"b": [{"c": 3, "d": 4}, 2, None, 5]},
+        "a.b": "a name of its own",
+        "x": {"y": {"z": 6}, "w": 7},
+        "e": 8,
+    }
+    assert record == before
+
+
+def test_values_of_a_patch_stay_as_they_are():
+    value = {"b": 1}
+    changed = merge({}, {"x.y": value, "x.z": value})
+    assert changed == {"x": {"y": {"b": 1}, "z": {"b": 1}}}
+    assert value == {"b": 1}
 
 
 # -- $select ---------------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from tests.express.asgi_client import Sender, call, fake_app, request
 
 from alula import UNSET
 from alula.errors import BadRequest, FrameworkError, PayloadTooLarge, UnsupportedMediaType
-from alula.express import express
+from alula.express import express, urlencoded
 from alula.express import json as json_parser
-from alula.express._body_parsing import ContentType, content_type_of, read_body
+from alula.express._body_parsing import ContentType, content_type_of, joined_parsers, read_body
 from alula.express._settings import DEFAULT_BODY_LIMIT_BYTES, parse_size
 
 SIZES = {
@@ -259,3 +259,49 @@ async def test_middleware_of_ones_own_can_call_a_parser(body, found):
 def test_the_number_of_containers_is_a_whole_number_over_0(most):
     with pytest.raises(ValueError, match="max_containers is "):
         json_parser(max_containers=most)
+
+
+BOTH = {
+    "a form": ("application/x-www-form-urlencoded", b"a[b]=1", {"a": {"b": "1"}}),
+    "JSON": ("application/json; charset=utf-8", b'{"a":1}', {"a": 1}),
+    "neither": ("text/plain", b"a", None),
+}
+
+
+@pytest.mark.parametrize(("kind", "body", "found"), BOTH.values(), ids=BOTH)
+@pytest.mark.parametrize("parsers", [(json_parser(), urlencoded()), (urlencoded(), json_parser())])
+async def test_parsers_that_follow_one_another_are_one_step(parsers, kind, body, found):
+    def look(req, res):
+        res.json(None if req.body is UNSET else req.body)
+
+    app = express().use([*parsers], look)
+    assert repr(app) == repr(express().use(json_parser(), look))
+    assert (await call(app, "POST", "/", body, {"content-type": kind})).json == found
+    apart = express().use(parsers[0]).use(parsers[1], look)
+    assert (await call(apart, "POST", "/", body, {"content-type": kind})).json == found
+
+
+def test_only_neighbours_are_joined():
+    def between(req, res, next):
+        return next()
+
+    items = [json_parser(), between, json_parser(), urlencoded(), json_parser(limit=1)]
+    first, middle, second = joined_parsers(items)
+    assert (first, middle) == (items[0], between)
+    kinds = ["application/x-www-form-urlencoded", "application/json"]
+    assert sorted(second.by_type) == sorted(kinds)
+    # As in a chain: the first parser of a type takes its bodies.
+    assert second.by_type[kinds[1]] == items[2].by_type[kinds[1]]
+    assert [*items[3].by_type] == kinds[:1]
+
+
+async def test_clients_do_not_fill_the_memory_with_content_types():
+    parser = json_parser()
+    app = express().use(parser, lambda req, res: res.json(req.body))
+    kinds = [f"application/json; x={number}" for number in range(300)]
+    for kind in ("application/json; x=" + "1" * 500, *kinds, "application/json"):
+        answer = await call(app, "POST", "/", b'{"a":1}', {"content-type": kind})
+        assert answer.json == {"a": 1}
+    remembered = parser._by_content_type
+    assert 1 < len(remembered) <= 100
+    assert max(map(len, remembered)) < 100

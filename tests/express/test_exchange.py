@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 
 import pytest
@@ -41,12 +42,12 @@ def messages():
     return app.use("messages", MemoryService()).use(error_handler())
 
 
-async def request(app, head, content=b""):
+async def request(app, head, content=b"", headers=b""):
     """Return the response to a request that closes its connection."""
     async with connected(app) as (reader, writer):
         writer.write(
             b"%b HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
-            b"content-length: %d\r\n\r\n%b" % (head, len(content), content)
+            b"content-length: %d\r\n%b\r\n%b" % (head, len(content), headers, content)
         )
         return await asyncio.wait_for(reader.read(), SECONDS)
 
@@ -258,6 +259,15 @@ async def test_middleware_around_the_application_sees_the_body():
     content = b'{"text":"one"}'
     assert b'"text":"two"' in await request(around, b"POST /messages", content)
     assert b'"text":"one"' in await request(app, b"POST /messages", content)
+
+
+@pytest.mark.parametrize(("encoding", "status"), [(b"gzip", b"201"), (b"br", b"415")])
+async def test_packed_bodies_that_have_arrived_are_unpacked(encoding, status):
+    content = gzip.compress(b'{"text":"one"}')
+    headers = b"content-encoding: %b\r\n" % encoding
+    response = await request(messages(), b"POST /messages", content, headers)
+    assert response.startswith(b"HTTP/1.1 " + status)
+    assert (b'"text":"one"' in response) is (encoding == b"gzip")
 
 
 @pytest.mark.parametrize(

@@ -99,3 +99,37 @@ def test_reads_nothing_before_someone_asks_and_then_once():
 def test_keeps_values_out_of_its_repr():
     headers = Headers([(b"authorization", b"Bearer secret"), (b"host", b"a")])
     assert repr(headers) == "<Headers authorization, host>"
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        ([], ("", "")),
+        ([(b"content-type", b"a/b; x=1")], ("a/b; x=1", "")),
+        ([(b"content-encoding", b"gzip ")], ("", "gzip")),
+        ([(b"content-type", b"a/b"), (b"content-encoding", b"gzip")], ("a/b", "gzip")),
+        ([(b"content-type", b"a/b"), (b"content-type", b"c/d")], ("a/b", "")),
+        ([(b"x", b"1"), (b"content-type", b"a/b"), (b"x", b"2")], ("a/b", "")),
+    ],
+)
+@pytest.mark.parametrize("is_looked_at", [False, True])
+def test_what_describes_a_body(raw, found, is_looked_at):
+    headers = Headers(raw)
+    if is_looked_at:
+        headers.sent()
+    assert headers.of_body() == found
+
+
+@pytest.mark.parametrize("look", [Headers.sent, lambda headers: headers.get("host"), len])
+def test_what_middleware_sets_holds_for_every_look(look):
+    headers = Headers([(b"content-type", b"a/b"), (b"host", b"a")])
+    look(headers)
+    headers["content-type"], headers["content-encoding"] = "c/d", "gzip"
+    look(headers)
+    assert headers.of_body() == ("c/d", "gzip")
+    assert headers.get("Content-Type") == headers["content-type"] == "c/d"
+    del headers["content-type"], headers["content-encoding"]
+    look(headers)
+    assert headers.of_body() == ("", "")
+    assert headers.get("content-type") is None
+    assert headers.sent() == {b"content-type": b"a/b", b"host": b"a"}

@@ -152,6 +152,19 @@ async def test_one_patch_of_very_many_records_is_refused_before_anything_is_chan
     assert (await quickly(server(service), "PATCH", "/records", b'{"a":{"b":[1]}}')).status == 200
 
 
+NAMES_WITH_DOTS = {
+    "items of one list": (json.dumps({f"list.{number}": 1 for number in range(60_000)}), 200),
+    "very many levels": (json.dumps({"a." * 500_000 + "a": 1}), 400),
+}
+
+
+@pytest.mark.parametrize(("body", "status"), NAMES_WITH_DOTS.values(), ids=NAMES_WITH_DOTS)
+async def test_a_patch_by_names_with_dots(body, status):
+    service = MemoryService([{"list": []}], dotted_names=True)
+    answer = await quickly(server(service), "PATCH", "/records/0", body.encode())
+    assert answer.status == status
+
+
 SHAPES = {
     "lists": ('{"a":[', "[]", "]}"),
     "objects": ('{"a":[', '{"a":1}', "]}"),

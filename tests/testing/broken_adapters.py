@@ -79,8 +79,11 @@ class HashesIds(MemoryService):
 
 @breaks("the_query_has_to_match_too", "the_query_may_have_the_id", "a_change_may_leave_the_query")
 class IgnoresTheQueryOfOne(MemoryService):
-    def _get_matching(self, id, query):
-        return super()._get_matching(id, EMPTY_QUERY)
+    async def _get(self, id, query, params, options):
+        return await super()._get(id, EMPTY_QUERY, params, options)
+
+    def _selected_records(self, id, query):
+        return super()._selected_records(id, query if id is None else EMPTY_QUERY)
 
 
 @breaks("limit_and_skip_mean_nothing_for_one")
@@ -183,13 +186,8 @@ class ReadsTheQueryOfCreate(MemoryService):
 
 @breaks("create_takes_objects_only", "changes_are_objects", "patch_takes_no_list")
 class TakesAnything(MemoryService):
-    def _new_record(self, data, params, options):
-        return super()._new_record(data if isinstance(data, dict) else {}, params, options)
-
-    def _read_changes(self, method, data, params, options):
-        return super()._read_changes(
-            method, data if isinstance(data, dict) else {}, params, options
-        )
+    def _read_data(self, method, data, params, options):
+        return super()._read_data(method, data if isinstance(data, dict) else {}, params, options)
 
 
 @breaks("create_keeps_an_id_that_is_brought", "create_stores_all_or_none")
@@ -228,8 +226,12 @@ class MergesOnUpdate(MemoryService):
 
 @breaks("an_id_never_changes", "the_id_property_has_any_name", "patch_leaves_every_id")
 class PatchesTheId(MemoryService):
-    def _read_changes(self, method, data, params, options):
-        return {**super()._read_changes(method, data, params, options), **data}
+    async def patch(self, id, data, params=None):
+        self.given = data
+        return await super().patch(id, data, params)
+
+    async def _patch(self, id, data, query, params, options):
+        return await super()._patch(id, {**data, **self.given}, query, params, options)
 
 
 @breaks("an_id_never_changes")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias
 
-from alula._context import Params
+from alula._context import Params, RequestParams
 from alula.adapters._options import (
     Options,
     Pagination,
@@ -21,9 +21,10 @@ from alula.adapters._options import (
 )
 from alula.adapters._records import (
     check_data,
+    check_dotted,
     check_new_id,
-    check_undotted,
     hide_nested,
+    is_plain,
     is_scalar,
     read_data,
     selector,
@@ -50,8 +51,6 @@ DollarKeys: TypeAlias = Literal["internal", "plain", "never"]
 """Which data may have keys that begin with ``$``: ``"internal"``, that of internal calls, and from
 clients the keys that ``update_operators`` opens; ``"plain"``, all data, in which they are keys like
 any other; ``"never"``, no data."""
-
-_NOT_MULTIPLE: Final = "You can not replace multiple instances. Did you mean 'patch'?"  # FeathersJS
 
 
 class AdapterService(ABC, Generic[OptionsT]):
@@ -258,7 +257,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         query, asked = EMPTY_QUERY, None
         raw = params.query
         if raw or type(raw) is not dict:  # most calls have no query (bench rest get: +0.9 %)
-            query = self._read(params, options, includes=True)
+            query = self._read(params, options)
             if self.related_names:
                 query, asked = await self.relations.for_store(query)
         if id is None:
@@ -283,7 +282,7 @@ class AdapterService(ABC, Generic[OptionsT]):
             Conflict: There is a record with this id already.
             MethodNotAllowed: The data is a list, and ``multi`` does not allow that.
         """
-        params = read_params(params)
+        params = params if type(params) is RequestParams else read_params(params)
         options = self.options_for(params)
         items = data if is_array(data) else (data,)
         if items is data:
@@ -292,8 +291,8 @@ class AdapterService(ABC, Generic[OptionsT]):
         if params.query and (select := options.grammar.read_select(params.query)) is not None:
             query = Query(select=select)
         new = [self._new_record(item, params, options) for item in items]
-        stored = await self._create(new, query, params, options) if new else []
-        records = self._selected(stored, query, options)
+        records = await self._create(new, query, params, options) if new else []
+        records = records if query.select is None else self._selected(records, query, options)
         return records if items is data else records[0]
 
     async def update(self, id: Id, data: object, params: ParamsLike = None) -> Record:
@@ -303,18 +302,21 @@ class AdapterService(ABC, Generic[OptionsT]):
             BadRequest: The id is None, or the data or the query is not valid.
             NotFound: No record has the id and meets the query.
         """
-        params = read_params(params)
+        params = params if type(params) is RequestParams else read_params(params)
         options = self.options_for(params)
-        query = self._read(params, options)
-        if self.related_names:
-            query, _ = await self.relations.for_store(query)
-        if id is None or isinstance(data, list | tuple):
-            raise BadRequest(_NOT_MULTIPLE)
-        changes = self._read_changes("update", data, params, options)
-        record = await self._update(id, changes, query, params, options) if is_scalar(id) else None
+        query = EMPTY_QUERY
+        if (raw := params.query) or type(raw) is not dict:
+            query = await self._read_selection(params, options)
+        if id is None or is_array(data):
+            # FeathersJS' text
+            raise BadRequest("You can not replace multiple instances. Did you mean 'patch'?")
+        changes = self._read_data("update", data, params, options)
+        changes.pop(options.id, None)
+        is_id = type(id) is str or is_scalar(id)
+        record = await self._update(id, changes, query, params, options) if is_id else None
         if record is None:
             raise not_found(id)
-        return self._selected([record], query, options)[0]
+        return record if query.select is None else self._selected([record], query, options)[0]
 
     async def patch(self, id: Id, data: object, params: ParamsLike = None) -> Any:
         """Merge ``data`` into a record, whose id stays; with the id None into all of the query.
@@ -327,18 +329,17 @@ class AdapterService(ABC, Generic[OptionsT]):
             MethodNotAllowed: The id is None, and ``multi`` does not allow that.
             NotFound: No record has the id and meets the query.
         """
-        params = read_params(params)
+        params = params if type(params) is RequestParams else read_params(params)
         options = self.options_for(params)
-        query = self._read(params, options)
-        if self.related_names:
-            query, _ = await self.relations.for_store(query)
+        query = EMPTY_QUERY
+        if (raw := params.query) or type(raw) is not dict:
+            query = await self._read_selection(params, options)
         if id is None:
             options.check_multi("patch")
-        changes = self._read_changes("patch", data, params, options)
-        if params.provider is not None and not options.dotted_names:
-            check_undotted(changes)
-        valid = id is None or is_scalar(id)
-        records = await self._patch(id, changes, query, params, options) if valid else []
+        changes = self._read_data("patch", data, params, options)
+        changes.pop(options.id, None)
+        is_valid = type(id) is str or id is None or is_scalar(id)
+        records = await self._patch(id, changes, query, params, options) if is_valid else []
         return self._one_or_all(id, records, query, options)
 
     async def remove(self, id: Id, params: ParamsLike = None) -> Any:
@@ -349,15 +350,15 @@ class AdapterService(ABC, Generic[OptionsT]):
             MethodNotAllowed: The id is None, and ``multi`` does not allow that.
             NotFound: No record has the id and meets the query.
         """
-        params = read_params(params)
+        params = params if type(params) is RequestParams else read_params(params)
         options = self.options_for(params)
-        query = self._read(params, options)
-        if self.related_names:
-            query, _ = await self.relations.for_store(query)
+        query = EMPTY_QUERY
+        if (raw := params.query) or type(raw) is not dict:
+            query = await self._read_selection(params, options)
         if id is None:
             options.check_multi("remove")
-        valid = id is None or is_scalar(id)
-        records = await self._remove(id, query, params, options) if valid else []
+        is_valid = type(id) is str or id is None or is_scalar(id)
+        records = await self._remove(id, query, params, options) if is_valid else []
         return self._one_or_all(id, records, query, options)
 
     def check_multi(self, method: str, params: Params) -> None:
@@ -398,16 +399,19 @@ class AdapterService(ABC, Generic[OptionsT]):
 
     # -- reading and checking ------------------------------------------------------------------
 
-    def _read(self, params: Params, options: OptionsT, includes: bool = False) -> Query:
+    def _read(self, params: Params, options: OptionsT) -> Query:
         """Return the query of a method for which ``$limit`` and ``$skip`` mean nothing."""
-        raw = params.query
-        if type(raw) is dict and not raw:
-            return EMPTY_QUERY
         budget = None if params.provider is None else Budget(MAX_STEPS)
-        query = options.grammar.read(raw, budget)
-        if self.related_names and not includes:
-            self.relations.check_change(query)
+        query = options.grammar.read(params.query, budget)
         return query if query.limit is None and query.skip == 0 else with_range(query, None, 0)
+
+    async def _read_selection(self, params: Params, options: OptionsT) -> Query:
+        """Return the query of a method that changes what it selects."""
+        query = self._read(params, options)
+        if self.related_names:
+            self.relations.check_change(query)
+            query, _ = await self.relations.for_store(query)
+        return query
 
     def _new_record(self, data: object, params: Params, options: OptionsT) -> Record:
         record = self._read_data("create", data, params, options)
@@ -418,21 +422,18 @@ class AdapterService(ABC, Generic[OptionsT]):
             check_new_id(options.id, new_id)
         return record
 
-    def _read_changes(self, method: str, data: object, params: Params, options: OptionsT) -> Record:
-        changes = self._read_data(method, data, params, options)
-        changes.pop(options.id, None)
-        return changes
-
     def _read_data(self, method: str, data: Any, params: Params, options: OptionsT) -> Record:
-        record = read_data(method, data)
-        rule = self.dollar_keys[method]
-        if rule == "plain" or (rule == "internal" and params.provider is None):
-            check_data(record, None)
-        elif rule == "internal" and method != "create":
-            check_data(record, options.update_operators)
-        else:
-            check_data(record, frozenset())
-        hide_nested(record)
+        """Return the data of a method as a new dict, checked and without what is redacted."""
+        record: Record = data.copy() if type(data) is dict else read_data(method, data)  # pyright: ignore[reportUnknownVariableType]  # narrowing calls what Any holds unknown
+        if not is_plain(record):
+            rule = self.dollar_keys[method]
+            is_free = rule == "plain" or (rule == "internal" and params.provider is None)
+            opened = options.update_operators if rule == "internal" and method != "create" else ()
+            check_data(record, None if is_free else opened)
+            if method == "patch":
+                are_open = params.provider is None or options.dotted_names
+                check_dotted((name for name in record if name != options.id), are_open=are_open)
+            hide_nested(record)
         return record
 
     def _selected(self, records: list[Record], query: Query, options: OptionsT) -> list[Record]:
@@ -445,5 +446,5 @@ class AdapterService(ABC, Generic[OptionsT]):
     ) -> Record | list[Record]:
         if id is not None and not records:
             raise not_found(id)
-        records = self._selected(records, query, options)
+        records = records if query.select is None else self._selected(records, query, options)
         return records if id is None else records[0]

@@ -8,9 +8,8 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from collections.abc import Awaitable, Callable
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl
 
 from alula._http import EXCHANGE_EXTENSION, ExchangeExtension
@@ -23,7 +22,15 @@ from alula.express._settings import Size, body_limit, parse_size
 from alula.query import parse
 from alula.types import SCALAR_TYPES, UNSET
 
-__all__ = ["BodyParser", "ContentType", "content_type_of", "json", "read_body", "urlencoded"]
+__all__ = [
+    "BodyParser",
+    "ContentType",
+    "content_type_of",
+    "joined_parsers",
+    "json",
+    "read_body",
+    "urlencoded",
+]
 
 MAX_FORM_DEPTH: Final = 32
 MAX_FORM_FIELDS: Final = 1000
@@ -34,9 +41,13 @@ _OTHER_JSON_CHARSETS: Final = frozenset({"utf-16", "utf-16le", "utf-16be", "utf-
 # A Content-Length of more digits is over every limit, and `int` refuses more than 4,300 of them.
 _MAX_LENGTH_DIGITS: Final = 18
 
-# Longer content types are not cached: they would let a client fill the memory.
+# Longer content types, and more of them, are not cached: they would let a client fill the memory.
 _MAX_CACHED_CHARACTERS: Final = 100
+_MAX_CACHED: Final = 100
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)")
+
+_NOT_ENCODED: Final = frozenset({"", "identity"})
+_Decode: TypeAlias = Callable[[bytes, str], Any]
 
 # What zlib calls its formats: gzip has a header of its own, "deflate" is a zlib stream.
 _WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -73,15 +84,16 @@ def json(
 
     def decode(raw: bytes, charset: str) -> Any:
         try:
-            if charset in _OTHER_JSON_CHARSETS:
+            if charset not in _UTF_8:
+                if charset not in _OTHER_JSON_CHARSETS:
+                    raise UnsupportedMediaType(
+                        f"JSON in the charset {charset} is not supported; send utf-8"
+                    )
                 raw = raw.decode(charset).encode()
-            elif charset not in _UTF_8:
-                raise UnsupportedMediaType(
-                    f"JSON in the charset {charset} is not supported; send utf-8"
-                )
-            raw = raw.removeprefix(codecs.BOM_UTF8)
-            if not raw:
-                return {}
+            if not raw.startswith(b"{"):
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+                if not raw:
+                    return {}
             value = loads(raw, max_containers)
         except ValueError as error:
             raise BadRequest(f"The body is not valid JSON: {error}") from None
@@ -89,7 +101,8 @@ def json(
             raise BadRequest("The body must be a JSON object or array")
         return value
 
-    return BodyParser("application/json", limit, decode)
+    size = None if limit is None else parse_size(limit)
+    return BodyParser({"application/json": (size, decode)})
 
 
 def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middleware:
@@ -136,27 +149,25 @@ def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middlewar
         except BadRequest:  # its message is about a query string
             raise BadRequest(f"A name in the form has more than {MAX_FORM_DEPTH} levels") from None
 
-    return BodyParser("application/x-www-form-urlencoded", limit, decode)
+    size = None if limit is None else parse_size(limit)
+    return BodyParser({"application/x-www-form-urlencoded": (size, decode)})
 
 
 class BodyParser:
-    """Middleware that parses bodies of one media type into ``req.body``.
+    """Middleware that parses bodies of some media types into ``req.body``.
 
     Args:
-        media_type: In lower case, without parameters.
-        limit: Size in bytes, or such as ``"100kb"``; None takes the setting ``body limit``.
-        decode: Gets the bytes and the charset that the request names; returns the value.
+        by_type: By media type, in lower case and without parameters: the limit in bytes, of which
+            None takes the setting ``body limit``; and a function that gets the bytes and the
+            charset that a request names, and returns the value.
 
-    Raises:
-        ValueError: ``limit`` is not a size.
+    Attributes:
+        by_type: As given.
     """
 
-    def __init__(
-        self, media_type: str, limit: Size | None, decode: Callable[[bytes, str], Any]
-    ) -> None:
-        self._media_type = media_type
-        self._limit = None if limit is None else parse_size(limit)
-        self._decode = decode
+    def __init__(self, by_type: Mapping[str, tuple[int | None, _Decode]]) -> None:
+        self.by_type = by_type
+        self._by_content_type: dict[str, tuple[int | None, _Decode, str]] = {}
 
     async def __call__(self, req: Request, res: Response, next: NextFunction) -> None:
         """Parse the body of a request, and go on."""
@@ -173,18 +184,52 @@ class BodyParser:
         """
         if req.body is not UNSET:  # another parser took it
             return None
-        content_type = content_type_of(req)
-        if content_type.name != self._media_type:
+        content_type, encoding = req.headers.of_body()
+        taken = self._by_content_type.get(content_type) or self._look_up(content_type)
+        if taken is None:
             return None
-        raw = _arrived_body(req, self._limit)
+        limit, decode, charset = taken
+        server: ExchangeExtension | None = req.scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
+        raw = None
+        if server is not None and server.receive == req.receive:
+            raw = server.whole_body()
         if raw is None:
-            return self._parse(req, content_type.charset)
-        req.body = self._decode(raw, content_type.charset)
+            return _parse_later(req, limit, decode, charset)
+        if limit is None:
+            limit = body_limit(req.app.settings)
+        if encoding or len(raw) > limit:
+            raw = _unpacked(raw, encoding, limit)
+        req.body = decode(raw, charset)
         return None
 
-    async def _parse(self, req: Request, charset: str) -> object:
-        req.body = self._decode(await read_body(req, self._limit), charset)
-        return GO_ON
+    def _look_up(self, content_type: str) -> tuple[int | None, _Decode, str] | None:
+        """Return limit, ``decode`` and charset for a content type, None for one of others."""
+        name, charset = _parse_content_type(content_type)
+        if name not in self.by_type:
+            return None
+        taken = (*self.by_type[name], charset)
+        known = self._by_content_type
+        if len(content_type) < _MAX_CACHED_CHARACTERS and len(known) < _MAX_CACHED:
+            known[content_type] = taken
+        return taken
+
+
+def joined_parsers(items: Iterable[Any]) -> list[Any]:
+    """Return what ``use`` was given, with body parsers that follow one another as one."""
+    joined: list[Any] = []
+    for item in items:
+        before = joined[-1] if joined else None
+        if isinstance(item, BodyParser) and isinstance(before, BodyParser):
+            # As in a chain, the first parser of a type takes its bodies.
+            joined[-1] = BodyParser({**item.by_type, **before.by_type})
+        else:
+            joined.append(item)
+    return joined
+
+
+async def _parse_later(req: Request, limit: int | None, decode: _Decode, charset: str) -> object:
+    req.body = decode(await read_body(req, limit), charset)
+    return GO_ON
 
 
 class ContentType(NamedTuple):
@@ -196,18 +241,13 @@ class ContentType(NamedTuple):
 
 def content_type_of(req: Request) -> ContentType:
     """Return the content type of a request; its name is empty if the request has none."""
-    text = req.headers.get("content-type") or ""
-    parse = _cached_content_type if len(text) < _MAX_CACHED_CHARACTERS else _parse_content_type
-    return parse(text)
+    return _parse_content_type(req.headers.get("content-type") or "")
 
 
 def _parse_content_type(text: str) -> ContentType:
     text = text.lower()
     charset = _CHARSET.search(text)
     return ContentType(text.partition(";")[0].strip(), charset[1] if charset else "utf-8")
-
-
-_cached_content_type = lru_cache(maxsize=128)(_parse_content_type)
 
 
 async def read_body(req: Request, limit: int | None) -> bytes:
@@ -224,7 +264,11 @@ async def read_body(req: Request, limit: int | None) -> bytes:
         BadRequest: It ends too early, or cannot be unpacked.
         ValueError: The setting is not a size.
     """
-    limit = _checked_limit(req, limit)
+    if limit is None:
+        limit = body_limit(req.app.settings)
+    length = req.headers.get("content-length") or ""
+    if length.isdecimal() and (len(length) > _MAX_LENGTH_DIGITS or int(length) > limit):
+        raise _too_large(limit)
     raw, more = await req.receive_part()
     if len(raw) > limit:
         raise _too_large(limit)
@@ -237,36 +281,14 @@ async def read_body(req: Request, limit: int | None) -> bytes:
                 raise _too_large(limit)
         raw = bytes(body)
     req.replay(raw)
-    return _unpacked(req, raw, limit)
+    return _unpacked(raw, req.headers.get("content-encoding") or "", limit)
 
 
-def _arrived_body(req: Request, limit: int | None) -> bytes | None:
-    """Return what `read_body` returns, None if that has to wait for the client."""
-    server: ExchangeExtension | None = req.scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
-    if server is None or server.receive != req.receive:
-        return None
-    limit = _checked_limit(req, limit)
-    raw = server.whole_body()
-    if raw is None:
-        return None
+def _unpacked(raw: bytes, encoding: str, limit: int) -> bytes:
     if len(raw) > limit:
         raise _too_large(limit)
-    return _unpacked(req, raw, limit)
-
-
-def _checked_limit(req: Request, limit: int | None) -> int:
-    """Return the limit of a body in bytes; refuse a body that says that it is longer."""
-    if limit is None:
-        limit = body_limit(req.app.settings)
-    length = req.headers.get("content-length") or ""
-    if length.isdecimal() and (len(length) > _MAX_LENGTH_DIGITS or int(length) > limit):
-        raise _too_large(limit)
-    return limit
-
-
-def _unpacked(req: Request, raw: bytes, limit: int) -> bytes:
-    encoding = (req.headers.get("content-encoding") or "identity").strip().lower()
-    if encoding == "identity" or not raw:
+    encoding = encoding.strip().lower()
+    if encoding in _NOT_ENCODED or not raw:
         return raw
     bits = _WINDOW_BITS.get(encoding)
     if bits is None:

@@ -33,7 +33,10 @@ _FIRST_ONLY = frozenset(
 )
 _ENCODED: Final = {
     name: name.encode()
-    for name in ("authorization", "content-encoding", "content-length", "content-type")
+    for name in (
+        *("authorization", "content-encoding", "content-length", "content-type"),
+        "x-service-method",
+    )
 }
 """What is looked up for most requests."""
 
@@ -98,6 +101,15 @@ class Headers(MutableMapping[str, str]):
             return self._all().get(name.lower(), default)
         raw = by_name.get(_ENCODED.get(name) or name.lower().encode("latin-1", "replace"))
         return default if raw is None else raw.strip(b" \t").decode("latin-1")
+
+    def of_body(self) -> tuple[str, str]:
+        """Return what ``content-type`` and ``content-encoding`` say, ``""`` for one not sent."""
+        by_name = self._by_name or {}
+        is_unchanged = self._values is None and len(by_name) == len(self._raw)
+        # Nearly all bodies are sent as they are: one look-up, and no call of `get`.
+        if is_unchanged and b"content-encoding" not in by_name:
+            return by_name.get(b"content-type", b"").decode("latin-1"), ""
+        return self.get("content-type") or "", self.get("content-encoding") or ""
 
     def sent(self) -> dict[bytes, bytes]:
         """Return the headers as they were sent; of those that are there twice, the last one."""

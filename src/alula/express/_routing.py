@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._routes import decode_segment
 from alula._user_code import name_of
-from alula.express._body_parsing import BodyParser
+from alula.express._body_parsing import BodyParser, joined_parsers
 from alula.express._chain import Chain, Handler, NextFunction, Step, never, run_steps
 from alula.express._request import Request
 from alula.express._response import Response
@@ -65,7 +65,7 @@ class Router:
             ValueError: The path has a segment that is not valid.
         """
         path, rest = (items[0], items[1:]) if items and isinstance(items[0], str) else ("/", items)
-        steps = [step_of(item) for item in flatten(rest)]
+        steps = [step_of(item) for item in joined_parsers(flatten(rest))]
         if not steps:
             raise TypeError(
                 "use() has nothing to use: give it middleware, or a path and middleware"

@@ -134,7 +134,7 @@ class QueryModel:
             BadRequest: The query is not valid; ``data`` lists every failure.
         """
         try:
-            return storable(self.adapter.validate_python(value))
+            return storable(self.adapter.validator.validate_python(value))
         except ValidationError as error:
             raise refusal(failures_of_model(error, value)) from None
 
