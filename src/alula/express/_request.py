@@ -13,7 +13,8 @@ from alula._context import Params
 from alula._cookies import parse_cookies
 from alula.errors import BadRequest
 from alula.express._headers import Headers, best_match
-from alula.express._settings import cookie_signer
+from alula.express._settings import QueryParser, cookie_signer
+from alula.query import parse
 from alula.types import UNSET
 
 __all__ = ["Request", "without_id"]
@@ -124,8 +125,11 @@ class Request:
             BadRequest: It is over the limits.
         """
         if (query := self._query) is None:
-            raw = self.scope["query_string"]
-            query = self._query = self.app.query_parser(raw.decode("latin-1")) if raw else {}
+            query = {}
+            if raw := self.scope["query_string"]:
+                parser: QueryParser = self.app.settings.get("query parser", parse)
+                query = parser(raw.decode("latin-1"))
+            self._query = query
         return query
 
     @query.setter
