@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias
 
-from alula._context import Params
+from alula._context import Params, RequestParams
 from alula.adapters._options import (
     Options,
     Pagination,
@@ -26,12 +26,13 @@ from alula.adapters._records import (
     hide_nested,
     is_scalar,
     read_data,
+    selected,
     selector,
 )
 from alula.adapters.relations import Relation, Relations
 from alula.errors import BadRequest
 from alula.query import EMPTY_QUERY, Grammar, Query
-from alula.query._query import MAX_STEPS, Budget
+from alula.query._query import MAX_STEPS
 from alula.types import Id, Page, Record, is_array
 
 if TYPE_CHECKING:
@@ -216,11 +217,12 @@ class AdapterService(ABC, Generic[OptionsT]):
         Raises:
             BadRequest: The query is not valid.
         """
-        params = read_params(params)
+        if type(params) is not RequestParams:  # the others may have names to check
+            params = read_params(params)
         options = self.options_for(params)
         # The work of clients has a limit. Without a function: bench rest find: +0.3 %.
-        budget = None if params.provider is None else Budget(MAX_STEPS)
-        query, asked = options.grammar.read(params.query, budget), None
+        max_steps = None if params.provider is None else MAX_STEPS
+        query, asked = options.grammar.read(params.query, max_steps), None
         if self.related_names:
             query, asked = await self.relations.for_store(query)
         pagination = options.pagination
@@ -271,7 +273,9 @@ class AdapterService(ABC, Generic[OptionsT]):
             return record
         if asked is not None:
             return (await self.relations.completed([record], asked, options.id, params))[0]
-        return record if query.select is None else self._selected([record], query, options)[0]
+        if query.select is None or self.selects:
+            return record
+        return selected(record, query.select, options.id)
 
     async def create(self, data: object, params: ParamsLike = None) -> Any:
         """Store one record from a mapping, or several from a list of them, and return them.
@@ -401,10 +405,9 @@ class AdapterService(ABC, Generic[OptionsT]):
     def _read(self, params: Params, options: OptionsT, includes: bool = False) -> Query:
         """Return the query of a method for which ``$limit`` and ``$skip`` mean nothing."""
         raw = params.query
-        if type(raw) is dict and not raw:
+        if not raw and type(raw) is dict:
             return EMPTY_QUERY
-        budget = None if params.provider is None else Budget(MAX_STEPS)
-        query = options.grammar.read(raw, budget)
+        query = options.grammar.read(raw, None if params.provider is None else MAX_STEPS)
         if self.related_names and not includes:
             self.relations.check_change(query)
         return query if query.limit is None and query.skip == 0 else with_range(query, None, 0)
