@@ -217,8 +217,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         Raises:
             BadRequest: The query is not valid.
         """
-        if type(params) is not RequestParams:  # the others may have names to check
-            params = read_params(params)
+        params = params if type(params) is RequestParams else read_params(params)
         options = self.options_for(params)
         # The work of clients has a limit. Without a function: bench rest find: +0.3 %.
         max_steps = None if params.provider is None else MAX_STEPS
@@ -238,11 +237,10 @@ class AdapterService(ABC, Generic[OptionsT]):
             records, total = await self.relations.find_sorted(self._find, query, params, options)
         else:
             records, total = await self._find(query, params, options)
-        records = (
-            self._selected(records, query, options)
-            if asked is None
-            else await self.relations.completed(records, asked, options.id, params)
-        )
+        if asked is not None:
+            records = await self.relations.completed(records, asked, options.id, params)
+        elif query.select is not None:
+            records = self._selected(records, query, options)
         if pagination is None:
             return records
         return Page(total=total, limit=limit, skip=query.skip, data=records)  # ty: ignore[invalid-argument-type]  # it narrows by `!=`

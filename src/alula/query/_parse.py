@@ -104,8 +104,7 @@ def read_agreeing(  # noqa: C901, PLR0912  # one loop: a call for each key would
         return None
     result: dict[str, Any] = {}
     is_encoded = "%" in text
-    # A key that ends with "[]", and its list, until another key may have added to that.
-    last = ""
+    last = ""  # a key that ends with "[]", until another one may have added to its list
     items: list[str] = []
     for part in text.split("&"):
         try:
@@ -136,23 +135,18 @@ def read_agreeing(  # noqa: C901, PLR0912  # one loop: a call for each key would
             groups = _groups_in_order(rest)
             if groups is None or len(groups) > depth:
                 return None
-            item: Any = value
-            last = ""
-            if not groups[-1]:
+            last, items = ("", []) if groups[-1] else (key, [value])
+            if items:
                 groups.pop()
-                last, item = key, [value]
-                items = item
-            if not _place(result, name, groups, item, limit):
+            if not _place(result, name, groups, items or value, limit):
                 return None
             continue
         below: str | list[Any] | dict[str, Any] | None = result.get(name)
         if group[0] in "0123456789":
-            last = ""
-            if below is None:
-                below = result[name] = []
-            if type(below) is not list or len(below) == limit or group != str(len(below)):
+            last, items = "", result.setdefault(name, [])
+            if type(items) is not list or len(items) == limit or group != str(len(items)):
                 return None
-            below.append(value)
+            items.append(value)
         elif below is None:
             result[name] = {group: value}
         elif type(below) is dict and group not in below:
