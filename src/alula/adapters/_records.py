@@ -252,7 +252,7 @@ def selected(record: Mapping[str, Any], names: Sequence[str], id: str) -> Record
     """
     # Without a bytecode for each name (bench rest get with $select: -5 %). A subclass of dict may
     # have an answer of its own for what it lacks.
-    if type(record) is dict and "." not in "".join(names):
+    if record.__class__ is dict and "." not in "".join(names):
         whole = (*names, id)
         try:
             return dict(zip(whole, map(record.__getitem__, whole)))  # noqa: B905  # the same length

@@ -13,8 +13,7 @@ from alula._context import Params
 from alula._cookies import parse_cookies
 from alula.errors import BadRequest
 from alula.express._headers import Headers, best_match
-from alula.express._settings import QueryParser, cookie_signer
-from alula.query import parse
+from alula.express._settings import cookie_signer, query_parser
 from alula.types import UNSET
 
 __all__ = ["Request", "without_id"]
@@ -127,8 +126,7 @@ class Request:
         if (query := self._query) is None:
             query = {}
             if raw := self.scope["query_string"]:
-                parser: QueryParser = self.app.settings.get("query parser", parse)
-                query = parser(raw.decode("latin-1"))
+                query = query_parser(self.app.settings)(raw.decode("latin-1"))
             self._query = query
         return query
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from alula._cookies import CookieSigner
+from alula.query import parse
 
 __all__ = [
     "DEFAULT_BODY_LIMIT_BYTES",
@@ -19,6 +20,7 @@ __all__ = [
     "check_setting",
     "cookie_signer",
     "parse_size",
+    "query_parser",
 ]
 
 DEFAULT_BODY_LIMIT_BYTES: Final = 1024 * 1024
@@ -50,6 +52,12 @@ def check_setting(name: str, value: object) -> None:
             f"the setting 'query parser' is {value!r}; give a function that takes the query"
             " string and returns a dict, such as functools.partial(parse, depth=10)"
         )
+
+
+def query_parser(settings: Mapping[str, Any]) -> QueryParser:
+    """Return the function that reads query strings: the setting, or `alula.query.parse`."""
+    parser: QueryParser = settings.get("query parser", parse)
+    return parser
 
 
 def body_limit(settings: Mapping[str, Any]) -> int:

@@ -17,7 +17,7 @@ from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._routing import Router, asgi_step, flatten
 from alula.express._serving import ServedApplication
-from alula.express._settings import check_setting
+from alula.express._settings import QueryParser, check_setting, query_parser
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -100,6 +100,11 @@ class WebApplication(ServedApplication, Router):
     @debug.setter
     def debug(self, value: bool) -> None:
         self._debug = value
+
+    @property
+    def query_parser(self) -> QueryParser:
+        """The function that reads query strings: the setting ``query parser``, or Alula's own."""
+        return query_parser(self.settings)
 
     def configure(self, plugin: Callable[[Self], object]) -> Self:
         """Call a plugin with this application (see `App.configure`).
