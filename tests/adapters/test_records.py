@@ -286,6 +286,11 @@ def test_a_name_that_is_selected_twice_comes_once():
     assert selected({"a": 1, "b": 2, "id": 3}, ("b", "a", "b"), "id") == {"b": 2, "a": 1, "id": 3}
 
 
+def test_a_name_that_the_record_lacks_is_left_out():
+    assert selected({"a": 1, "id": 2}, ("b", "a"), "id") == {"a": 1, "id": 2}
+    assert selected({"a": {"b": 1, "c": 2}}, ("a.b", "d"), "id") == {"a": {"b": 1}}
+
+
 def test_nothing_is_made_up_for_what_a_record_lacks():
     record = defaultdict(list, id=1)
     assert selected(record, ("a",), "id") == {"id": 1}
