@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from copy import deepcopy
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -25,6 +26,7 @@ from alula.adapters._records import (
     is_scalar,
     merged,
     read_data,
+    selected,
     selector,
 )
 from alula.errors import BadRequest
@@ -369,6 +371,33 @@ def project(value, paths):
 def test_any_selection(record, names):
     expected = project({**record, "id": 7}, [["id"], *(name.split(".") for name in names)])
     assert selector(tuple(names), "id")({**record, "id": 7}) == expected
+
+
+@given(
+    st.dictionaries(PARTS | st.just("a.b"), VALUES),
+    st.lists(PATHS | PARTS, max_size=4),
+    st.sampled_from(["id", "a", "key"]),
+)
+def test_one_record_is_reduced_as_by_a_selector(record, names, id):
+    record = {**record, "id": 7}
+    before = repr(record)
+    assert repr(selected(record, tuple(names), id)) == repr(selector(names, id)(record))
+    assert repr(record) == before
+
+
+def test_a_name_that_is_selected_twice_comes_once():
+    assert selected({"a": 1, "b": 2, "id": 3}, ("b", "a", "b"), "id") == {"b": 2, "a": 1, "id": 3}
+
+
+def test_a_name_that_the_record_lacks_is_left_out():
+    assert selected({"a": 1, "id": 2}, ("b", "a"), "id") == {"a": 1, "id": 2}
+    assert selected({"a": {"b": 1, "c": 2}}, ("a.b", "d"), "id") == {"a": {"b": 1}}
+
+
+def test_nothing_is_made_up_for_what_a_record_lacks():
+    record = defaultdict(list, id=1)
+    assert selected(record, ("a",), "id") == {"id": 1}
+    assert record == {"id": 1}
 
 
 # -- copies ----------------------------------------------------------------------------------------

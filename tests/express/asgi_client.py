@@ -181,9 +181,7 @@ async def post_json(app: Any, value: Any, url: str = "/", headers: Any = ()) -> 
 
 def fake_app(**settings: Any) -> Any:
     """Return what requests need of an application."""
-    from alula.query import parse
-
-    return SimpleNamespace(settings=settings, query_parser=parse, debug=False)
+    return SimpleNamespace(settings=settings, debug=False)
 
 
 def request(method: str = "GET", url: str = "/", headers: Any = (), **more: Any) -> Request:

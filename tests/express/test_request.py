@@ -109,7 +109,7 @@ def test_the_query_is_parsed_once_by_the_parser_of_the_application():
 
     parsed = []
     app = fake_app()
-    app.query_parser = parser
+    app.settings["query parser"] = parser
     req = request("GET", "/?b[c]=%201", app=app)
     assert parsed == []
     assert req.query is req.query
@@ -119,7 +119,7 @@ def test_the_query_is_parsed_once_by_the_parser_of_the_application():
 
 def test_no_query_string_needs_no_parser():
     app = fake_app()
-    app.query_parser = None
+    app.settings["query parser"] = None
     req = request(app=app)
     assert req.query == {}
     req.query["a"] = 1
@@ -133,8 +133,10 @@ def test_a_query_may_be_set():
 
 
 def test_a_query_over_the_limits_is_a_bad_request():
-    with pytest.raises(BadRequest):
-        request("GET", "/?" + "&".join("a" * 1001)).query  # noqa: B018  # reading it is the test
+    req = request("GET", "/?" + "&".join("a" * 1001))
+    for _ in range(2):  # again, in place of an empty query
+        with pytest.raises(BadRequest):
+            req.query  # noqa: B018  # reading it is the test
 
 
 def test_headers_and_get():

@@ -244,6 +244,56 @@ def test_unknown_names(raw, message, data):
     assert (error.message, error.code, error.data) == (message, 400, data)
 
 
+@pytest.mark.parametrize("rest", [{}, {"$limit": 1}])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a", "b"],
+        ["1", "a-b", "\u00fc"],
+        ["a.b", "_"],
+        ("a", "a"),
+        [],
+        {"a"},
+        {"0": "a", "1": "b"},
+        "a",
+    ],
+)
+def test_names_to_select(names, rest):
+    chosen = grammar.read({"$select": names, **rest}).select
+    expected = names.values() if isinstance(names, dict) else names
+    assert chosen == tuple(expected)
+
+
+@pytest.mark.parametrize("rest", [{}, {"$limit": 1}])
+@pytest.mark.parametrize(
+    ("names", "part"),
+    [
+        (["", "a"], "''"),
+        (["a", ""], "''"),
+        (["a", 5], "5"),
+        ([None], "None"),
+        (["a", "$b"], r"'\$b'"),
+        (["a..b"], "'a..b'"),
+        (["a", "b\0"], r"'b\\x00'"),
+        ([["a"]], r"\['a'\]"),
+        ([".".join("a" * 33)], "'a.a.a.+'"),
+    ],
+)
+def test_what_cannot_be_selected(names, part, rest):
+    with pytest.raises(BadRequest, match=rf"^Invalid value for \$select: {part} is not a name"):
+        grammar.read({"$select": names, **rest})
+
+
+def test_what_tests_or_sorts_has_a_budget():
+    for raw in ({"a": 1}, {"$sort": {"a": 1}}, {"$or": [{"a": 1}], "$select": ["a"]}):
+        budget = grammar.read(raw, 5).budget
+        assert budget is not None
+        assert budget.steps_left == 5
+        assert grammar.read(raw).budget is None
+    for raw in ({}, {"$select": ["a"]}, {"$limit": 1, "$skip": 2, "$select": ["a"]}):
+        assert grammar.read(raw, 5).budget is None
+
+
 def test_the_data_of_an_error_arrives_as_it_is():
     holder = {"$foo": 1, "message": "mine", "errors": {"x": 1}}
     assert refusal({"$or": [holder]}).to_dict() == {

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections import ChainMap
+from datetime import date, datetime
+from decimal import Decimal
+from enum import IntEnum, StrEnum
+from math import inf, nan
 from types import MappingProxyType
 
 import pytest
@@ -12,6 +16,14 @@ from hypothesis import strategies as st
 from alula.query import SUPPORTED_OPERATORS, And, Grammar, Or, Where, predicate
 
 grammar = Grammar(operators=SUPPORTED_OPERATORS)
+
+
+class Level(IntEnum):
+    ONE = 1
+
+
+class Name(StrEnum):
+    A = "a"
 
 
 def matches(raw, record):
@@ -383,6 +395,22 @@ def test_all_tests_on_a_field_must_hold(record, name, some):
     each = [holds(Where(name, (test,)), record) for test in some]
     if len(dict(some)) == len(some):
         assert holds(Where(name, tuple(some)), record) is all(each)
+
+
+# One of each type, equal ones of other types among them.
+EACH = [None, True, False, 0, 1, 2, 1.0, 1.5, nan, inf, Decimal(1), "", "1", "a", "b", Level.ONE]
+EACH += [Name.A, b"a", datetime(2026, 1, 1), date(2026, 1, 1), {"a": 1}, {}, [], [1], ["a"]]
+LISTS = [[1], [True], ["a", 1.5], [nan], [[1]], [Name.A], [None], ("a", 2)]
+
+
+@pytest.mark.parametrize("wanted", EACH, ids=repr)
+@pytest.mark.parametrize("test", ["$eq", "$ne", "$lt", "$lte", "$gt", "$gte"])
+def test_a_field_is_compared_as_at_the_end_of_a_dotted_name(test, wanted):
+    plain, dotted = (
+        predicate(And((Where(name, ((test, wanted),)),)), 10**6) for name in ("a", "x.a")
+    )
+    for record in [{}, *({"a": value} for value in [*EACH, *LISTS])]:
+        assert bool(plain(record)) is bool(dotted({"x": record})), record
 
 
 @given(name=st.sampled_from("ab"), value=values)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 from alula._context import Params, RequestParams
 from alula.errors import MethodNotAllowed, NotFound
 from alula.query import Grammar, Query
+from alula.query._query import query_of
 from alula.types import Id
 
 __all__ = [
@@ -208,7 +209,8 @@ def read_params(params: ParamsLike, values: Mapping[str, Any] | None = None) -> 
 def with_range(query: Query, limit: int | None, skip: int) -> Query:
     """Return a query with another limit and skip."""
     # _replace() takes three times as long, in every find with pages.
-    return Query(query.criteria, limit, skip, query.sort, query.select, query.filters, query.budget)
+    criteria, _, _, sort, select, filters, budget = query
+    return query_of((criteria, limit, skip, sort, select, filters, budget))
 
 
 def not_found(id: Id) -> NotFound:

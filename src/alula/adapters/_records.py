@@ -9,7 +9,7 @@ What holds in this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -42,6 +42,7 @@ __all__ = [
     "is_scalar",
     "merged",
     "read_data",
+    "selected",
     "selector",
 ]
 
@@ -279,6 +280,25 @@ def _key_in(holder: Record | list[Any], part: str, name: str) -> Any:
 
 
 # -- $select ---------------------------------------------------------------------------------------
+
+
+def selected(record: Mapping[str, Any], names: Sequence[str], id: str) -> Record:
+    """Return one record reduced to some fields; see `selector`.
+
+    Args:
+        record: The record.
+        names: Names of fields, as in `Query.select`.
+        id: Name of the id property, which is always kept.
+    """
+    # Without a bytecode for each name (bench rest get with $select: -5 %). A subclass of dict may
+    # have an answer of its own for what it lacks.
+    if record.__class__ is dict and "." not in "".join(names):
+        whole = (*names, id)
+        try:
+            return dict(zip(whole, map(record.__getitem__, whole)))  # noqa: B905  # the same length
+        except KeyError:  # it lacks a field
+            pass
+    return selector(names, id)(record)
 
 
 def selector(names: Iterable[str], id: str) -> Callable[[Mapping[str, Any]], Record]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
+from operator import methodcaller
 from typing import Any, ClassVar, Self
 
 from alula._context import Params
@@ -27,6 +28,9 @@ from alula.types import Id, JSONValue, Record, is_mapping
 __all__ = ["MemoryService"]
 
 _MAX_SORTED_LISTS = 8
+
+# Without a bytecode for each record of a page (bench rest find, 10 records: -3 %).
+_copy: Callable[[Record], Record] = methodcaller("copy")
 
 
 class _MemoryOptions(Options):  # no dataclass of its own: it has no other fields
@@ -175,7 +179,7 @@ class MemoryService(AdapterService):
             matching = list(filter(_test(query), records))
             total = len(matching)
             page = matching[start:end]
-        return [record.copy() for record in page], total
+        return list(map(_copy, page)), total
 
     async def _get(self, id: Id, query: Query, params: Params, options: Options) -> Record | None:
         if params.pipeline:

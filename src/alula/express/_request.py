@@ -13,7 +13,7 @@ from alula._context import Params
 from alula._cookies import parse_cookies
 from alula.errors import BadRequest
 from alula.express._headers import Headers, best_match
-from alula.express._settings import cookie_signer
+from alula.express._settings import cookie_signer, query_parser
 from alula.types import UNSET
 
 __all__ = ["Request", "without_id"]
@@ -128,8 +128,10 @@ class Request:
             BadRequest: It is over the limits.
         """
         if (query := self._query) is None:
-            raw = self.scope["query_string"]
-            query = self._query = self.app.query_parser(raw.decode("latin-1")) if raw else {}
+            query = {}
+            if raw := self.scope["query_string"]:
+                query = query_parser(self.app.settings)(raw.decode("latin-1"))
+            self._query = query
         return query
 
     @query.setter

@@ -37,8 +37,9 @@ from alula.query._query import (
     check_open_name,
     copy_value,
     invalid,
+    query_of,
 )
-from alula.types import SCALAR_TYPES, is_mapping
+from alula.types import SCALAR_TYPES, JSONValue, is_mapping
 
 __all__ = [
     "COMMON_FILTERS",
@@ -60,6 +61,9 @@ MAX_SORT_FIELDS: Final = 32
 
 MAX_NUMBER: Final = 2**53 - 1
 """The largest ``$limit`` and ``$skip``: JavaScript's largest exact integer."""
+
+_EVERYTHING: Final = EMPTY_QUERY.criteria
+_SELECT_ALONE: Final = dict.fromkeys(["$select"]).keys()
 
 _DIRECTIONS: Final[dict[object, int]] = {"1": 1, "-1": -1, 1: 1, -1: -1}
 
@@ -123,13 +127,15 @@ class Grammar:
                     " False (drop it) or a function that converts it"
                 )
 
-    def read(self, raw: Mapping[str, Any], budget: Budget | None = None) -> Query:
+    def read(  # noqa: C901, PLR0912  # one pass: a call for each name would cost as much
+        self, raw: Mapping[str, Any], max_steps: int | None = None
+    ) -> Query:
         """Return the query that a raw mapping describes.
 
         Args:
             raw: The value of ``params.query``. It is not changed. A `ValidatedQuery` opens what
                 its schema names.
-            budget: The work limit of the call.
+            max_steps: The work limit of the call, None for no limit; see `Budget`.
 
         Returns:
             A frozen query; `EMPTY_QUERY` itself for an empty mapping.
@@ -139,16 +145,21 @@ class Grammar:
             TypeError: It is None, which only code of the application can set.
         """
         query_type = type(raw)  # in a variable, or a type checker forgets what is in a dict
-        if query_type is not dict and not is_mapping(raw):
+        if query_type is dict:
+            if raw.keys() == _SELECT_ALONE:  # nothing else to look for
+                return query_of(
+                    (_EVERYTHING, None, 0, (), read_select(raw["$select"]), EMPTY, None)
+                )
+        elif not is_mapping(raw):
             if raw is None:  # pyright: ignore[reportUnnecessaryComparison]  # such as the result of a function that forgot its `return`
                 raise TypeError(
                     "params.query is None; a query is a mapping, and {} selects everything"
                 )
             raise invalid("Invalid query: expected an object")
+        elif type(raw) is ValidatedQuery and raw and (raw.operators or raw.filters):
+            return self._opened_for(raw).read(dict(raw), max_steps)
         if not raw:
             return EMPTY_QUERY
-        if type(raw) is ValidatedQuery and (raw.operators or raw.filters):
-            return self._opened_for(raw).read(dict(raw), budget)
         parts: list[Criterion] = []
         limit: int | None = None
         skip = 0
@@ -156,22 +167,25 @@ class Grammar:
         select: tuple[str, ...] | None = None
         filters: Mapping[str, Any] = EMPTY
         for name, value in raw.items():
-            if not isinstance(name, str) or name[:1] != "$":
-                self._read_field(parts, name, value, raw, 1)
+            if name not in COMMON_FILTERS:
+                if isinstance(name, str) and name[:1] == "$":
+                    filters = self._read_filter(filters, name, value)
+                else:
+                    self._read_field(parts, name, value, raw, 1)
             elif name == "$limit":
                 limit = read_number(name, value)
-            elif name == "$skip":
-                skip = read_number(name, value)
             elif name == "$sort":
                 sort = read_sort(value)
             elif name == "$select":
                 select = read_select(value)
-            elif name in ("$or", "$and"):
-                parts.append(self._read_branches(name, value, 1))
+            elif name == "$skip":
+                skip = read_number(name, value)
             else:
-                filters = self._read_filter(filters, name, value)
-        criteria = And(tuple(parts)) if parts else EMPTY_QUERY.criteria
-        return Query(criteria, limit, skip, sort, select, filters, budget)
+                parts.append(self._read_branches(name, value, 1))
+        criteria = And(tuple(parts)) if parts else _EVERYTHING
+        has_work = max_steps is not None and (parts or sort)
+        budget = Budget(max_steps) if has_work else None
+        return query_of((criteria, limit, skip, sort, select, filters, budget))
 
     def opened(
         self,
@@ -349,6 +363,8 @@ def read_number(name: str, value: object) -> int:
         # The length first: int() refuses very long strings of digits with a ValueError.
         if len(value) <= 16 and value.isascii() and value.isdigit():
             number = int(value)
+    elif type(value) is int:
+        number = value
     # Infinity and NaN fail this as well: their remainder is NaN.
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0:
         number = int(value)
@@ -365,7 +381,8 @@ def read_sort(value: object) -> tuple[tuple[str, int], ...]:
         raise invalid(f"Invalid value for $sort: at most {MAX_SORT_FIELDS} fields are allowed")
     fields: list[tuple[str, int]] = []
     for name, given in value.items():
-        _check_path("$sort", name)
+        if type(name) is not str or not name.isidentifier():
+            _check_path("$sort", name)
         # True == 1, so a lookup would accept it.
         number = isinstance(given, (str, int, float)) and given is not True
         direction = _DIRECTIONS.get(given) if number else None
@@ -375,21 +392,26 @@ def read_sort(value: object) -> tuple[tuple[str, int], ...]:
     return tuple(fields)
 
 
-def read_select(value: object) -> tuple[str, ...]:
+def read_select(value: JSONValue) -> tuple[str, ...]:
     """Return the value of ``$select``."""
-    names = as_list(value)
+    names: Iterable[Any] | None = value if type(value) is list else as_list(value)
     if names is None:
         raise invalid("Invalid value for $select: expected a list of field names")
     chosen = tuple(names)
-    for name in chosen:
-        _check_path("$select", name)
+    try:
+        # Most names are identifiers. What is one when joined has none of the characters that
+        # `_check_path` looks for.
+        are_plain = "_".join(chosen).isidentifier() and all(chosen)
+    except TypeError:  # a name is not a string
+        are_plain = False
+    if not are_plain:
+        for name in chosen:
+            _check_path("$select", name)
     return chosen
 
 
 def _check_path(where: str, name: object) -> None:
     """Refuse what is not a field in ``$sort`` or ``$select``, where no part may be empty."""
-    if type(name) is str and name.isidentifier():
-        return  # most names; an identifier has none of the characters below
     parts = name.split(".") if isinstance(name, str) and "\0" not in name else [""]
     if len(parts) > MAX_DEPTH or not all(part and part[0] != "$" for part in parts):
         raise invalid(f"Invalid value for {where}: {name!r} is not a name of a field")

@@ -37,6 +37,8 @@ Test: TypeAlias = Callable[[Any], bool]
 
 
 def _equal(wanted: JSONValue | re.Pattern[Any]) -> Test:
+    if type(wanted) is str:
+        return lambda value: bool(value == wanted)
     if wanted is None:
         return lambda value: value is None or value is MISSING
     if isinstance(wanted, bool):

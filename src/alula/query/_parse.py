@@ -58,11 +58,11 @@ def parse(
     if not querystring:
         return {}
     # Counted before anything is read: a flood of parameters costs one scan.
-    count = querystring.count("&") + 1
-    if count > parameter_limit:
+    if querystring.count("&") >= parameter_limit:
         raise BadRequest(
-            f"The query string has {count} parameters; at most {parameter_limit} are allowed. "
-            "Send fewer, or raise parameter_limit in the server's query parser."
+            f"The query string has {querystring.count('&') + 1} parameters; at most"
+            f" {parameter_limit} are allowed. Send fewer, or raise parameter_limit in the server's"
+            " query parser."
         )
     text = querystring if querystring.isascii() else without_surrogates(querystring)
     text = text.replace("+", " ")
@@ -71,8 +71,11 @@ def parse(
         # Clients encode the "$" of filters too. Without any other escape, that was all.
         decoded = text.replace("%24", "$")
         text = text.replace("%5b", "[").replace("%5d", "]") if "%" in decoded else decoded
-    values = read_values(text, array_limit)
-    return read_keys(values, array_limit, depth) if "[" in text else values
+    result = read_agreeing(text, array_limit, depth)
+    if result is None:
+        values = read_values(text, array_limit)
+        result = read_any(values, array_limit, depth) if "[" in text else values
+    return result
 
 
 def without_surrogates(text: str) -> str:
@@ -84,16 +87,82 @@ def without_surrogates(text: str) -> str:
     return text
 
 
+def read_agreeing(  # noqa: C901, PLR0912  # one loop: a call for each key would cost as much
+    text: str, limit: int, depth: int
+) -> dict[str, Any] | None:
+    """Return the result if brackets are in order and no two keys contradict, otherwise None.
+
+    It takes one pass. A repeated key is left to `read_any`, unless it ends with ``[]`` and no other
+    key has added to its list meanwhile.
+
+    Args:
+        text: The query string, in which only names and values are encoded.
+        limit: The largest number of items in a list.
+        depth: The largest number of bracket pairs in a key.
+    """
+    if limit < 1 or depth < 1:
+        return None
+    result: dict[str, Any] = {}
+    is_encoded = "%" in text
+    last = ""  # a key that ends with "[]", until another one may have added to its list
+    items: list[str] = []
+    for part in text.split("&"):
+        try:
+            key, value = part.split("=", 2)
+        except ValueError:  # none, or more than one
+            key, value = _key_and_value(part)
+        if is_encoded and "%" in part:
+            key, value = _decode(key), _decode(value)
+        if "[" not in key:
+            if key in result:
+                return None
+            result[key] = value
+            continue
+        if key == last:
+            if len(items) == limit:
+                return None
+            items.append(value)
+            continue
+        name, _, rest = key.partition("[")
+        if rest == "]":
+            if name in result:
+                return None
+            last = key
+            result[name] = items = [value]
+            continue
+        group, bracket, more = rest.partition("]")
+        if more or not bracket or "[" in group:
+            groups = _groups_in_order(rest)
+            if groups is None or len(groups) > depth:
+                return None
+            last, items = ("", []) if groups[-1] else (key, [value])
+            if items:
+                groups.pop()
+            if not _place(result, name, groups, items or value, limit):
+                return None
+            continue
+        below: str | list[Any] | dict[str, Any] | None = result.get(name)
+        if group[0] in "0123456789":
+            last, items = "", result.setdefault(name, [])
+            if type(items) is not list or len(items) == limit or group != str(len(items)):
+                return None
+            items.append(value)
+        elif below is None:
+            result[name] = {group: value}
+        elif type(below) is dict and group not in below:
+            below[group] = value
+        else:
+            return None
+    # Brackets without a name before them are for `read_any`; a value without any key is dropped.
+    return None if "" in result and type(result.pop("")) is not str else result
+
+
 def read_values(text: str, limit: int) -> dict[str, Any]:
     """Return the value of each key as it is written; a list of all for a repeated key."""
     values: dict[str, Any] = {}
     repeated: dict[str, list[str]] = {}
     for part in text.split("&"):
-        key, _, value = part.partition("=")
-        if "]=" in value:
-            # The first "]=" ends the key: a name in brackets may contain "=".
-            key, _, value = part.partition("]=")
-            key += "]"
+        key, value = _key_and_value(part)
         if "%" in part:
             key, value = _decode(key), _decode(value)
         if key not in values:
@@ -107,6 +176,15 @@ def read_values(text: str, limit: int) -> dict[str, Any]:
             values[key] = _by_index(items)
     values.pop("", None)
     return values
+
+
+def _key_and_value(part: str) -> tuple[str, str]:
+    key, _, value = part.partition("=")
+    if "]=" in value:
+        # The first "]=" ends the key: a name in brackets may contain "=".
+        key, _, value = part.partition("]=")
+        key += "]"
+    return key, value
 
 
 def _decode(text: str) -> str:
@@ -124,45 +202,6 @@ def _decode(text: str) -> str:
 def _by_index(items: list[str]) -> dict[str, Any]:
     """Return a list as a mapping of its indexes to its items."""
     return {str(index): item for index, item in enumerate(items)}
-
-
-def read_keys(values: dict[str, Any], limit: int, depth: int) -> dict[str, Any]:
-    """Return the lists and mappings of keys in brackets.
-
-    Args:
-        values: By key: a string, or a list for a repeated key. Instead of a list over the limit, a
-            mapping with index keys.
-        limit: The largest number of items in a list.
-        depth: The largest number of bracket pairs in a key.
-
-    Raises:
-        BadRequest: A key has more brackets than ``depth``.
-    """
-    result = read_agreeing(values, limit, depth) if limit > 0 else None
-    return read_any(values, limit, depth) if result is None else result
-
-
-def read_agreeing(values: dict[str, Any], limit: int, depth: int) -> dict[str, Any] | None:
-    """Return the result if brackets are in order and no two keys contradict, otherwise None."""
-    result: dict[str, Any] = {}
-    for key, value in values.items():
-        # A copy, since values go into the result and `read_any` needs them if this fails.
-        item = value if isinstance(value, str) else value.copy()
-        name, bracket, rest = key.partition("[")
-        if not bracket:
-            if key in result:
-                return None
-            result[key] = item
-            continue
-        groups = _groups_in_order(rest)
-        if not name or groups is None or len(groups) > depth:
-            return None
-        if not groups[-1]:
-            groups.pop()
-            item = [item] if isinstance(item, str) else item
-        if not _place(result, name, groups, item, limit):
-            return None
-    return result
 
 
 def _groups_in_order(text: str) -> list[str] | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from alula.errors import BadRequest
 from alula.types import COLLECTION_TYPES, SCALAR_TYPES, is_mapping
@@ -33,6 +34,7 @@ __all__ = [
     "check_open_name",
     "copy_value",
     "invalid",
+    "query_of",
 ]
 
 EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -108,7 +110,8 @@ class Query(NamedTuple):
         sort: Pairs of field and 1 (ascending) or -1 (descending), the first counts most.
         select: Fields to return, None for all.
         filters: Values of the additional filters that the service opened.
-        budget: The work limit of the call, None for internal calls.
+        budget: The work limit of the call; None for internal calls, and for queries that neither
+            test nor sort.
     """
 
     criteria: And = And(())
@@ -119,6 +122,20 @@ class Query(NamedTuple):
     filters: Mapping[str, Any] = EMPTY
     budget: Budget | None = None
 
+
+_Parts: TypeAlias = tuple[
+    And,
+    int | None,
+    int,
+    tuple[tuple[str, int], ...],
+    tuple[str, ...] | None,
+    Mapping[str, Any],
+    "Budget | None",
+]
+
+query_of: Final[Callable[[_Parts], Query]] = partial(tuple.__new__, Query)  # pyright: ignore[reportUnknownMemberType]  # of any tuple
+"""Makes a query of all its attributes in their order, without the Python function that named tuples
+call for it."""
 
 EMPTY_QUERY: Final = Query()
 """The query that selects everything."""
@@ -291,7 +308,7 @@ def as_list(value: Any) -> Iterable[Any] | None:
     if isinstance(value, COLLECTION_TYPES):
         items: Iterable[Any] = value
         return items
-    if not is_mapping(value):
+    if type(value) in SCALAR_TYPES or not is_mapping(value):
         return (value,)
     if not value or not all(
         isinstance(name, str)

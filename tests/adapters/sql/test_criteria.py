@@ -15,7 +15,6 @@ from alula.adapters.sql._statements._statements import Statements
 from alula.adapters.sql._tables._tables import TableSource
 from alula.errors import BadRequest
 from alula.query import And, Query, Where
-from alula.query._query import Budget
 
 RECORDS = [
     {
@@ -265,10 +264,10 @@ def test_texts_are_bounded(monkeypatch):
 
 
 def test_lists_of_clients_count_against_their_budget():
-    query = GRAMMAR.read({"age": {"$in": [1, 2, 3]}}, Budget(2))
+    query = GRAMMAR.read({"age": {"$in": [1, 2, 3]}}, 2)
     with pytest.raises(BadRequest, match=r"\$in has too many values"):
         offline("sqlite").page(query)
-    query = GRAMMAR.read({"$or": [{"age": {"$in": [1, 2, 3]}}]}, Budget(2))
+    query = GRAMMAR.read({"$or": [{"age": {"$in": [1, 2, 3]}}]}, 2)
     with pytest.raises(BadRequest, match=r"\$in has too many values"):
         offline("sqlite").page(query)
 

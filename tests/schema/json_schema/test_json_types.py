@@ -156,6 +156,15 @@ def test_a_number_comes_back_from_its_text(number):
     assert coercion(["number"])(text) == number
 
 
+@pytest.mark.parametrize("size", [1, 2, 14, 15, 16, 17, 18])
+def test_whole_numbers_of_any_length_are_exact(size):
+    for number in (int("9" * size), 10 ** (size - 1), 10**size - 3):
+        found = coercion(["integer"])(f"0{number}")
+        assert (found, type(found)) == (number, int)
+        found = coercion(["number"])(str(number))
+        assert (found, type(found)) == (number, int)
+
+
 @given(st.text())
 def test_a_text_is_a_number_or_nothing(text):
     found = coercion(["number"])(text)

@@ -211,10 +211,11 @@ def members(location: SchemaLocation, schema: Schema) -> Check:
         for name, item in value.items():
             entry = known.get(name)
             if entry is not None:
-                new = entry[1](item, path + entry[0], failures)
+                below, one = entry
+                new = one(item, path + below, failures)
             else:
                 new = unknown(name, item, path, failures)
-            if len(failures) > MOST_LISTED:
+            if failures and len(failures) > MOST_LISTED:
                 break  # the response does not list more
             if new is not item:
                 changed = dict(value) if changed is None else changed

@@ -28,6 +28,7 @@ _SCALARS: Final = (str, int, float, Decimal, type(None))
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 # The largest float has 309 digits before the point.
 _LONGEST_NUMBER: Final = 400
+_EXACT_DIGITS: Final = 16
 _INT64: Final = 2**63
 _TEXTS: Final = {None: "", True: "true", False: "false"}
 _WORDS: Final = {"true": True, "false": False}
@@ -118,6 +119,9 @@ def to_number(value: object) -> Number | Unset:
     """Return the number that a text is; whole numbers are exact, also beyond 2**53."""
     if not isinstance(value, str):
         return int(value or 0) if value is None or isinstance(value, bool) else UNSET
+    # Most are short and whole, and a float of so many digits has lost none.
+    if len(value) < _EXACT_DIGITS and value.isdigit() and value.isascii():
+        return int(value)
     # The length first: `int` takes quadratic time, and CPython refuses 4,300 digits.
     if len(value) > _LONGEST_NUMBER or _DECIMAL.fullmatch(value) is None:
         return UNSET
