@@ -102,18 +102,24 @@ class Batcher(Generic[Key, Result]):
         # The event loop holds weak references to its tasks only.
         self._tasks: set[asyncio.Task[None] | None] = set()
 
-    async def load(self, key: Key) -> Result:
-        """Return the result for a key, which goes with the next query.
+    def load(self, key: Key) -> Awaitable[Result]:
+        """Return an awaitable of the result for a key, which goes with the next query.
 
-        Raises:
-            Exception: What the query raised, or returned for this key.
+        It raises what the query raised, or returned for this key.
         """
-        place = len(self._waiting), self._sent
+        # A future alone for most callers under load: a coroutine around it costs as much again.
         if self._gathers:
-            return await self._enqueue(key, *place)
+            return self._enqueue(key, len(self._waiting), self._sent)
         if self._is_busy():
             self._start_timer()
-            return await self._enqueue(key, *place)
+            return self._enqueue(key, len(self._waiting), self._sent)
+        return self._load_first(key)
+
+    async def _load_first(self, key: Key) -> Result:
+        """Return the result for a key whose caller waits for others to bring theirs."""
+        if self._gathers or self._is_busy():  # by a caller that was awaited earlier
+            return await self.load(key)
+        place = len(self._waiting), self._sent
         slot = self._take_slot()
         try:
             self._gathers = True
@@ -259,7 +265,7 @@ def one_for_each(
         [[1], None, [1]]
     """
     if len(set(keys)) == len(keys):  # most batches
-        return [results.get(key) for key in keys]
+        return list(map(results.get, keys))
     handed_out: set[Key] = set()
     given: list[Result | None] = []
     for key in keys:
