@@ -19,7 +19,7 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context
 from math import inf
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from time import monotonic as time
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -66,6 +66,11 @@ class _Waiting(NamedTuple, Generic[Key, Result]):
     key: Key
     future: asyncio.Future[Result]
     sent_before: int
+
+
+_KEY: Final = attrgetter("key")
+_FUTURE: Final = attrgetter("future")
+_IS_DONE: Final = methodcaller("done")
 
 
 class Batcher(Generic[Key, Result]):
@@ -216,8 +221,9 @@ class Batcher(Generic[Key, Result]):
                 batch, self._waiting = self._waiting[:size], self._waiting[size:]
                 if self._waiting and (has_more_slots or size < due):
                     self._start(self._take_slot(), parts=self._concurrency)
-                batch = [caller for caller in batch if not caller.future.done()]
-                if batch:  # the others were cancelled
+                if any(map(_IS_DONE, map(_FUTURE, batch))):  # some callers were cancelled
+                    batch = [caller for caller in batch if not caller.future.done()]
+                if batch:
                     self._sent += 1
                     slot.number, slot.since = self._sent, time()
                     if self._waiting:
@@ -232,7 +238,7 @@ class Batcher(Generic[Key, Result]):
     async def _resolve(self, batch: list[_Waiting[Key, Result]]) -> None:
         results: Sequence[Any]
         try:
-            results = await self._load_many([caller.key for caller in batch])
+            results = await self._load_many(list(map(_KEY, batch)))
         except Exception as error:  # noqa: BLE001  # all of them are for the callers
             results = [error] * len(batch)
         except asyncio.CancelledError:  # the event loop is being closed

@@ -329,7 +329,7 @@ class SQLService(AdapterService[SQLOptions]):
     async def _find(
         self, query: Query, params: Params, options: SQLOptions
     ) -> tuple[list[Record], int | None]:
-        counts = options.counting != "none"
+        counting = options.counting
         with translated(self._source.table):
             operation = self._known(params, options) or await self._operation(params, options)
             shared = None
@@ -338,11 +338,11 @@ class SQLService(AdapterService[SQLOptions]):
             page = partial(operation.page, query, shared)
             count = partial(self._count, operation, query, options)
             if query.limit == 0:
-                return [], await count() if counts else None
-            if options.pagination is None or not counts:
+                return [], await count() if counting != "none" else None
+            if options.pagination is None or counting == "none":
                 return await page(), None
             combined = None
-            if options.counting == "exact" and operation.call.lock is None:
+            if counting == "exact" and operation.call.lock is None:
                 combined = partial(operation.page_and_total, query, shared)
             return await self._totals.with_page(
                 query, page, count, combined=combined, combines_always=True, concurrent=False

@@ -177,24 +177,26 @@ def valid_text(column_type: ColumnType, value: object, field: str) -> str:
     """Return a value that is text which both databases can store."""
     if not isinstance(value, str):
         raise column_type.refusal(field)
+    # Most text is ASCII, which needs no second look (a flag of the string itself).
+    if not value.isascii() and not is_unicode(value):
+        raise column_type.refusal(field, "valid Unicode (it has half a pair)")
     if "\x00" in value:
         raise column_type.refusal(field, "text without the character NUL")
-    if not are_valid_texts((value,)):
-        raise column_type.refusal(field, "valid Unicode (it has half a pair)")
     return value
 
 
 def are_valid_texts(texts: Sequence[str]) -> bool:
-    """Tell whether both databases can store these texts."""
+    """Tell whether `valid_text` takes all of these texts."""
     text = "".join(texts)
-    if "\x00" in text:
+    return (text.isascii() or is_unicode(text)) and "\x00" not in text
+
+
+def is_unicode(text: str) -> bool:
+    """Tell whether a text has no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
         return False
-    # Most text is ASCII, which needs no second look (a flag of the string itself).
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            return False
     return True
 
 

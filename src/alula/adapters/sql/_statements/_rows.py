@@ -76,12 +76,13 @@ class Rows:
         form = tuple(data), tuple(map(type, values))
         plan = self._plans.get(form)
         if plan is None:
-            if form not in self._plans:
-                if len(self._plans) >= _MAX_PLANS:
-                    self._plans.clear()
-                self._plans[form] = self._plan(*form)
-                return self.row(data)
-            return None
+            # Other names are not remembered: a client could send thousands in each request.
+            if form in self._plans or not data.keys() <= self._columns.keys():
+                return None
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            self._plans[form] = self._plan(*form)
+            return self.row(data)
         columns, checks, stores, made, in_order = plan
         for take, are_valid in checks:
             if not are_valid(take(values)):
@@ -100,8 +101,8 @@ class Rows:
         stores: list[tuple[int, str, Callable[[object, str], object]]] = []
         places: dict[Callable[[_Values], bool], list[int]] = {}
         for position, (name, type_) in enumerate(form.items()):
-            column = self._columns.get(name)
-            if column is None or column is self._extra or not column.writable:
+            column = self._columns[name]
+            if column is self._extra or not column.writable:
                 return None
             if type_ is not column.type.plain and type_ is not NoneType:
                 stores.append((position, name, column.type.store))
