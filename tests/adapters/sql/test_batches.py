@@ -239,6 +239,15 @@ async def test_a_row_that_fails_the_statement_fails_alone(service):
     assert (await service.find({"query": {"$limit": 0}}))["total"] == 24
 
 
+async def test_records_with_an_id_of_their_own_are_another_statement(service, database, watched):
+    seen = watched(database)
+    new = [{"text": "1"}, {"id": 500, "text": "2"}, {"text": "3"}, {"id": 501, "text": "4"}]
+    results = await gathered(*map(service.create, new))
+    assert [result["text"] for result in results] == ["1", "2", "3", "4"]
+    assert [results[1]["id"], results[3]["id"]] == [500, 501]
+    assert len(seen) == 2
+
+
 @pytest.mark.parametrize(
     ("type_", "first", "second"), [(Text(), "a", "a"), (CHAR(5), "a", "a "), (Integer(), 1, 1)]
 )

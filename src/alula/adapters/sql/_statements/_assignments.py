@@ -102,14 +102,12 @@ class RowWriter:
         Raises:
             BadRequest: A value is not of the type of its column.
         """
-        row = self._changed.row(changes) if changes else None
-        if row is not None:
-            return row
-        if not changes or not all(name in self._columns for name in changes):
+        if not changes:
             return None
-        values = self._stored(changes)
-        _add_made(values, self._renewed)
-        return self._row(values)
+        row = self._changed.row(changes)
+        if row is None and all(name in self._columns for name in changes):
+            self._stored(changes)  # says which value is wrong
+        return row
 
     def replacing_row(self, data: Mapping[str, Any]) -> NewRow:
         """Return what `update` sets: the data, and the values that Python makes for the rest.
