@@ -19,7 +19,7 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context
 from math import inf
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from time import monotonic as time
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -68,6 +68,11 @@ class _Waiting(NamedTuple, Generic[Key, Result]):
     sent_before: int
 
 
+_KEY: Final = attrgetter("key")
+_FUTURE: Final = attrgetter("future")
+_IS_DONE: Final = methodcaller("done")
+
+
 class Batcher(Generic[Key, Result]):
     """Loads values by keys, many at once.
 
@@ -102,18 +107,24 @@ class Batcher(Generic[Key, Result]):
         # The event loop holds weak references to its tasks only.
         self._tasks: set[asyncio.Task[None] | None] = set()
 
-    async def load(self, key: Key) -> Result:
-        """Return the result for a key, which goes with the next query.
+    def load(self, key: Key) -> Awaitable[Result]:
+        """Return an awaitable of the result for a key, which goes with the next query.
 
-        Raises:
-            Exception: What the query raised, or returned for this key.
+        It raises what the query raised, or returned for this key.
         """
-        place = len(self._waiting), self._sent
+        # A future alone for most callers under load: a coroutine around it costs as much again.
         if self._gathers:
-            return await self._enqueue(key, *place)
+            return self._enqueue(key, len(self._waiting), self._sent)
         if self._is_busy():
             self._start_timer()
-            return await self._enqueue(key, *place)
+            return self._enqueue(key, len(self._waiting), self._sent)
+        return self._load_first(key)
+
+    async def _load_first(self, key: Key) -> Result:
+        """Return the result for a key whose caller waits for others to bring theirs."""
+        if self._gathers or self._is_busy():  # by a caller that was awaited earlier
+            return await self.load(key)
+        place = len(self._waiting), self._sent
         slot = self._take_slot()
         try:
             self._gathers = True
@@ -210,8 +221,9 @@ class Batcher(Generic[Key, Result]):
                 batch, self._waiting = self._waiting[:size], self._waiting[size:]
                 if self._waiting and (has_more_slots or size < due):
                     self._start(self._take_slot(), parts=self._concurrency)
-                batch = [caller for caller in batch if not caller.future.done()]
-                if batch:  # the others were cancelled
+                if any(map(_IS_DONE, map(_FUTURE, batch))):  # some callers were cancelled
+                    batch = [caller for caller in batch if not caller.future.done()]
+                if batch:
                     self._sent += 1
                     slot.number, slot.since = self._sent, time()
                     if self._waiting:
@@ -226,7 +238,7 @@ class Batcher(Generic[Key, Result]):
     async def _resolve(self, batch: list[_Waiting[Key, Result]]) -> None:
         results: Sequence[Any]
         try:
-            results = await self._load_many([caller.key for caller in batch])
+            results = await self._load_many(list(map(_KEY, batch)))
         except Exception as error:  # noqa: BLE001  # all of them are for the callers
             results = [error] * len(batch)
         except asyncio.CancelledError:  # the event loop is being closed
@@ -259,7 +271,7 @@ def one_for_each(
         [[1], None, [1]]
     """
     if len(set(keys)) == len(keys):  # most batches
-        return [results.get(key) for key in keys]
+        return list(map(results.get, keys))
     handed_out: set[Key] = set()
     given: list[Result | None] = []
     for key in keys:

@@ -89,7 +89,7 @@ class Store:
         rows = await self.rows(statements.page_and_total(read))
         assert statements.page_reader(read.select)(rows) == found
         [[total]] = await self.rows(statements.count(read))
-        assert rows[0][0] == total
+        assert rows[0][-1] == total
         if read.limit is None and not read.skip:
             assert total == len(found)
         return [record["id"] for record in found]

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 import pytest
 from sqlalchemy import (
+    CHAR,
     Boolean,
     CheckConstraint,
     Column,
@@ -238,6 +239,47 @@ async def test_a_row_that_fails_the_statement_fails_alone(service):
     assert (await service.find({"query": {"$limit": 0}}))["total"] == 24
 
 
+async def test_records_with_an_id_of_their_own_are_another_statement(service, database, watched):
+    seen = watched(database)
+    new = [{"text": "1"}, {"id": 500, "text": "2"}, {"text": "3"}, {"id": 501, "text": "4"}]
+    results = await gathered(*map(service.create, new))
+    assert [result["text"] for result in results] == ["1", "2", "3", "4"]
+    assert [results[1]["id"], results[3]["id"]] == [500, 501]
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("type_", "first", "second"), [(Text(), "a", "a"), (CHAR(5), "a", "a "), (Integer(), 1, 1)]
+)
+async def test_one_id_is_given_once(database, type_, first, second):
+    model = Table(
+        "keyed",
+        MetaData(),
+        Column("key", type_, primary_key=True),
+        Column("n", Integer, unique=True),
+    )
+    service = SQLService(model, database)
+    await database.create(service)
+    new = [{"key": key, "n": n} for n, key in enumerate((first, second, first))]
+    results = await gathered(*map(service.create, new))
+    assert [isinstance(result, Conflict) for result in results].count(True) == 2
+    [stored] = await service.find()
+    assert stored in results
+
+
+async def test_an_id_whose_first_record_is_refused_goes_to_the_second(database):
+    unique = Column("n", Integer, unique=True)
+    service = SQLService(
+        Table("keyed", MetaData(), Column("key", Text, primary_key=True), unique), database
+    )
+    await database.create(service)
+    await service.create({"key": "a", "n": 1})
+    new = [{"key": "b", "n": 1}, {"key": "b", "n": 2}, {"key": "c", "n": 3}]
+    results = await gathered(*map(service.create, new))
+    assert isinstance(results[0], Conflict)
+    assert results[1:] == new[1:]
+
+
 async def test_ids_made_by_us(database, watched):
     service = SQLService(tokens, database)
     await database.create(service)
@@ -271,6 +313,15 @@ async def test_patches_share_a_statement(service, database, watched):
     assert [result["text"] for result in results[:3]] == ["p1", "p2", "p3"]
     assert isinstance(results[3], NotFound)
     assert len(seen) == 1
+
+
+async def test_a_patch_alone_has_the_select_of_its_own_call(service):
+    async def patch(n, *fields):
+        return await service.patch(n, {"text": "x"}, {"query": {"$select": [*fields]}})
+
+    await asyncio.gather(patch(1, "text"))
+    results = await asyncio.gather(patch(1, "text"), patch(2, "room"), patch(2, "text"))
+    assert results == [{"id": 1, "text": "x"}, {"id": 2, "room": 1}, {"id": 2, "text": "x"}]
 
 
 async def test_two_patches_of_one_record_both_happen(service):

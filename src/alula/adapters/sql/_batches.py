@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from alula.adapters._batching import Batcher, one_for_each
@@ -25,8 +26,8 @@ from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import is_refusal
 from alula.adapters.sql._operation import Operation
 from alula.adapters.sql._statement import Row, Statement
+from alula.adapters.sql._statements._rows import NewRow
 from alula.adapters.sql._statements._shared_pages import pages_of, shared_pages
-from alula.adapters.sql._statements._statements import NewRow, Select
 from alula.query import EMPTY_QUERY, Query
 from alula.types import Record
 
@@ -39,9 +40,19 @@ _NOT_DONE: Final = object()
 
 
 class _Patch(NamedTuple):
+    """The patch of one call.
+
+    Attributes:
+        key: The id of the record, as the driver takes it.
+        row: What the patch sets.
+        changes: As of the call.
+        query: As of the call; its ``$select`` may be another than that of the others.
+    """
+
     key: Any
     row: NewRow
-    alone: Callable[[], Awaitable[Record | None]]
+    changes: Mapping[str, Any]
+    query: Query
 
 
 class Batches:
@@ -55,99 +66,92 @@ class Batches:
         self._is_postgresql = database.dialect == "postgresql"
         self._batchers: dict[Key, Batcher[Any, Any]] = {}
 
-    async def get(self, operation: Operation, key: object, query: Query) -> Record | None:
+    def get(self, operation: Operation, key: object, query: Query) -> Awaitable[Record | None]:
         """Return the record with an id that meets a query, None if there is none."""
-        batch = None
-        if operation.statements.table.id.type.is_key:
-            batch = self._key_of("get", operation, query, query.select)
+        batch: Key = None
+        if operation.statements.finds_by_id:
+            if query is EMPTY_QUERY:
+                batch = "get", operation.key
+            else:
+                batch = self._key_of("get", operation, query, query.select)
         if batch is None:
-            return await operation.get(key, query)
-        load = partial(_get_batch, operation, query)
-        record: Record | None = await self._batcher(batch, load).load(key)
-        return record
+            return operation.get(key, query)
+        batcher = self._batchers.get(batch) or self._start(batch, 1, _get_batch, operation, query)
+        return batcher.load(key)
 
-    async def page(self, operation: Operation, statement: Statement) -> Sequence[Row]:
+    def page(self, operation: Operation, statement: Statement) -> Awaitable[Sequence[Row]]:
         """Return the rows of a statement for a page."""
         if not self._is_postgresql or not operation.statements.shares_pages:
-            return await operation.run(statement)
-        batch = "page", operation.statements, operation.seconds, statement.text
-        load = partial(_page_batch, operation)
-        rows: Sequence[Row] = await self._batcher(batch, load, concurrency=2).load(statement)
-        return rows
+            return operation.run(statement)
+        batch = "page", operation.key, statement.text
+        batcher = self._batchers.get(batch) or self._start(batch, 2, _page_batch, operation)
+        return batcher.load(statement)
 
-    async def create(self, operation: Operation, row: NewRow, select: Select) -> Record:
-        """Store a new record and return it."""
-        statements = operation.statements
-        if not self._is_postgresql or not statements.shares_inserts:
-            return (await operation.create([statements.insert(row, select)], select))[0]
-        batch = "create", statements, operation.seconds
-        load = partial(_create_batch, operation)
-        record: Record = await self._batcher(batch, load, concurrency=2).load(row)
-        return record if select is None else selector(select, statements.table.id.name)(record)
+    def create(self, operation: Operation, row: NewRow) -> Awaitable[Record]:
+        """Store a new record and return it; only where `Statements.shares_inserts` says so."""
+        batch = "create", operation.key
+        batcher = self._batchers.get(batch) or self._start(batch, 2, _create_batch, operation)
+        return batcher.load(row)
 
     async def patch(
         self, operation: Operation, key: object, changes: Mapping[str, Any], query: Query
     ) -> Record | None:
         """Change a record and return it as it is then, None if there is none."""
         statements = operation.statements
-
-        async def alone() -> Record | None:
-            return await operation.change(statements.patch(key, changes, query), query)
-
-        is_shared = self._is_postgresql and statements.table.id.type.is_key
-        row = statements.changed_row(changes) if is_shared else None
-        batch = None if row is None else self._key_of("patch", operation, query, row.columns)
-        if row is None or batch is None:
-            return await alone()
-        load = partial(_patch_batch, operation, query)
-        batcher = self._batcher(batch, load, concurrency=2)
-        record: Any = await batcher.load(_Patch(key, row, alone))
-        if record is _NOT_DONE:
-            return await alone()
-        if record is None:
-            return None
-        if query.select is None:
-            whole: Record = record
-            return whole
-        return selector(query.select, statements.table.id.name)(record)
+        row: NewRow | None = None
+        batch: Key = None
+        if self._is_postgresql and statements.finds_by_id:
+            row = statements.changed_row(changes)
+        if row is not None:
+            if query is EMPTY_QUERY:
+                batch = "patch", operation.key, row.columns
+            else:
+                batch = self._key_of("patch", operation, query, row.columns)
+        if row is not None and batch is not None:
+            batcher = self._batchers.get(batch) or self._start(
+                batch, 2, _patch_batch, operation, query
+            )
+            record: Any = await batcher.load(_Patch(key, row, changes, query))
+            if record is not _NOT_DONE:
+                if record is None or query.select is None:
+                    whole: Record | None = record
+                    return whole
+                return selector(query.select, statements.table.id.name)(record)
+        return await operation.change(statements.patch(key, changes, query), query)
 
     async def count(self, operation: Operation, query: Query) -> int:
         """Return how many records meet a query."""
         batch = self._key_of("count", operation, query) if self._is_postgresql else None
         if batch is None:
             return await operation.count(query)
-
-        async def load(callers: list[None]) -> list[int]:
-            return [await operation.count(query)] * len(callers)
-
-        total: int = await self._batcher(batch, load).load(None)
+        batcher = self._batchers.get(batch) or self._start(batch, 1, _count_batch, operation, query)
+        total: int = await batcher.load(None)
         return total
 
     @staticmethod
     def _key_of(name: str, operation: Operation, query: Query, more: object = None) -> Key:
         """Return what calls of one batch have in common, None if this call cannot join any."""
-        statements = operation.statements
-        if query is EMPTY_QUERY:
-            return name, statements, operation.seconds, more
         # The text and the driver's values, not the criteria: in Python, 1 equals True.
-        criteria = statements.count(query)
-        key = name, statements, operation.seconds, more, criteria.text, criteria.parameters
+        criteria = operation.statements.count(query)
+        key = name, operation.key, more, criteria.text, criteria.parameters
         try:
             hash(key)
         except TypeError:  # a list among the values
             return None
         return key
 
-    def _batcher(
+    def _start(
         self,
         key: Key,
-        load: Callable[[list[Any]], Awaitable[Sequence[Any]]],
-        concurrency: int = 1,
+        concurrency: int,
+        load: Callable[..., Awaitable[Sequence[Any]]],
+        *arguments: object,
     ) -> Batcher[Any, Any]:
-        batcher = self._batchers.get(key)
-        if batcher is None:
-            batcher = Batcher(load, lambda: self._batchers.pop(key), concurrency)
-            self._batchers[key] = batcher
+        """Return a new batcher, which goes when it is idle; ``load`` gets its keys as the last."""
+        batcher: Batcher[Any, Any] = Batcher(
+            partial(load, *arguments), lambda: self._batchers.pop(key), concurrency
+        )
+        self._batchers[key] = batcher
         return batcher
 
 
@@ -161,15 +165,19 @@ async def _get_batch(operation: Operation, query: Query, keys: list[Any]) -> lis
     statements = operation.statements
     wanted = list(dict.fromkeys(keys))
     rows = await operation.run(statements.get_many(wanted, query))
-    at = statements.id_position(query.select)
-    found = statements.reader(query.select)(rows)
-    records = {row[at]: record for row, record in zip(rows, found, strict=True)}
+    stored_keys = map(itemgetter(statements.id_position(query.select)), rows)
+    records = dict(zip(stored_keys, statements.reader(query.select)(rows), strict=True))
     if statements.table.dialect == "sqlite" and statements.table.id.type.name == "text":
         # To SQLite, an id in another case may be the same (`collate nocase`).
         missing = [key for key in wanted if key not in records]
         alone = await asyncio.gather(*(operation.get(key, query) for key in missing))
         records |= {key: record for key, record in zip(missing, alone, strict=True) if record}
     return one_for_each(keys, records, copied)
+
+
+async def _count_batch(operation: Operation, query: Query, callers: list[None]) -> list[int]:
+    """Return the same number for each caller."""
+    return [await operation.count(query)] * len(callers)
 
 
 async def _page_batch(operation: Operation, pages: list[Statement]) -> list[Any]:
@@ -203,13 +211,17 @@ async def _create_batch(operation: Operation, rows: list[NewRow]) -> list[Any]:
             if not is_refusal(error):
                 raise
             return
-        for ordinal, record in statements.shared_reader(stored):
-            results[positions[ordinal]] = record
+        for position, record in zip(positions, statements.shared_reader(stored), strict=True):
+            results[position] = record
 
-    await asyncio.gather(*map(insert, statements.insert_shared(rows)))
+    parts = statements.insert_shared(rows)
+    if len(parts) == 1:
+        await insert(parts[0])
+    else:
+        await asyncio.gather(*map(insert, parts))
     # Each refused row goes alone, which tells why; most often a unique value is taken.
-    missing = [position for position, record in enumerate(results) if record is None]
-    if missing:
+    if not all(results):
+        missing = [position for position, record in enumerate(results) if record is None]
         again = await asyncio.gather(
             *(alone(rows[position]) for position in missing), return_exceptions=True
         )
@@ -220,12 +232,13 @@ async def _create_batch(operation: Operation, rows: list[NewRow]) -> list[Any]:
 
 async def _patch_batch(operation: Operation, query: Query, patches: list[_Patch]) -> list[Any]:
     """Return the changed record or None for each patch, `_NOT_DONE` for those that go alone."""
+    statements = operation.statements
     if len(patches) == 1:
-        return [await patches[0].alone()]
+        key, _, changes, query = patches[0]
+        return [await operation.change(statements.patch(key, changes, query), query)]
     firsts: dict[Any, int] = {}
     for position, patch in enumerate(patches):
         firsts.setdefault(patch.key, position)
-    statements = operation.statements
     rows = [patches[position].row for position in firsts.values()]
     results: list[Any] = [_NOT_DONE] * len(patches)
     try:

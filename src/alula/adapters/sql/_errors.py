@@ -23,7 +23,13 @@ from alula.errors import (
     Unavailable,
 )
 
-__all__ = ["is_of_asyncpg", "is_refusal", "is_serialization_failure", "translated"]
+__all__ = [
+    "is_of_asyncpg",
+    "is_refusal",
+    "is_serialization_failure",
+    "raise_translated",
+    "translated",
+]
 
 _log = logging.getLogger("alula.sql")
 
@@ -78,11 +84,18 @@ class translated:  # noqa: N801  # used like a function
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None or isinstance(error, FrameworkError):
-            return
-        translation = translation_of(error, self._table, removes=self._removes)
-        if translation is not None:
-            raise translation from error
+        if error is not None:
+            raise_translated(error, self._table, removes=self._removes)
+
+
+def raise_translated(error: BaseException, table: Table | None, *, removes: bool = False) -> None:
+    """Raise what `translated` raises for an error, nothing if it leaves that one as it is.
+
+    It is for calls that are made all the time: without an error, an ``except`` costs nothing.
+    """
+    translation = translation_of(error, table, removes=removes)
+    if translation is not None:
+        raise translation from error
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -108,6 +121,8 @@ def is_serialization_failure(error: BaseException) -> bool:
 def translation_of(
     error: BaseException, table: Table | None, *, removes: bool
 ) -> FrameworkError | None:
+    if isinstance(error, FrameworkError):
+        return None
     # Before OSError, whose subclass it is.
     if isinstance(error, TimeoutError):
         return timeout()

@@ -57,9 +57,10 @@ class Operation:
 
     Attributes:
         is_plain: Whether ``params.sql`` sets nothing, so that other calls may share a statement.
+        key: What must be the same for calls that share one, beside what they ask for.
     """
 
-    __slots__ = ("call", "database", "is_plain", "seconds", "statements", "where")
+    __slots__ = ("call", "database", "is_plain", "key", "seconds", "statements", "where")
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class Operation:
         self.call = call
         self.where = where
         self.is_plain = call is NO_CALL_OPTIONS
+        self.key = statements, seconds
 
     # -- running -------------------------------------------------------------------------------
 
@@ -152,7 +154,7 @@ class Operation:
         """Return the records of a page, and how many there are without ``limit`` and ``skip``."""
         statement = self.statements.page_and_total(query, where=self.where)
         rows = await (run or self.run)(statement)
-        total: int = rows[0][0]
+        total: int = rows[0][-1]
         return self.statements.page_reader(query.select)(rows), total
 
     async def count(self, query: Query, at_most: int | None = None) -> int:

@@ -10,32 +10,31 @@ What holds in this file:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
 from alula._context import Params
 from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
+from alula.adapters._records import selector
 from alula.adapters._totals import Totals
 from alula.adapters.base import AdapterService, DollarKeys, Options
 from alula.adapters.relations import Relation, how_to_name_key
 from alula.adapters.sql._batches import Batches
 from alula.adapters.sql._database import Database
-from alula.adapters.sql._errors import translated
+from alula.adapters.sql._errors import raise_translated, translated
 from alula.adapters.sql._operation import EXACT_UP_TO, Operation
 from alula.adapters.sql._options import Nulls, SQLOptions, call_options, seconds_of
 from alula.adapters.sql._statements._fields import joined_operand
 from alula.adapters.sql._statements._operands import Operand
 from alula.adapters.sql._statements._statements import Statements
 from alula.adapters.sql._statements._where import compiled
-from alula.adapters.sql._tables._catalogue import read_same
-from alula.adapters.sql._tables._foreign_keys import columns_between, names_to_compare
 from alula.adapters.sql._tables._tables import (
     Model,
     Table,
     TableSource,
-    column_name_of,
+    keys_between,
     table_of,
 )
 from alula.query import Query
@@ -170,6 +169,8 @@ class SQLService(AdapterService[SQLOptions]):
         self._names_id = id is not None
         self._reads_max_time_setting = max_time_ms is None
         self._statements: dict[tuple[object, ...], Statements] = {}
+        self._plain_options: SQLOptions | None = None
+        self._plain: Operation | None = None
         self._batches = Batches(database)
         self._totals = Totals()
         if self._source.table is not None:
@@ -241,6 +242,12 @@ class SQLService(AdapterService[SQLOptions]):
             self.id = table.id.name
             self.options = replace(self.options, id=self.id)
 
+    def _known(self, params: Params, options: SQLOptions) -> Operation | None:
+        """Return what runs the statements of a call without options, None if that is not known."""
+        # By the dict: attributes of params take four times as long.
+        is_plain = options is self._plain_options and not params.__dict__.get("sql")
+        return self._plain if is_plain else None
+
     async def _operation(self, params: Params, options: SQLOptions) -> Operation:
         """Return what runs the statements of one call."""
         source = self._source
@@ -257,7 +264,10 @@ class SQLService(AdapterService[SQLOptions]):
             joined = await self._joined(table)
             statements = self._statements[key] = Statements(table, options, joined)
         if not params.sql:
-            return Operation(self.database, statements, options.seconds)
+            operation = Operation(self.database, statements, options.seconds)
+            if options is self.options:
+                self._plain_options, self._plain = options, operation
+            return operation
         call = call_options(params)
         where = None if call.where is None else compiled(call.where, self.database.dialect)
         seconds = seconds_of(params, options.seconds)
@@ -302,14 +312,7 @@ class SQLService(AdapterService[SQLOptions]):
                 each._source.table or await each._source.resolve(self.database)  # noqa: SLF001  # of the same class
                 for each in services
             ]
-            id_column = column_name_of(target.id.name, target)
-            names: Sequence[str] = ()
-            if table.dialect == "postgresql":
-                names = names_to_compare(table.source, target.source)
-            if names:
-                names = await read_same(self.database, names, target.source.fullname)
-            columns = columns_between(table.source, target.source, id_column, table.dialect, names)
-            keys = table.constraints.fields(columns)
+            keys = await keys_between(table, target, self.database)
             if len(keys) != 1:
                 between = f"from {table.name!r} to {target.id.name!r} of {target.name!r}"
                 problem = (
@@ -326,20 +329,20 @@ class SQLService(AdapterService[SQLOptions]):
     async def _find(
         self, query: Query, params: Params, options: SQLOptions
     ) -> tuple[list[Record], int | None]:
-        counts = options.counting != "none"
+        counting = options.counting
         with translated(self._source.table):
-            operation = await self._operation(params, options)
+            operation = self._known(params, options) or await self._operation(params, options)
             shared = None
             if "find" in options.shared and operation.is_plain and query.limit is not None:
                 shared = partial(self._batches.page, operation)
             page = partial(operation.page, query, shared)
             count = partial(self._count, operation, query, options)
             if query.limit == 0:
-                return [], await count() if counts else None
-            if options.pagination is None or not counts:
+                return [], await count() if counting != "none" else None
+            if options.pagination is None or counting == "none":
                 return await page(), None
             combined = None
-            if options.counting == "exact" and operation.call.lock is None:
+            if counting == "exact" and operation.call.lock is None:
                 combined = partial(operation.page_and_total, query, shared)
             return await self._totals.with_page(
                 query, page, count, combined=combined, combines_always=True, concurrent=False
@@ -348,37 +351,44 @@ class SQLService(AdapterService[SQLOptions]):
     async def _get(
         self, id: Id, query: Query, params: Params, options: SQLOptions
     ) -> Record | None:
-        with translated(self._source.table):
-            operation = await self._operation(params, options)
+        try:
+            operation = self._known(params, options) or await self._operation(params, options)
             key = operation.statements.id_value(id)
             if key is None:
                 return None
             if "get" in options.shared and operation.is_plain:
                 return await self._batches.get(operation, key, query)
             return await operation.get(key, query)
+        except Exception as error:
+            raise_translated(error, self._source.table)
+            raise
 
     async def _create(
         self, records: list[Record], query: Query, params: Params, options: SQLOptions
     ) -> list[Record]:
-        with translated(self._source.table):
-            operation = await self._operation(params, options)
-            statements = operation.statements
-            rows = [statements.new_row(record) for record in records]
-            columns = operation.call.upsert
-            if columns:
-                upserts = [statements.upsert(row, columns, query.select) for row in rows]
-                return await operation.create(upserts, query.select)
-            if len(rows) > 1:
-                return await operation.create_many(rows, query.select)
-            if "create" in options.shared and operation.is_plain:
-                return [await self._batches.create(operation, rows[0], query.select)]
-            return await operation.create([statements.insert(rows[0], query.select)], query.select)
+        try:
+            operation = self._known(params, options) or await self._operation(params, options)
+            statements, select = operation.statements, query.select
+            rows = list(map(statements.new_row, records))
+            if len(rows) == 1 and operation.is_plain:
+                if statements.shares_inserts and "create" in options.shared:
+                    record = await self._batches.create(operation, rows[0])
+                    return [record if select is None else selector(select, options.id)(record)]
+            elif columns := operation.call.upsert:
+                upserts = [statements.upsert(row, columns, select) for row in rows]
+                return await operation.create(upserts, select)
+            elif len(rows) > 1:
+                return await operation.create_many(rows, select)
+            return await operation.create([statements.insert(rows[0], select)], select)
+        except Exception as error:
+            raise_translated(error, self._source.table)
+            raise
 
     async def _update(
         self, id: Id, data: Record, query: Query, params: Params, options: SQLOptions
     ) -> Record | None:
         with translated(self._source.table):
-            operation = await self._operation(params, options)
+            operation = self._known(params, options) or await self._operation(params, options)
             key = operation.statements.id_value(id)
             if key is None:
                 return None
@@ -388,8 +398,8 @@ class SQLService(AdapterService[SQLOptions]):
     async def _patch(
         self, id: Id | None, data: Record, query: Query, params: Params, options: SQLOptions
     ) -> list[Record]:
-        with translated(self._source.table):
-            operation = await self._operation(params, options)
+        try:
+            operation = self._known(params, options) or await self._operation(params, options)
             statements, where = operation.statements, operation.where
             if id is None:
                 if not data:
@@ -408,12 +418,15 @@ class SQLService(AdapterService[SQLOptions]):
                 statement = statements.patch(key, data, query, where=where)
                 record = await operation.change(statement, query)
             return [] if record is None else [record]
+        except Exception as error:
+            raise_translated(error, self._source.table)
+            raise
 
     async def _remove(
         self, id: Id | None, query: Query, params: Params, options: SQLOptions
     ) -> list[Record]:
         with translated(self._source.table, removes=True):
-            operation = await self._operation(params, options)
+            operation = self._known(params, options) or await self._operation(params, options)
             statements, where = operation.statements, operation.where
             if id is None:
                 return await operation.change_many(

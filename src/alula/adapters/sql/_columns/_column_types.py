@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Final, TypeAlias
 from uuid import UUID
 
@@ -60,6 +61,10 @@ class ColumnType(ABC):
             arrays, only those of the same type can be compared.
         is_key: Whether the values that the driver reads equal those that it takes, so that rows can
             be looked up by them.
+        plain: Values of exactly this type are stored as they are, if ``are_valid`` says so of them;
+            None: `store` looks at each value.
+        are_valid: Tells whether `store` would take all values of some columns; columns with the
+            same function share a call. None: it takes every value of the type ``plain``.
     """
 
     name: str
@@ -72,6 +77,8 @@ class ColumnType(ABC):
     read_cast: str = ""
     exact: str = ""
     is_key: bool = False
+    plain: type | None = None
+    are_valid: Callable[[Sequence[Any]], bool] | None = None
     _casts: ClassVar[tuple[str, ...]] = ()
     """PostgreSQL: the types to cast a parameter to, one after the other."""
 
@@ -147,6 +154,8 @@ class TextType(ColumnType):
     ) -> None:
         super().__init__(dialect, *casts)
         self._max_length = max_length
+        self.plain = str
+        self.are_valid = are_valid_texts if max_length is None else _are_texts_up_to(max_length)
         self.exact = exact
         self.is_key = not casts  # citext equals text of another case
         if dialect == "postgresql":
@@ -169,14 +178,31 @@ def valid_text(column_type: ColumnType, value: object, field: str) -> str:
     if not isinstance(value, str):
         raise column_type.refusal(field)
     # Most text is ASCII, which needs no second look (a flag of the string itself).
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise column_type.refusal(field, "valid Unicode (it has half a pair)") from None
+    if not value.isascii() and not is_unicode(value):
+        raise column_type.refusal(field, "valid Unicode (it has half a pair)")
     if "\x00" in value:
         raise column_type.refusal(field, "text without the character NUL")
     return value
+
+
+def are_valid_texts(texts: Sequence[str]) -> bool:
+    """Tell whether `valid_text` takes all of these texts."""
+    text = "".join(texts)
+    return (text.isascii() or is_unicode(text)) and "\x00" not in text
+
+
+def is_unicode(text: str) -> bool:
+    """Tell whether a text has no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@cache
+def _are_texts_up_to(max_length: int) -> Callable[[Sequence[str]], bool]:
+    return lambda texts: max(map(len, texts)) <= max_length and are_valid_texts(texts)
 
 
 class BooleanType(ColumnType):
@@ -188,6 +214,7 @@ class BooleanType(ColumnType):
     def __init__(self, dialect: Dialect) -> None:
         super().__init__(dialect)
         self.from_driver = bool if dialect == "sqlite" else None
+        self.plain = bool if dialect == "postgresql" else None
 
     def comparison(self, operator: str, value: object, field: str) -> Comparison:
         if isinstance(value, str):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from alula.adapters.sql._columns._column_types import SQL_OPERATORS, ColumnType, Comparison, next_to
@@ -19,6 +20,9 @@ DECIMAL_COLLATION: Final = "alula_decimal"
 """The name under which each SQLite connection knows `compare_decimals`."""
 
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,1000}(?:\.[0-9]{0,1000})?(?:[eE][-+]?[0-9]{1,4})?")
+_SHORT_DIGITS: Final = 18
+"""How many digits no number beyond 64 bits has."""
+
 _MAX_EXPONENT: Final = 1000
 """The digits of a decimal on each side of the point; a client could send ``1e100000``."""
 
@@ -46,13 +50,23 @@ class IntegerType(ColumnType):
 
     name, expected, _casts = "integer", "a whole number", ("int8",)
     is_key = True
+    plain = int
 
     def __init__(self, dialect: Dialect, bits: int = 64) -> None:
         super().__init__(dialect)
         self.end = 1 << (bits - 1)
+        self.are_valid = _are_below(self.end)
         self.exact = f"int{bits // 8}"
 
     def comparison(self, operator: str, value: object, field: str) -> Comparison:
+        # Most ids of a URL: no pattern, and no look at what only other numbers can be.
+        if (
+            type(value) is str
+            and len(value) <= _SHORT_DIGITS
+            and value.isascii()
+            and value.isdecimal()
+        ):
+            return SQL_OPERATORS[operator], int(value)
         number = _number(value)
         if number is None:
             raise self.refusal(field)
@@ -72,6 +86,11 @@ class IntegerType(ColumnType):
         if not -self.end <= value < self.end:
             raise self.refusal(field, f"a whole number from {-self.end} to {self.end - 1}")
         return value
+
+
+@cache
+def _are_below(end: int) -> Callable[[Sequence[int]], bool]:
+    return lambda numbers: -end <= min(numbers) and max(numbers) < end
 
 
 class NumberType(ColumnType):

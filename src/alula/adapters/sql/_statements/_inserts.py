@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from alula.adapters.sql._statement import Statement
-from alula.adapters.sql._statements._assignments import NewRow, RowWriter
+from alula.adapters.sql._statements._assignments import RowWriter
 from alula.adapters.sql._statements._list_parameters import array_text, json_rows, json_value
 from alula.adapters.sql._statements._operands import PLACE, Operand, place_of
 from alula.adapters.sql._statements._reads import Reads, Select
+from alula.adapters.sql._statements._rows import NewRow
 from alula.adapters.sql._tables._tables import Column, Table
 from alula.errors import BadRequest
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from alula.adapters.sql._options import SQLOptions
 
 __all__ = ["Inserts"]
+
+_COLUMNS: Final = attrgetter("columns")
+_VALUES: Final = attrgetter("values")
 
 _MAX_ROWS: Final = 10_000
 """How many rows one statement inserts: all of them are in memory at once, here and there."""
@@ -32,15 +37,13 @@ class Inserts(Reads):
         self._writer = RowWriter(table, options)
         self.new_row = self._writer.new_row
         self.changed_row = self._writer.changed_row
-
-    @property
-    def shares_inserts(self) -> bool:
-        """Whether `insert_shared` works: the id of a record is known before it is stored."""
-        # With other ids than those given, rows would seem to be refused, and be stored again.
-        return (
+        # With other ids than those given, rows would seem to be refused, and be stored again. If
+        # ids that differ in Python were equal in the database, two calls could get one record.
+        self.shares_inserts = (
             self._postgresql
-            and self.table.keeps_ids
-            and (self.table.sequence is not None or self.table.new_ids != "database")
+            and table.keeps_ids
+            and (table.sequence is not None or table.new_ids != "database")
+            and (table.id.type.is_key or table.id.type.name in ("integer", "uuid"))
         )
 
     def insert(self, row: NewRow, select: Select = None) -> Statement:
@@ -133,18 +136,28 @@ class Inserts(Reads):
     def insert_shared(self, rows: Sequence[NewRow]) -> list[tuple[list[int], Statement]]:
         """Return the statements that store the records of several calls; PostgreSQL only.
 
-        A record that the table refuses as a duplicate does not keep others from being stored.
-        Each row that comes back has the record's position in the part and its columns, which are
-        null if it was refused.
+        A record that the table refuses as a duplicate does not keep others from being stored. Of
+        records with the same id, only the first is in a statement. One row comes back for each
+        record of a statement, in their order; the columns of those that were refused are null.
 
         Args:
             rows: What `new_row` has returned for each record; `shares_inserts` has to be true.
+
+        Returns:
+            The positions of the records of each statement, and the statement.
         """
         rows = self._aligned(rows)
-        return [
-            (positions, self._insert_shared([rows[position] for position in positions]))
-            for positions in _parts(rows)
-        ]
+        statements: list[tuple[list[int], Statement]] = []
+        for positions in _parts(rows):
+            columns = rows[positions[0]].columns
+            if self._id.name in columns:
+                # They would all get the one record that is stored.
+                at = columns.index(self._id.name)
+                by_id = {rows[position].values[at]: position for position in reversed(positions)}
+                positions = sorted(by_id.values())  # noqa: PLW2901  # fewer of them
+            part = [rows[position] for position in positions]
+            statements.append((positions, self._insert_shared(part)))
+        return statements
 
     def _insert_shared(self, rows: Sequence[NewRow]) -> Statement:
         key = ("insert_shared", rows[0].columns)
@@ -163,6 +176,8 @@ class Inserts(Reads):
             read = ", ".join(
                 f"alula_stored.alula_c{index}" for index in range(len(self.table.columns))
             )
+            # Exactly: a collation of the database may take texts for equal that Python does not.
+            exactly = ' collate "C"' if self._id.type.name == "text" else ""
             text = self._keep(
                 key,
                 # The list and what is drawn for it have one name, so `values` are read from both.
@@ -172,8 +187,8 @@ class Inserts(Reads):
                 f" overriding system value select {', '.join(values)}"
                 f" from alula_given as alula_item order by {order} on conflict do nothing"
                 f" returning {self._id.sql} as alula_id, {self._names(None, aliases=True)})"
-                f" select alula_item.alula_position - 1, {read} from alula_given as alula_item"
-                f" left join alula_stored on alula_stored.alula_id = alula_item.alula_id"
+                f" select {read} from alula_given as alula_item left join alula_stored"
+                f" on alula_stored.alula_id{exactly} = alula_item.alula_id{exactly}"
                 f" order by {order}",
             )
         return Statement(text, self._lists(rows))
@@ -182,7 +197,7 @@ class Inserts(Reads):
 
     def _aligned(self, rows: Sequence[NewRow]) -> Sequence[NewRow]:
         """Return rows with null in the columns that only others have, where null is the default."""
-        if len({row.columns for row in rows}) < 2:
+        if len(set(map(_COLUMNS, rows))) < 2:
             return rows
         given = {name for row in rows for name in row.columns}
         columns = [name for name in self.table.columns if name in given]
@@ -229,9 +244,7 @@ class Inserts(Reads):
             return (json_rows([row.values for row in rows]),)
         columns = self._columns_of(rows[0])
         lists: list[object] = []
-        for column, values in zip(
-            columns, zip(*(row.values for row in rows), strict=True), strict=True
-        ):
+        for column, values in zip(columns, zip(*map(_VALUES, rows), strict=True), strict=True):
             is_array = column.type.name == "array"
             lists.append([*map(array_text, values)] if is_array else [*values])
         return tuple(lists)
@@ -240,8 +253,11 @@ class Inserts(Reads):
 def _parts(rows: Sequence[NewRow]) -> list[list[int]]:
     """Return the positions of rows with the same columns, at most `_MAX_ROWS` together."""
     by_columns: dict[tuple[str, ...], list[int]] = {}
-    for position, row in enumerate(rows):
-        by_columns.setdefault(row.columns, []).append(position)
+    if len(set(map(_COLUMNS, rows))) == 1:  # most parts
+        by_columns[rows[0].columns] = list(range(len(rows)))
+    else:
+        for position, row in enumerate(rows):
+            by_columns.setdefault(row.columns, []).append(position)
     return [
         positions[start : start + _MAX_ROWS]
         for positions in by_columns.values()

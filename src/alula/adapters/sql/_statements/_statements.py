@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alula.adapters.sql._statement import Row, Statement
-from alula.adapters.sql._statements._assignments import Assignments, NewRow
+from alula.adapters.sql._statements._assignments import Assignments
 from alula.adapters.sql._statements._inserts import Inserts
 from alula.adapters.sql._statements._operands import place_of
 from alula.adapters.sql._statements._reads import Select, Sort, where_of
+from alula.adapters.sql._statements._rows import NewRow
 from alula.query import Query
 
 if TYPE_CHECKING:

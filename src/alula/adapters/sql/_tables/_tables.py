@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,17 +23,30 @@ from alula.adapters.sql._columns._column_types import BooleanType, ColumnType, T
 from alula.adapters.sql._columns._number_types import DecimalType, NumberType
 from alula.adapters.sql._columns._sqlalchemy_types import column_type
 from alula.adapters.sql._names import Dialect, check_names, quoted, quoted_column
-from alula.adapters.sql._tables._catalogue import read_sequence, read_table
+from alula.adapters.sql._tables._catalogue import read_same, read_sequence, read_table
 from alula.adapters.sql._tables._constraints import (
     Catalogue,
     Constraint,
     Constraints,
     read_constraints,
 )
-from alula.adapters.sql._tables._foreign_keys import foreign_keys_of
+from alula.adapters.sql._tables._foreign_keys import (
+    columns_between,
+    foreign_keys_of,
+    names_to_compare,
+)
 from alula.adapters.sql._tables._pydantic_models import is_pydantic_model, pydantic_table
 
-__all__ = ["Column", "Model", "Table", "TableSource", "column_name_of", "new_uuid", "table_of"]
+__all__ = [
+    "Column",
+    "Model",
+    "Table",
+    "TableSource",
+    "column_name_of",
+    "keys_between",
+    "new_uuid",
+    "table_of",
+]
 
 StaticModel: TypeAlias = sqlalchemy.Table | type[Any] | tuple[type[Any], str]
 Model: TypeAlias = (
@@ -390,6 +403,22 @@ def scalar_types(dialect: Dialect, *, code_point_order: bool) -> Mapping[type, C
             float: number,
         }
     )
+
+
+async def keys_between(table: Table, target: Table, database: Catalogue) -> tuple[str, ...]:
+    """Return the properties of a table whose foreign keys refer to the id of another one.
+
+    Raises:
+        Exception: The database's catalogue could not be read.
+    """
+    id_column = column_name_of(target.id.name, target)
+    names: Sequence[str] = ()
+    if table.dialect == "postgresql":
+        names = names_to_compare(table.source, target.source)
+    if names:
+        names = await read_same(database, names, target.source.fullname)
+    columns = columns_between(table.source, target.source, id_column, table.dialect, names)
+    return table.constraints.fields(columns)
 
 
 def column_name_of(name: str, table: Table) -> str:
