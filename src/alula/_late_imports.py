@@ -26,6 +26,9 @@ def late_names(
     Args:
         package: The ``globals()`` of the package; a name is kept there once it is loaded.
         modules: By name: the module below the package that has it.
+
+    Raises:
+        AttributeError: By the first function: the package does not have the name.
     """
 
     def load(name: str) -> Any:

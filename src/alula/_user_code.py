@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -34,7 +33,7 @@ Runner = TypeVar("Runner", bound=Callable[..., Any])
 
 _DESCRIPTIONS: Final[dict[CodeType, Describe]] = {}
 _ALULA: Final = Path(__file__).parent
-_STDLIB: Final = Path(os.__file__).parent
+_STDLIB: Final = Path(inspect.__file__).parent
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _LOOPS: Final = {
     function.__code__

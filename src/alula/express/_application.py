@@ -292,7 +292,7 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
 
     async def setup(self, server: Any = None) -> Self:
         """Set the services up (see `App.setup`)."""
-        from alula._hub import current_worker  # noqa: PLC0415  # tests and scripts need none of it
+        from alula._hub import current_worker  # noqa: PLC0415  # only a start needs it
 
         was_ready = self.app.is_ready
         await self.app.setup(server)

@@ -42,7 +42,7 @@ from alula.schema._pydantic_models.query_model import QueryModel
 from alula.types import SchemaKeyword, is_mapping
 
 if TYPE_CHECKING:
-    from alula.schema._json_schema.records import JsonRecords
+    from alula.schema._json_schema.validator import JsonRecords
 
 __all__ = ["AnyValidator", "Records", "get_validator", "query_syntax", "records_of"]
 
@@ -152,7 +152,7 @@ def records_of(model: object, id: str, keywords: Iterable[SchemaKeyword]) -> Rec
         SchemaError: It is neither, or it has no properties, such as a ``RootModel``.
     """
     if is_mapping(model):
-        from alula.schema._json_schema.records import JsonRecords  # noqa: PLC0415  # as above
+        from alula.schema._json_schema.validator import JsonRecords  # noqa: PLC0415  # as above
 
         return JsonRecords(model, id, tuple(keywords))
     if is_typeddict(model):
