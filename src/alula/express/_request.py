@@ -50,7 +50,6 @@ class Request:
     match: Any = None  # what the path leads to, while the middleware of that service runs
     cancels_calls: bool = False  # whether its service calls end with the connection
     ended_by: Any = None  # the middleware that neither responded nor went on, for the message
-    _headers: Headers | None = None
     _cookies: dict[str, str] | None = None
     _framework: Params | None = None
     _query: dict[str, Any] | None = None
@@ -63,6 +62,7 @@ class Request:
         self.scope = scope
         self.receive = receive
         self.method: str = scope["method"]
+        self._headers = Headers(scope["headers"])
         # The credentials, until there is a `_framework` to have them.
         self._authentication: Mapping[str, Any] | None = None
         path: str = scope["path"]
@@ -135,10 +135,7 @@ class Request:
     @property
     def headers(self) -> Headers:
         """The headers; look-ups take any case."""
-        headers = self._headers
-        if headers is None:
-            headers = self._headers = Headers(self.scope["headers"])
-        return headers
+        return self._headers
 
     @property
     def cookies(self) -> dict[str, str]:
@@ -222,7 +219,7 @@ class Request:
         """Whether the request comes with a body, which may turn out to be empty."""
         has_body = self._has_body
         if has_body is None:
-            sent = self.headers.sent()
+            sent = self._headers.sent()
             if (length := sent.get(b"content-length")) is not None:
                 has_body = length != b"0"
             elif b"transfer-encoding" in sent:

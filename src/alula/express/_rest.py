@@ -184,14 +184,14 @@ async def call_service(
         Exception: What the call raises.
     """
     handle, record_id, route = match
-    verb = req.method
-    custom = req.headers.get(METHOD_HEADER) if verb == "POST" else None
+    verb, headers = req.method, req._headers  # noqa: SLF001  # its property costs a call
+    custom = headers.get(METHOD_HEADER) if verb == "POST" else None
     method = method_for(verb, record_id is not None, custom)
     if method not in handle.methods or (custom and method in STANDARD_METHODS):
         raise not_allowed(method, verb, handle.methods, record_id is not None)
     if method == "find" and verb == "GET" and (representations := handle.app.representations):
         offered = ("application/json", *representations)
-        respond = representations.get(best_match(req.headers.get("accept"), offered))
+        respond = representations.get(best_match(headers.get("accept"), offered))
         if respond is not None:
             await respond(handle, route, req, res)
             return
@@ -200,7 +200,7 @@ async def call_service(
         data = await _data_without_parser(req, handle)
     target = record_id if method in ID_METHODS else None
     query = req.query
-    params: Params = RequestParams({**query} if query else {}, "rest", req.headers, route, req.ip)
+    params: Params = RequestParams({**query} if query else {}, "rest", headers, route, req.ip)
     by_middleware = req._framework  # noqa: SLF001  # the property would make one for every call
     if by_middleware is not None:
         params.__dict__.update(by_middleware.__dict__)
@@ -213,9 +213,9 @@ async def call_service(
         await _run_while_connected(handle.run(context), req)
     else:
         await handle.run(context)
-    res.status_code, headers, res.data = response_for(context)
-    if headers:
-        for name, value in headers.items():
+    res.status_code, by_hooks, res.data = response_for(context)
+    if by_hooks:
+        for name, value in by_hooks.items():
             # Cookies of middleware stay; any other header of a hook replaces that of middleware.
             (res.append if name.lower() == "set-cookie" else res.set)(name, value)
     if sends:

@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from starlette.types import ASGIApp, Message, Scope
 
@@ -34,20 +34,25 @@ _MAX_LINES: Final = 100
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _ERROR: Final = b"Internal Server Error"
 
+_Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+
 _beginnings: dict[bytes, bytes] = {}
 """Names of headers, as applications spell them, to the beginnings of their lines."""
 
 _lines: dict[tuple[bytes, bytes], bytes] = {}
 """Names and values of headers that most responses share, and that are no secrets, to lines."""
 
-_heads: dict[tuple[int, tuple[tuple[bytes, bytes], ...]], bytes] = {}
-"""Status and headers of whole responses to the beginnings of their heads."""
+_heads: dict[tuple[int, int, _Headers], tuple[bytes, _Headers]] = {}
+"""The id of a server's own headers, status and headers of a whole response to the beginning of its
+head. The server's headers are kept, so that no others have their id; uvicorn makes new ones each
+second."""
 
 
 class Cycle:
     """A request, and its response.
 
-    uvicorn's protocol sets the attributes of the request, and reads those of the response.
+    uvicorn's protocol sets the attributes of the request, and reads those of the response. What
+    makes news sets ``has_news``, and ``event`` if there is one.
 
     Args:
         connection: The protocol of the connection.
@@ -57,47 +62,49 @@ class Cycle:
     """
 
     __slots__ = (
-        *("_chunked", "_connection", "_event", "_expects_continue", "_has_news", "_head", "_left"),
-        *("_was_received", "body", "disconnected", "keep_alive", "logger", "more_body"),
+        *(
+            "_chunked",
+            "_connection",
+            "_expects_continue",
+            "_head",
+            "_left",
+            "_was_received",
+            "body",
+        ),
+        *("disconnected", "event", "has_news", "keep_alive", "logger", "more_body"),
         *("response_complete", "response_started", "scope", "task"),
     )
 
     _connection: Any
     task: asyncio.Task[None] | None  # the protocol sets it
+    logger: logging.Logger  # another one than that of the connection, where it is set
+    _chunked: bool
+    _left: int  # bytes of the body that are to come, if it is not chunked
 
     def __init__(
-        self, connection: Any, scope: Scope, *, keep_alive: bool, expects_continue: bool
+        self, connection: Any, scope: Scope, keep_alive: bool, expects_continue: bool
     ) -> None:
         self._connection = connection
         self.scope = scope
         scope["extensions"] = {EXCHANGE_EXTENSION: self}
         self.keep_alive = keep_alive
-        self.logger: logging.Logger = connection.logger
         self.disconnected = False
         self.body = bytearray()  # what has arrived, and the application has not received
         self.more_body = True
         self.response_started = self.response_complete = False
         self._expects_continue = expects_continue
-        self._has_news = self._was_received = False  # for the next `receive`; ever
-        self._event: asyncio.Event | None = None
+        self.has_news = self._was_received = False  # for the next `receive`; ever
+        self.event: asyncio.Event | None = None
         self._head: list[bytes] | None = None  # waits for the first part of the body
-        self._chunked: bool | None = None
-        self._left = 0  # bytes of the body that are to come, if it is not chunked
 
     @property
     def message_event(self) -> asyncio.Event:
         """What uvicorn sets when something has arrived, or the connection is gone."""
-        if self._event is None:  # few applications wait for anything
-            self._event = asyncio.Event()
-            if self._has_news:
-                self._event.set()
-        return self._event
-
-    def wake(self) -> None:
-        """Set `message_event`."""
-        self._has_news = True
-        if self._event is not None:
-            self._event.set()
+        if self.event is None:  # few applications wait for anything
+            self.event = asyncio.Event()
+            if self.has_news:
+                self.event.set()
+        return self.event
 
     # -- the application -----------------------------------------------------------------------
 
@@ -118,13 +125,13 @@ class Cycle:
             self.scope.pop("extensions", None)
 
     def _fail(self, message: str, error: BaseException | None = None) -> None:
-        self.logger.error(message, exc_info=error)
         connection = self._connection
+        getattr(self, "logger", connection.logger).error(message, exc_info=error)
         if self.disconnected:
             return
         if not self.response_complete and (self._head is not None or not self.response_started):
             self.keep_alive = False
-            self.response_started, self._chunked, self._left = True, None, 0
+            self.response_started = True
             self._head = self._head_of(
                 500, ((b"content-type", b"text/plain; charset=utf-8"), _length_of(_ERROR))
             )
@@ -147,11 +154,11 @@ class Cycle:
                 connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 self._expects_continue = False
             connection.flow.resume_reading()
-            if not self._has_news:
+            if not self.has_news:
                 await self.message_event.wait()
-            self._has_news = False
-            if self._event is not None:
-                self._event.clear()
+            self.has_news = False
+            if self.event is not None:
+                self.event.clear()
         if self.disconnected or self.response_complete:
             return {"type": "http.disconnect"}
         body, self.body = bytes(self.body), bytearray()
@@ -194,10 +201,8 @@ class Cycle:
         connection = self._connection
         if connection is None or self.response_started or self.disconnected:
             return False
-        key = (status, (*connection.server_state.default_headers, *headers))
-        beginning = _heads.get(key)
-        if beginning is None:
-            beginning = _beginning_of_head(*key)
+        own = connection.server_state.default_headers
+        beginning, _ = _heads.get((id(own), status, headers)) or _know_head(own, status, headers)
         if not beginning or connection.flow.write_paused:
             return False
         self.response_started = True
@@ -205,8 +210,8 @@ class Cycle:
             connection.log_response(self.scope, status)
         end = b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n"
         head = b"%b%d%b" % (beginning, len(body), end)
-        self._write(head, b"" if self.scope["method"] == "HEAD" else body)
-        self._complete()
+        self._write(connection, head, b"" if self.scope["method"] == "HEAD" else body)
+        self._complete(connection)
         return True
 
     # -- the response --------------------------------------------------------------------------
@@ -217,18 +222,18 @@ class Cycle:
         connection = self._connection
         head = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
         values: list[bytes] = []
-        closes = False
+        closes, chunked, self._left = False, None, 0
         for name, value in (*connection.server_state.default_headers, *headers):
             if (line := _lines.get((name, value))) is not None:
                 head.append(line)
                 continue
             begin = _beginnings.get(name) or _beginning_of(name)
             if begin == b"content-length: ":
-                if self._chunked is None:
-                    self._left, self._chunked = int(value), False
+                if chunked is None:
+                    self._left, chunked = int(value), False
             elif begin == b"transfer-encoding: ":
                 if value.lower() == b"chunked":
-                    self._left, self._chunked = 0, True
+                    self._left, chunked = 0, True
             elif begin == b"connection: ":
                 closes = closes or b"close" in map(bytes.strip, value.lower().split(b","))
             elif begin in _OF_FEW_VALUES:
@@ -242,10 +247,11 @@ class Cycle:
             self.keep_alive = False
         elif not self.keep_alive:
             head.append(b"connection: close\r\n")
-        if self._chunked is None:
-            self._chunked = self.scope["method"] != "HEAD" and status not in _WITHOUT_BODY
-            if self._chunked:
+        if chunked is None:
+            chunked = self.scope["method"] != "HEAD" and status not in _WITHOUT_BODY
+            if chunked:
                 head.append(b"transfer-encoding: chunked\r\n")
+        self._chunked = chunked
         head.append(b"\r\n")
         if connection.access_log:
             connection.log_response(self.scope, status)
@@ -266,24 +272,26 @@ class Cycle:
         head = self._head
         if head is not None:
             self._head = None
-            self._write(b"".join(head), body)
+            self._write(self._connection, b"".join(head), body)
         elif body:
-            self._connection.write(body)
+            self._write(self._connection, b"", body)
         if not more:
-            self._complete()
+            self._complete(self._connection)
 
-    def _write(self, head: bytes, body: bytes) -> None:
+    def _write(self, connection: Any, head: bytes, body: bytes) -> None:
+        connection.written += len(head) + len(body)
         if len(body) > _MAX_COPIED_BYTES:
-            self._connection.write(head)
-            self._connection.write(body)
+            if head:
+                connection.transport.write(head)
+            connection.transport.write(body)
         else:
-            self._connection.write(head + body)
+            connection.transport.write(head + body)
 
-    def _complete(self) -> None:
-        self.response_complete = True
+    def _complete(self, connection: Any) -> None:
+        self.response_complete = self.has_news = True
         self.body.clear()  # it is not read any more, and the connection may stay idle
-        self.wake()
-        connection = self._connection
+        if self.event is not None:
+            self.event.set()
         if not self.keep_alive:
             connection.transport.close()
         connection.on_response_complete()
@@ -295,26 +303,32 @@ def _check_value(value: bytes) -> None:
         raise RuntimeError("Invalid HTTP header value.")
 
 
-def _beginning_of_head(status: int, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+def _know_head(own: _Headers, status: int, headers: _Headers) -> tuple[bytes, _Headers]:
     """Return the head of a whole response up to the length of its body, and remember it.
 
+    Args:
+        own: The headers that the server adds to each response.
+        status: The status.
+        headers: The headers of the response.
+
     Returns:
-        Nothing if it cannot be the head of such a response.
+        The bytes, empty if it cannot be the head of such a response; and ``own``.
 
     Raises:
         RuntimeError: A header cannot be sent.
     """
     lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
     is_whole = status not in _WITHOUT_BODY
-    for name, value in headers:
+    for name, value in (*own, *headers):
         beginning = _beginnings.get(name) or _beginning_of(name)
         is_whole = is_whole and beginning not in _OF_FRAMING
         _check_value(value)
         lines += (beginning, value, b"\r\n")
     if len(_heads) >= _MAX_LINES:  # the date is in them
         _heads.clear()
-    head = _heads[status, tuple(headers)] = b"".join((*lines, b"content-length: ")) * is_whole
-    return head
+    head = b"".join((*lines, b"content-length: ")) * is_whole
+    known = _heads[id(own), status, headers] = (head, own)
+    return known
 
 
 def _line_of(name: bytes, beginning: bytes, value: bytes) -> bytes:

@@ -156,9 +156,9 @@ class HttpToolsGuard(Guard):
         path = raw_path.decode("ascii")
         if "%" in path:
             path = unquote(path)
-        root = self.root_path
-        scope["path"] = root + path
-        scope["raw_path"] = root.encode("ascii") + raw_path if root else raw_path
+        if root := self.root_path:
+            path, raw_path = root + path, root.encode("ascii") + raw_path
+        scope["path"], scope["raw_path"] = path, raw_path
         scope["query_string"] = url.query or b""
         self._in_head, self._bytes_outside_body = False, 0
         app = self.app
@@ -170,8 +170,8 @@ class HttpToolsGuard(Guard):
         self.cycle = cycle = Cycle(
             self,
             scope,
-            keep_alive=version != "1.0" and parser.should_keep_alive(),
-            expects_continue=self.expect_100_continue,
+            version != "1.0" and parser.should_keep_alive(),
+            self.expect_100_continue,
         )
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, app)
@@ -187,14 +187,17 @@ class HttpToolsGuard(Guard):
             cycle.body += body
             if len(cycle.body) > HIGH_WATER_LIMIT:
                 self.flow.pause_reading()
-            cycle.wake()
+            cycle.has_news = True
+            if cycle.event is not None:
+                cycle.event.set()
 
     def on_message_complete(self) -> None:
         """Take note that a request is complete."""
         cycle = self.cycle
         if not (self._in_head or cycle.response_complete):
-            cycle.more_body = False
-            cycle.wake()
+            cycle.more_body, cycle.has_news = False, True
+            if cycle.event is not None:
+                cycle.event.set()
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to the protocol of websockets."""
@@ -206,11 +209,6 @@ class HttpToolsGuard(Guard):
         task = self.loop.create_task(cycle.run(app), context=self._context.copy())
         cycle.task = task
         self.tasks.add(task)  # `Cycle.run` takes it out: a callback would be a turn of the loop
-
-    def write(self, data: bytes) -> None:
-        """Write a part of a response."""
-        self.written += len(data)
-        self.transport.write(data)
 
     def on_response_complete(self) -> None:
         """Go on with the next request of a pipeline, or be idle."""
