@@ -52,6 +52,7 @@ class Subject:
 
 README = Subject("import of the application of the README, processor time", "ms", 150)
 LIBRARIES = Subject("the same without Alula: uvicorn, Starlette, orjson, one Pydantic model", "ms")
+START = Subject("start of it by `app.run`, to its first response, processor time", "ms")
 GENERATED = Subject("import of a generated application with SQLite and users", "ms")
 REST = Subject("memory of the application of the README at rest, by `app.run`", "MiB", 45)
 IDLE = Subject(f"{CONNECTIONS:,} idle HTTP connections, added to it", "MiB", 80)
@@ -90,6 +91,7 @@ def _one_round(folder: Path, *, quick: bool) -> Iterator[tuple[Subject, float]]:
     code = f"import sys; sys.path.insert(0, {str(folder / 'readme')!r}); from app import app"
     command = (sys.executable, "-c", code + "; app.run({port})")
     with running(Contender("the README", command, (Row("find", "/messages"),)), {}) as server:
+        yield START, processor_seconds(server.pid) * 1000
         yield REST, resident_bytes(server.pid) / 2**20
     each = bytes_of_one("alula_app", "/memory/5", "connections", 100 if quick else CONNECTIONS)
     yield IDLE, each * CONNECTIONS / 2**20

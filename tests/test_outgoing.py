@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import html
 import json
 import pickle
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from alula.outgoing import (
     JSON_ENCODERS,
     RedactedRecord,
     as_mapping,
+    escape_html,
     javascript_date,
     map_records,
     public_part,
@@ -348,3 +350,11 @@ def test_an_encoder_is_registered_by_type_and_function(kind, encoder):
 )
 def test_dates_look_as_in_javascript(moment, text):
     assert javascript_date(moment) == text
+
+
+# -- HTML -----------------------------------------------------------------------------------------
+
+
+@given(st.text(st.sampled_from("&<>\"'a;#\n\udcff")))
+def test_html_is_escaped_as_python_does_it(text):
+    assert escape_html(text) == html.escape(text)

@@ -12,7 +12,6 @@ from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import quote, unquote_to_bytes
 
@@ -134,7 +133,11 @@ def format_cookie(
     problem = next((text for text, is_given in problems.items() if is_given), None)
     if problem is not None:
         raise ValueError(f"{what}: {problem}")
-    date = format_datetime(expires.astimezone(UTC), usegmt=True) if expires else ""
+    date = ""
+    if expires:
+        from email.utils import format_datetime  # noqa: PLC0415  # slow to import, seldom needed
+
+        date = format_datetime(expires.astimezone(UTC), usegmt=True)
     parts = {
         pair: True,
         f"Path={path}": True,

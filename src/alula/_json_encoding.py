@@ -24,7 +24,6 @@ from typing import Any, Final
 
 import orjson
 
-from alula._wire import MAX_ATTACHMENTS, placeholder
 from alula.outgoing import (
     JSON_ENCODERS,
     RedactedRecord,
@@ -152,6 +151,8 @@ def dumps_with_attachments(value: object, attachments: list[bytes]) -> str:
     Raises:
         TypeError: As in `dumps`.
     """
+    # Only senders of packets need it, and they have loaded it.
+    from alula._wire import MAX_ATTACHMENTS, placeholder  # noqa: PLC0415  # 1 % of an import
 
     # orjson asks for each value that it does not know, so no walk looks for binary data.
     def encode(value: Any) -> object:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -34,7 +33,7 @@ Runner = TypeVar("Runner", bound=Callable[..., Any])
 
 _DESCRIPTIONS: Final[dict[CodeType, Describe]] = {}
 _ALULA: Final = Path(__file__).parent
-_STDLIB: Final = tuple({Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib")})
+_STDLIB: Final = Path(inspect.__file__).parent
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _LOOPS: Final = {
     function.__code__
@@ -153,7 +152,7 @@ def is_user_code(filename: str) -> bool:
     path = Path(filename)
     if filename.startswith("<") or not _INSTALLED.isdisjoint(path.parts):
         return False
-    return not any(path.is_relative_to(folder) for folder in (_ALULA, *_STDLIB))
+    return not any(path.is_relative_to(folder) for folder in (_ALULA, _STDLIB))
 
 
 def keep_user_frames(

@@ -538,6 +538,69 @@ async def test_a_stream_that_fails_is_not_taken_for_a_client_that_left(version, 
     assert not receiver.answer.ended, "the client must see that something is missing"
 
 
+async def test_a_client_that_left_is_no_error_for_servers_that_raise_early():
+    async def send(message):
+        raise OSError("gone")
+
+    endless = Endless()
+    res = Response(request())
+    res.send(endless.parts())
+    with anyio.fail_after(5):
+        await res.finish(scope_of(), anyio.sleep_forever, send)
+    assert not endless.closed.is_set(), "it has not begun"
+
+
+async def test_a_stream_that_waits_ends_with_its_client():
+    messages = [{"type": "http.disconnect"}, {"type": "http.request", "body": b"unread"}]
+    closed = asyncio.Event()
+
+    async def receive():
+        await anyio.sleep(0.01)
+        return messages.pop()
+
+    async def waiting():
+        try:
+            yield b"a"
+            await anyio.sleep_forever()
+        finally:
+            closed.set()
+
+    res, receiver = Response(request()), Receiver()
+    res.send(waiting())
+    with anyio.fail_after(5):
+        await res.finish(scope_of(), receive, receiver)
+    assert closed.is_set()
+    assert not messages
+    assert not receiver.answer.ended
+
+
+async def test_a_server_that_fails_while_a_stream_is_sent():
+    async def receive():
+        raise KeyError("receive")
+
+    endless = Endless()
+    res = Response(request())
+    res.send(endless.parts())
+    with pytest.raises(KeyError, match="receive"), anyio.fail_after(5):
+        await res.finish(scope_of(), receive, Receiver())
+    assert endless.closed.is_set()
+
+
+@pytest.mark.parametrize("version", ["2.3", "2.4"])
+async def test_a_response_that_is_cancelled_closes_its_stream(version):
+    endless, left = Endless(), []
+    res = Response(request())
+    res.send(endless.parts())
+    scope = scope_of(asgi={"version": "3.0", "spec_version": version})
+    tasks = asyncio.all_tasks()
+    with anyio.move_on_after(0.05):
+        await res.finish(scope, anyio.sleep_forever, Receiver())
+        left.append("the stream has ended")
+    assert endless.closed.is_set()
+    assert not left
+    assert asyncio.all_tasks() == tasks
+
+
 class Parts:
     """Asynchronous, and no generator."""
 

@@ -227,7 +227,7 @@ class TestServed:
             made.append(1)
             return describe_events(*arguments, **options)
 
-        monkeypatch.setattr("alula.openapi._plugin.describe_events", describing)
+        monkeypatch.setattr("alula.openapi._asyncapi.describe_events", describing)
         app = make_app(sse())
         for _ in range(2):
             before = (await call(app, "GET", "/asyncapi.json")).json

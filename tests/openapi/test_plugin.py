@@ -38,7 +38,7 @@ class TestItIsMadeOnce:
             made.append(describe(*arguments, **options))
             return made[-1]
 
-        monkeypatch.setattr("alula.openapi._plugin.describe", describing)
+        monkeypatch.setattr("alula.openapi._document.describe", describing)
         return made
 
     async def test_for_any_number_of_requests(self, made):

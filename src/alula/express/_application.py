@@ -18,7 +18,6 @@ from typing import (
 
 from alula._app import App
 from alula._channels import Channel, Channels, Connection, Publishing
-from alula._hub import current_worker
 from alula._routes import Match
 from alula._service import AnyTypedService, ServiceHandle, TypedService
 from alula._service_object import ServiceBundle
@@ -293,6 +292,8 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
 
     async def setup(self, server: Any = None) -> Self:
         """Set the services up (see `App.setup`)."""
+        from alula._hub import current_worker  # noqa: PLC0415  # only a start needs it
+
         was_ready = self.app.is_ready
         await self.app.setup(server)
         place = current_worker()

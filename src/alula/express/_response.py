@@ -7,18 +7,14 @@ application can take its place.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import re
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 from urllib.parse import quote
 
-from starlette.requests import ClientDisconnect
-from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alula._context import HookContext
@@ -29,10 +25,9 @@ from alula.errors import NotAcceptable
 from alula.express._headers import media_type
 from alula.express._request import Request
 from alula.express._settings import cookie_signer
+from alula.express._stream import Stream, send_stream
 
 __all__ = ["Response"]
-
-_Stream: TypeAlias = AsyncIterable[bytes | str]
 
 _JSON: Final = "application/json; charset=utf-8"
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -43,7 +38,6 @@ _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _STATUSES: Final = range(200, 600)
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_PARTS_WITHOUT_PAUSE: Final = 16
 # What encodeURI of JavaScript leaves as it is, and what may be encoded already.
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
 
@@ -90,7 +84,7 @@ class Response:
         self.req = req
         # Python 3.11 reads these four times as fast as defaults of the class.
         self.status_code, self.headers_sent = 200, False
-        self._body: bytes | _Stream = b""
+        self._body: bytes | Stream = b""
         self._app: ASGIApp | None = None
         self._wrappers: tuple[Callable[[ASGIApp], ASGIApp], ...] = ()
         self._headers: dict[str, str | list[str]] = {}
@@ -360,7 +354,7 @@ class Response:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _respond(self, body: bytes | _Stream, content_type: str | None) -> None:
+    def _respond(self, body: bytes | Stream, content_type: str | None) -> None:
         if self.headers_sent:
             raise RuntimeError(
                 f"{self.req!r} has a response already; middleware that responds must not call"
@@ -396,11 +390,7 @@ class Response:
         elif scope["method"] == "HEAD":
             body, raw = b"", self._raw_headers()
         else:
-            async with aclosing(_parts_of(body)) as parts:
-                stream = StreamingResponse(parts)
-                stream.status_code, stream.raw_headers = status, self._raw_headers()
-                with suppress(ClientDisconnect):  # there is no client left to be told
-                    await stream(scope, receive, send)
+            await send_stream(body, (status, self._raw_headers()), scope, receive, send)
             return
         await send({"type": "http.response.start", "status": status, "headers": raw})
         await send({"type": "http.response.body", "body": body})
@@ -428,22 +418,3 @@ def _checked(name: str, value: object) -> str:
     if _FORBIDDEN.search(text) or not _is_name(name):
         raise ValueError(f"the header {name!r} cannot be sent with the value {text!r}")
     return text
-
-
-async def _parts_of(body: _Stream) -> AsyncGenerator[bytes | str, None]:
-    """Yield the parts of a stream, and close it when no more of them are wanted."""
-    count = 0
-    try:
-        async for part in body:
-            yield part
-            count += 1
-            if count % _PARTS_WITHOUT_PAUSE == 0:
-                # Once the client has gone, sending does not wait. A stream that does not wait
-                # either would block the event loop, and its cancellation would never arrive.
-                await asyncio.sleep(0)
-    except OSError as error:
-        # Starlette takes an OSError for a client that has disconnected.
-        raise RuntimeError("the stream of a response failed") from error
-    finally:
-        if isinstance(body, AsyncGenerator):
-            await body.aclose()

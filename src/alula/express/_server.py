@@ -17,7 +17,6 @@ from starlette.types import ASGIApp
 
 from alula._events import loop_is_running
 from alula._sockets import ListenError, listen_on_port, url_of
-from alula.express._uvicorn import fastest_loop, uvicorn_server
 
 __all__ = ["Server", "freeze_heap", "prepare_server", "run_until_signal", "start_server"]
 
@@ -181,6 +180,9 @@ def prepare_server(
 def _backend_for(app: ASGIApp, options: dict[str, Any], late_request_seconds: float = 0) -> Backend:
     name = options.pop("server", "uvicorn")
     if name == "uvicorn":
+        # Tests, commands and other servers need none of it, and it takes 15 % of an import.
+        from alula.express._uvicorn import uvicorn_server  # noqa: PLC0415  # when a server starts
+
         return uvicorn_server(app, options, late_request_seconds)
     if name == "granian":
         from alula.express._granian import (  # noqa: PLC0415  # it needs another extra
@@ -238,6 +240,8 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
 
     if loop_is_running():
         raise RuntimeError("run() is for scripts; in a running loop write `await app.listen(port)`")
+    from alula.express._uvicorn import fastest_loop  # noqa: PLC0415  # as in `_backend_for`
+
     try:
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
             runner.run(serve())

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from alula._service import ServiceHandle
-from alula.openapi._asyncapi import describe_events
-from alula.openapi._document import describe
-from alula.openapi._typescript import typescript
+from alula.outgoing import escape_html
 
 if TYPE_CHECKING:
     from alula.express import ExpressApplication, Request, Response
@@ -78,6 +75,8 @@ def openapi(
         app.set(SETTING, arguments)
 
         def describe_all() -> dict[str, Any]:
+            from alula.openapi._document import describe  # noqa: PLC0415  # at the first request
+
             description = describe(app, **arguments)
             if events is not None and app.channel_registry.servers:
                 # Relative, as the link on the page: a proxy may serve the application elsewhere.
@@ -88,7 +87,13 @@ def openapi(
 
         app.get(path, _Description(app, describe_all).send)
         if events is not None:
-            described = _Description(app, lambda: describe_events(app, **arguments))
+
+            def describe_all_events() -> dict[str, Any]:
+                from alula.openapi._asyncapi import describe_events  # noqa: PLC0415  # as above
+
+                return describe_events(app, **arguments)
+
+            described = _Description(app, describe_all_events)
 
             def send_events(req: Request, res: Response, next: Callable[[], Any]) -> Any:
                 return described.send(req, res) if app.channel_registry.servers else next()
@@ -107,7 +112,13 @@ def _typescript_handler(
     app: ExpressApplication, title: str, *, declarations: bool
 ) -> Callable[[Request, Response, Callable[[], Any]], Any]:
     """Return the handler that sends the client for TypeScript to developers."""
-    described = _Description(app, lambda: typescript(app, title=title, declarations=declarations))
+
+    def describe_client() -> str:
+        from alula.openapi._typescript import typescript  # noqa: PLC0415  # as in openapi()
+
+        return typescript(app, title=title, declarations=declarations)
+
+    described = _Description(app, describe_client)
 
     def send(req: Request, res: Response, next: Callable[[], Any]) -> Any:
         if not app.debug:
@@ -181,7 +192,7 @@ def _serve_page(app: ExpressApplication, docs: str, description: str, title: str
         "link": "../" * (docs.count("/") - 1) + description.lstrip("/"),
     }
     for name, value in values.items():
-        page = page.replace(f"{{{name}}}", escape(value))
+        page = page.replace(f"{{{name}}}", escape_html(value))
 
     def sends(content_type: str, content: str) -> Handler:
         def send(_req: Request, res: Response) -> None:

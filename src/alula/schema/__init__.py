@@ -1,6 +1,7 @@
 """What data is: validators, the schema of queries, resolvers. Needs the extra ``schema``."""
 
 from importlib.util import find_spec as _find_spec
+from typing import TYPE_CHECKING
 
 try:
     # Not imported: applications whose schemas are models need not load it.
@@ -13,16 +14,19 @@ except ImportError as error:
         " install it with: pip install 'alula[schema]'"
     ) from error
 
+from alula._late_imports import late_names
 from alula.schema._failures import SchemaError
 from alula.schema._hidden_and_queryable import hidden, virtual
-from alula.schema._json_schema.formats import DATE_SCHEMA, keyword_date
-from alula.schema._json_schema.validator import Validator
 from alula.schema._resolvers.incoming_hooks import resolve_data, resolve_query
 from alula.schema._resolvers.resolver import Resolver, resolve
 from alula.schema._resolvers.result_hooks import resolve_all, resolve_external, resolve_result
 from alula.schema._service_schema import with_schema
 from alula.schema._validation_hooks import validate_data, validate_query
 from alula.schema._validators import get_validator, query_syntax
+
+if TYPE_CHECKING:
+    from alula.schema._json_schema.formats import DATE_SCHEMA, keyword_date
+    from alula.schema._json_schema.validator import Validator
 
 __all__ = [
     "DATE_SCHEMA",
@@ -44,3 +48,13 @@ __all__ = [
     "virtual",
     "with_schema",
 ]
+
+if not TYPE_CHECKING:  # otherwise, checkers would accept every name
+    __getattr__, __dir__ = late_names(
+        globals(),
+        {
+            "DATE_SCHEMA": "_json_schema.formats",
+            "Validator": "_json_schema.validator",
+            "keyword_date": "_json_schema.formats",
+        },
+    )

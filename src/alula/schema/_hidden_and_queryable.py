@@ -18,12 +18,12 @@ The rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
 from inspect import isclass
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
+from alula._user_code import did_you_mean
 from alula.hooks import hook_factory
 from alula.schema._pydantic_models.model_validator import stored_names
 from alula.types import UNSET, Unset, is_mapping
@@ -121,10 +121,8 @@ def field_visibility(
             raise TypeError(f"{place} takes the names of properties in a list, not {names!r}")
         for name in names:
             if declared is not None and name not in declared:
-                near = get_close_matches(name, declared, 1)
-                properties = ", ".join(sorted(declared))
-                hint = f"did you mean {near[0]!r}?" if near else f"it has {properties}"
-                raise ValueError(f"{place} names {name!r}, which the schema does not have; {hint}")
+                hint = did_you_mean(name, declared) or f"; it has {', '.join(sorted(declared))}"
+                raise ValueError(f"{place} names {name!r}, which the schema does not have{hint}")
     everywhere = {name for name, field in schema["properties"].items() if _is_write_only(field)}
     everywhere.update(hidden)
     secret = everywhere.union(hidden_by_resolvers)

@@ -318,11 +318,12 @@ class _IncomingHooks:
         async def leave(context: HookContext) -> None:
             """Check nothing: the service itself does."""
 
-        check: Hook = leave
-        if method != "create" or self._checks_create:
-            check = validate_data(self._records.whole(self._required[method], made))
         # Descriptions say what a client has to send: all but what the server makes in any case.
         sent = self._records.whole((), made)
+        check: Hook = leave
+        if method != "create" or self._checks_create:
+            required = self._required[method]
+            check = validate_data(self._records.whole(required, made) if required else sent)
         return annotate_hook(check, data=lambda _method: sent, kinds=("before",))
 
     async def resolve(self, context: HookContext) -> None:

@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Protocol, TypeAlias, overload, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Protocol,
+    TypeAlias,
+    overload,
+    runtime_checkable,
+)
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    RootModel,
     WithJsonSchema,
     create_model,
     model_validator,
@@ -23,11 +30,7 @@ from pydantic import (
 from typing_extensions import is_typeddict
 
 from alula.schema._failures import SchemaError
-from alula.schema._hidden_and_queryable import field_names, without_fields
-from alula.schema._json_schema.compiler import Schema
-from alula.schema._json_schema.formats import keyword_date
 from alula.schema._json_schema.query_schema import Extensions, query_schema
-from alula.schema._json_schema.validator import Validator
 from alula.schema._pydantic_models.model_validator import (
     ModelValidator,
     adapter_of,
@@ -36,12 +39,12 @@ from alula.schema._pydantic_models.model_validator import (
     stored_names,
 )
 from alula.schema._pydantic_models.query_model import QueryModel
-from alula.types import SchemaKeyword, is_array, is_mapping
+from alula.types import SchemaKeyword, is_mapping
+
+if TYPE_CHECKING:
+    from alula.schema._json_schema.validator import JsonRecords
 
 __all__ = ["AnyValidator", "Records", "get_validator", "query_syntax", "records_of"]
-
-_OPEN: Final = ("$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties")
-"""Keywords that may describe more properties than ``properties`` does."""
 
 
 @runtime_checkable
@@ -90,6 +93,9 @@ def get_validator(
     if isinstance(schema_or_model, AnyValidator):
         return schema_or_model
     if isinstance(schema_or_model, bool) or is_mapping(schema_or_model):
+        # Applications whose schemas are models need none of the modules for JSON Schema.
+        from alula.schema._json_schema.validator import Validator  # noqa: PLC0415  # 2 % of a start
+
         return Validator(schema_or_model, coerce=coerce, defaults=defaults, keywords=keywords)
     return ModelValidator(schema_or_model, defaults=defaults)
 
@@ -146,89 +152,21 @@ def records_of(model: object, id: str, keywords: Iterable[SchemaKeyword]) -> Rec
         SchemaError: It is neither, or it has no properties, such as a ``RootModel``.
     """
     if is_mapping(model):
+        from alula.schema._json_schema.validator import JsonRecords  # noqa: PLC0415  # as above
+
         return JsonRecords(model, id, tuple(keywords))
     if is_typeddict(model):
         model = model_of_typed_dict(model)
     if (
         isinstance(model, type)
         and issubclass(model, BaseModel)
-        and not issubclass(model, RootModel)
+        and not model.__pydantic_root_model__
     ):
         return ModelRecords(model, id, tuple(keywords))
     raise SchemaError(
         "with_schema takes a JSON Schema, or a TypedDict or Pydantic model with fields,"
         f" not {model!r}"
     )
-
-
-class JsonRecords:
-    """Makes the validators for the records that a JSON Schema describes.
-
-    Args:
-        schema: The schema of a record.
-        id: Name of the id property.
-        keywords: The keywords of the service.
-
-    Attributes:
-        schema: The schema, with the id.
-    """
-
-    def __init__(
-        self, schema: Mapping[str, Any], id: str, keywords: tuple[SchemaKeyword, ...]
-    ) -> None:
-        properties = schema.get("properties")
-        if not isinstance(properties, Mapping) or not properties:
-            raise SchemaError("with_schema: the schema has no properties; give that of a record")
-        self.schema: dict[str, Any] = {"type": "object", **schema}
-        self._id = id
-        self._keywords = (*keywords, keyword_date)
-        if id not in properties:
-            types: list[Schema] = [{keyword.name: True} for keyword in keywords]
-            types = types or [{"type": "integer"}]
-            # The text last: the first that fits counts, and every id in a URL is a text.
-            id_schema = {"anyOf": [*types, {"type": "string"}]}
-            self.schema["properties"] = {id: id_schema, **properties}
-        self._given = schema
-        declared, required = field_names(self.schema), schema.get("required")
-        for name in required if is_array(required) else ():
-            # Nobody could create a record: without the property it is refused, and with it.
-            if declared is not None and name not in declared:
-                raise SchemaError(
-                    f"with_schema: {name!r} is required, but is not among the properties:"
-                    f" {', '.join(declared)}"
-                )
-
-    def query(self, extensions: Extensions, without: Collection[str] = ()) -> AnyValidator:
-        """Return the validator of queries, which must not name the fields ``without``."""
-        schema = query_schema(without_fields(self.schema, without), extensions)
-        return Validator(schema, coerce=True, keywords=self._keywords)
-
-    def required(self) -> set[str]:
-        """Return the names that a new record must have."""
-        return set(self._given.get("required", ())) - {self._id}
-
-    def whole(self, later: Collection[str], made: Collection[str] = ()) -> AnyValidator:
-        """Return the validator of new records, in which the id is optional.
-
-        Args:
-            later: Names that may be absent, since a resolver may make them afterwards.
-            made: Names that a resolver makes in any case.
-        """
-        return Validator(self._data((*later, *made, self._id)), keywords=self._keywords)
-
-    def part(self) -> AnyValidator:
-        """Return the validator of the data of a patch: nothing is required, nothing is added."""
-        schema = self._data(self._given.get("required", ()))
-        return Validator(schema, defaults=False, keywords=self._keywords)
-
-    def _data(self, optional: Collection[str]) -> dict[str, Any]:
-        """Return the schema of data. It is closed, unless it says something else itself."""
-        schema: dict[str, Any] = {"type": "object", **self._given}
-        # Closed, it would refuse the properties that those keywords describe.
-        if not any(name in schema for name in _OPEN):
-            schema.setdefault("additionalProperties", False)
-        required = [name for name in schema.pop("required", ()) if name not in optional]
-        return {**schema, "required": required} if required else schema
 
 
 class ModelRecords:
@@ -305,7 +243,7 @@ class ModelRecords:
         return ModelValidator(relaxed, omitted=omitted, fallback=fallback)
 
 
-Records: TypeAlias = JsonRecords | ModelRecords
+Records: TypeAlias = "JsonRecords | ModelRecords"
 
 
 def _relaxed(

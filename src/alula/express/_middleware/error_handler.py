@@ -5,13 +5,11 @@ What a client may know of an error: `alula._public_error`. What the log gets: `r
 
 from __future__ import annotations
 
-import html as html_text
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
-
-import anyio.to_thread
 
 from alula._public_error import public_error
 from alula._routes import decode_segment
@@ -20,6 +18,7 @@ from alula.express._chain import NextFunction
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.logs._formatters import short_line
+from alula.outgoing import escape_html
 
 __all__ = [
     "ERROR_HEADERS",
@@ -245,15 +244,15 @@ def _pages(html: HtmlOption) -> Callable[[int], _Page] | None:
 async def _page_text(page: Path | None, error: FrameworkError) -> bytes:
     if page is not None:
         try:
-            return await anyio.to_thread.run_sync(page.read_bytes)
+            return await asyncio.to_thread(page.read_bytes)
         except OSError:
             _log.exception("the error page %s cannot be read; the built-in one was sent", page)
-    message = html_text.escape(error.message)
+    message = escape_html(error.message)
     # Several lines are the stack of an application that does not start.
     tag = "pre" if "\n" in message else "p"
     text = _BUILT_IN.format(
         code=error.code,
-        name=html_text.escape(error.name),
+        name=escape_html(error.name),
         message=f"<{tag}>{message}</{tag}>",
     )
     # A lone surrogate in a message must not turn the error page into another error.

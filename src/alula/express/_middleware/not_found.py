@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Sequence
-from html import escape
-from importlib.metadata import version
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -13,6 +11,7 @@ from alula.errors import NotFound
 from alula.express._chain import Middleware, NextFunction, ignores_body
 from alula.express._request import Request
 from alula.express._response import Response
+from alula.outgoing import escape_html
 
 __all__ = ["not_found", "page_not_found"]
 
@@ -72,15 +71,19 @@ def page_not_found(
         is_root = req.path in {"", "/"} and not req.base_url and req.method in {"GET", "HEAD"}
         # Programs ask for JSON, and get the error.
         if is_root and "json" not in (req.headers.get("accept") or ""):
+            from importlib.metadata import (  # noqa: PLC0415  # 2 % of an import, for this page alone
+                version,
+            )
+
             settings = req.app.settings
             res.set("Content-Security-Policy", _POLICY).set("Cache-Control", "no-store")
             info: dict[str, Any] | None = settings.get(_OPENAPI_SETTING)
             docs = settings.get(_DOCS_SETTING)
             services = _open_services(req.app)
-            link = f'<a class="button" href="{escape(docs or "")}">Open the documentation</a>'
+            link = f'<a class="button" href="{escape_html(docs or "")}">Open the documentation</a>'
             page = _PAGE.format(
                 version=version("alula"),
-                title=escape(str(info["title"] if isinstance(info, dict) else "Alula")),
+                title=escape_html(str(info["title"] if isinstance(info, dict) else "Alula")),
                 docs=link if docs else "",
                 body="\n".join(_sections(req, services)) if services else _NO_SERVICES,
             )
@@ -131,24 +134,27 @@ def _sections(req: Request, services: Sequence[ServiceHandle]) -> Iterator[str]:
     yield "<h2>Services</h2>"
     yield '<ul class="services">'
     for handle in services:
-        path = f"/{escape(handle.path)}"
+        path = f"/{escape_html(handle.path)}"
         is_link = "find" in handle.methods and ":" not in handle.path
         name = f'<a href="{path}"><code>{path}</code></a>' if is_link else f"<code>{path}</code>"
-        methods = escape(", ".join(handle.methods))
+        methods = escape_html(", ".join(handle.methods))
         yield f'<li><span>{name}</span><span class="soft">{methods}</span></li>'
     yield "</ul>"
     if servers := req.app.channel_registry.servers:
         yield '<h2>Real time</h2>\n<ul class="services">'
         for server in servers:
-            title = f'<span class="soft">{escape(server.title)}</span>'
-            yield f"<li><span><code>{escape(server.path)}</code></span>{title}</li>"
+            title = f'<span class="soft">{escape_html(server.title)}</span>'
+            yield f"<li><span><code>{escape_html(server.path)}</code></span>{title}</li>"
         yield "</ul>"
     example = next((one.path for one in services if "find" in one.methods), services[0].path)
-    host = escape(req.headers.get("host") or "localhost:3030")
-    yield f"<h2>From a terminal</h2>\n<pre>curl {req.protocol}://{host}/{escape(quote(example))}</pre>"
+    host = escape_html(req.headers.get("host") or "localhost:3030")
+    url = f"{req.protocol}://{host}/{escape_html(quote(example))}"
+    yield f"<h2>From a terminal</h2>\n<pre>curl {url}</pre>"
     if pages := _pages(req.app):
         yield '<h2>Also here</h2>\n<ul class="pages">'
-        yield from (f'<li><a href="{escape(page)}">{escape(page)}</a></li>' for page in pages)
+        yield from (
+            f'<li><a href="{escape_html(page)}">{escape_html(page)}</a></li>' for page in pages
+        )
         yield "</ul>"
 
 

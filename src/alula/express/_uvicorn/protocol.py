@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, requires
 from typing import Final, cast
 
 import uvicorn
@@ -26,6 +25,11 @@ def unsupported_uvicorn(reason: object) -> ImportError:
 
     The versions that work are those that the package of Alula declares.
     """
+    from importlib.metadata import (  # noqa: PLC0415  # 2 % of an import, for this error alone
+        PackageNotFoundError,
+        requires,
+    )
+
     try:
         declared = [line.partition(";")[0].strip() for line in requires("alula") or ()]
     except PackageNotFoundError:  # a copy of the source that is not installed

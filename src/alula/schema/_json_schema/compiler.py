@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
+from alula._user_code import did_you_mean
 from alula.errors import BadRequest
 from alula.query._query import MAX_STEPS
 from alula.schema._failures import Failures, SchemaError, failure
@@ -360,9 +360,8 @@ def _check_keywords(schema: Schema, location: SchemaLocation) -> None:
     allowed = KEYWORDS | _OPENAPI_ANNOTATIONS | keywords.keys()
     for name in schema:
         if name not in allowed and name[:2] != "x-":
-            close = get_close_matches(name, allowed, 1)
-            hint = f"did you mean {close[0]!r}?" if close else "names of your own begin with 'x-'"
-            raise location.error(f"unknown keyword {name!r}; {hint}")
+            hint = did_you_mean(name, allowed) or "; names of your own begin with 'x-'"
+            raise location.error(f"unknown keyword {name!r}{hint}")
     # No reference need lead to these, so that nothing else compiles them.
     for name, definition in schema.get("$defs", {}).items():
         location.compile(definition, "$defs", name)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final, TypeAlias
 
 from alula._context import HookContext
 from alula._service_object import check_multi
+from alula._user_code import did_you_mean
 from alula.errors import BadRequest, FrameworkError
 from alula.hooks import annotate_hook, hook_factory
 from alula.query import ValidatedQuery
@@ -223,9 +223,10 @@ def resolvers_of(
                 raise TypeError(f"{hook}: {name!r} is not the name of a method")
             if name in without:
                 raise ValueError(f"{hook}: {name} has no data; use create, update or patch")
-            near = get_close_matches(name, STANDARD_METHODS, 1, 0.75)
-            if near and name not in STANDARD_METHODS:
-                raise ValueError(f"{hook}: there is no method {name!r}; did you mean {near[0]!r}?")
+            if name not in STANDARD_METHODS:
+                hint = did_you_mean(name, STANDARD_METHODS, 0.75)
+                if hint:
+                    raise ValueError(f"{hook}: there is no method {name!r}{hint}")
 
     # Names of methods are those that are registered, so that the cache stays small.
     @cache

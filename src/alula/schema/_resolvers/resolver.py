@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
-from difflib import get_close_matches
 from types import CoroutineType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from alula._user_code import name_of
+from alula._user_code import did_you_mean, name_of
 from alula.errors import BadRequest, FrameworkError, Timeout, TooManyRequests
 from alula.hooks import factory_call
 from alula.schema._failures import missing, refusal
@@ -131,10 +130,9 @@ class Resolver:
         """
         for name in self.names:
             if name not in known and name not in self.virtual_names:
-                near = get_close_matches(name, known, 1)
                 raise ValueError(
                     f"there is a resolver for {name!r}, but the schema has no such property"
-                    + (f"; did you mean {near[0]!r}?" if near else f": {', '.join(known)}")
+                    + (did_you_mean(name, known) or f": {', '.join(known)}")
                     + ". A computed one is marked by virtual(...)"
                 )
 
