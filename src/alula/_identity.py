@@ -150,17 +150,20 @@ def authentication_lookup(
     # One tuple, read and replaced as a whole: applications in several threads may share a hook.
     known: tuple[Any, Mapping[str, ServiceHandle], Mapping[str, Any], Any, Any]
     known = (None, {}, {}, None, None)
+    fixed = {"authentication": path}
 
     def look_up(app: Application) -> Any:
         nonlocal known
         known_app, services, settings, known_handle, service = known
-        if app is not known_app:
-            service = find(app, path)  # before anything else: it explains what is wrong
-            services, settings = app.services, app.settings
-        handle = services.get(path or settings.get("authentication") or "authentication")
-        if handle is not known_handle or app is not known_app:
-            service = find(app, path)
-            known = app, services, settings, handle, service
+        if (
+            app is known_app
+            and services.get(settings.get("authentication") or "authentication") is known_handle
+        ):
+            return service
+        service = find(app, path)  # before anything else: it explains what is wrong
+        services, settings = app.services, fixed if path else app.settings
+        handle = services.get(settings.get("authentication") or "authentication")
+        known = app, services, settings, handle, service
         return service
 
     return look_up

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import pytest
+from tests.adapters.caller import names_of_caller
 
 from alula import Params
 from alula.adapters._options import Pagination
@@ -407,3 +408,13 @@ class TestGuardedRecords:
         assert (await notes.create(self.USER))["password"] == "hash"
         assert (await notes.update(7, self.USER))["password"] == "hash"
         assert (await notes.patch(7, self.USER))["password"] == "hash"
+
+
+async def test_who_states_to_ignore_the_caller_does():
+    class Curious(MemoryService):
+        async def get(self, id, params):
+            return {**await super().get(id, params), "ip": params.ip}
+
+    assert vars(MemoryService)["ignores_caller"] is True
+    assert await names_of_caller(MemoryService([RECORD]), 5) == set()
+    assert await names_of_caller(Curious([RECORD]), 5) == {"ip"}

@@ -201,6 +201,16 @@ class TestVerify:
 
     def test_a_time_that_is_no_number_is_no_time(self):
         assert refusal(signed(HEADER, claims(exp=float("nan")))).message == "jwt expired"
+        error = refusal(signed(HEADER, claims(nbf=float("nan"))))
+        assert (error.message, error.data["date"]) == ("jwt not active", None)
+
+    def test_what_is_not_yet_valid_is_not_remembered(self, monkeypatch):
+        token, tokens = made(nbf=1_900_000_000, exp=2_000_000_000), Tokens(SECRET)
+        for moment in (1_899_999_999.9, 2_000_000_000.0):
+            monkeypatch.setattr(time, "time", lambda moment=moment: moment)
+            with pytest.raises(NotAuthenticated):
+                tokens.verify(token)
+            assert tokens._verified == {}
 
     @pytest.mark.parametrize("name", ["exp", "nbf"])
     @pytest.mark.parametrize("value", ["4070908800", None, True, [4070908800], {}])

@@ -16,6 +16,7 @@ from alula._user_code import callback_frames, place_of
 from alula.adapters.memory import MemoryService
 from alula.authentication import JWTStrategy
 from alula.authentication._access_tokens import Tokens
+from alula.authentication._entities import _OF_NOBODY
 from alula.errors import MethodNotAllowed, NotAuthenticated, Unavailable
 from alula.hooks import disallow
 
@@ -218,6 +219,67 @@ class TestAuthenticate:
         assert seen == [expected]
         Params(seen[0]).check_names("users.get(...)")
 
+    async def test_a_class_that_ignores_the_caller_gets_nothing_of_the_caller(self):
+        class Users(MemoryService):
+            ignores_caller = True
+
+            async def get(self, id, params):
+                seen.append(params)
+                return await super().get(id, params)
+
+        class OfTenant(Users):
+            pass  # its methods may read anything, so it has to say so itself
+
+        seen = []
+        given = {"provider": "rest", "ip": "192.0.2.1", "headers": {"a": "b"}}
+        inside = Params(ip="192.0.2.1", headers={"a": "b"})
+        for users, expected in ((Users(), Params()), (OfTenant(), inside), (Users(), Params())):
+            users.reset([{"id": 1}])
+            app = make_app(users)
+            for _ in range(2):
+                result = await self.result_of(app, self.token_for(app), **given)
+                assert result["user"] == {"id": 1}
+            assert [seen.pop(), seen.pop()] == [expected, expected]
+
+    async def test_no_hook_gets_the_params_that_users_share(self, app):
+        def change(context):
+            context.params.query["$select"] = ["id"]
+            context.params.tenant = "acme"
+
+        token = self.token_for(app)
+        assert (await self.result_of(app, token))["user"]["id"] == 1
+        app.service("users").hooks(before={"get": [change]}, after={"get": [change]})
+        assert (await self.result_of(app, token))["user"]["id"] == 1
+        assert Params() == _OF_NOBODY
+
+    async def test_a_method_of_one_object_gets_the_params(self):
+        async def get(id, params):
+            seen.append(params.ip)
+            return {"id": id}
+
+        seen, users = [], MemoryService()
+        users.get = get
+        app = make_app(users)
+        await self.result_of(app, self.token_for(app), provider="rest", ip="192.0.2.1")
+        assert seen == ["192.0.2.1"]
+
+    async def test_users_that_are_replaced_are_asked_as_they_want_it(self, app):
+        class Users:
+            id = "id"
+
+            async def get(self, id, params):
+                seen.append(params.ip)
+                return {"id": id, "name": "Bob"}
+
+        seen, given = [], {"provider": "rest", "ip": "192.0.2.1"}
+        assert (await self.result_of(app, self.token_for(app), **given))["user"]["id"] == 1
+        await app.unuse("users")
+        app.use("users", Users())
+        for _ in range(2):
+            user = (await self.result_of(app, self.token_for(app), **given))["user"]
+            assert user == {"id": "1", "name": "Bob"}
+        assert seen == ["192.0.2.1"] * 2
+
     @pytest.mark.parametrize("is_hooked", [True, False])
     async def test_a_record_that_the_service_keeps_stays_as_it_is(self, is_hooked):
         class Users:
@@ -311,7 +373,19 @@ class TestAuthenticate:
             raise NotAuthenticated("Closed")
 
         await self.result_of(app, self.token_for(app))
-        app.service("authentication").service.strategy("jwt").authenticate = refuse
+        strategy = app.service("authentication").service.strategy("jwt")
+        strategy.authenticate = refuse
+        with pytest.raises(NotAuthenticated, match="Closed"):
+            await self.result_of(app, self.token_for(app))
+        del strategy.authenticate
+        assert (await self.result_of(app, self.token_for(app)))["user"]["id"] == 1
+
+    async def test_a_method_of_the_class_that_is_replaced_is_called(self, app, monkeypatch):
+        async def refuse(strategy, authentication, params):
+            raise NotAuthenticated("Closed")
+
+        await self.result_of(app, self.token_for(app))
+        monkeypatch.setattr(JWTStrategy, "authenticate", refuse)
         with pytest.raises(NotAuthenticated, match="Closed"):
             await self.result_of(app, self.token_for(app))
 

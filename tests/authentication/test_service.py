@@ -331,6 +331,11 @@ class TestParse:
     async def test_nobody(self):
         assert await self.parsed(ApiKeyless()) == (None, "")
 
+    async def test_only_one_that_looks(self):
+        for kind in (self.Finder, self.SlowFinder):
+            assert await self.parsed(kind(1)) == (1, "a")
+            assert await self.parsed(kind(None), ApiKeyless()) == (None, "a")
+
     def test_who_is_registered_later_takes_part(self):
         service = AuthenticationService(App(), strategies=["jwt"])
         assert service.parse(FakeRequest(), None) is None

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import re
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
@@ -43,9 +45,9 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) ?([smhdw])")
 _NUMBERS: Final = (int, float)
 _SCALARS: Final = (str, int, float, type(None))
 
-_Entry: TypeAlias = tuple[dict[str, Any], bool, float | None, float, int]
-"""What is remembered of a verified token: its claims, whether all of these are immutable, its
-``nbf`` and ``exp``, and its bytes. A plain tuple, which takes least to read."""
+_Entry: TypeAlias = tuple[Callable[[], dict[str, Any]], float, float, int]
+"""What is remembered of a verified token: a function that returns a copy of its claims, its ``nbf``
+and ``exp``, and its bytes. A plain tuple, which takes least to read."""
 
 
 class Tokens:
@@ -144,20 +146,21 @@ class Tokens:
             raise _refused("jwt malformed")
         # A token is sent with every request. Its signature stays valid, so it is verified once,
         # and its times are checked each time (an authenticated get: -75 % instructions).
-        key = _hash_of(token)
-        remembered = self._verified.get(key)
-        entry = self._check_signed(token) if remembered is None else remembered
-        payload, is_flat, not_before, expires, _ = entry
-        now = time.time()
-        if not_before is not None and not_before > now:
-            raise _refused("jwt not active", "NotBeforeError", date=_javascript_date(not_before))
-        if not expires > now:
+        key = blake2b(token.encode("utf-8", "surrogatepass")).digest()
+        entry = self._verified.get(key)
+        if entry is None:
+            entry = self._check_signed(token)
+            if entry[1] <= time.time() < entry[2]:  # one that has expired pushes no other out
+                self._remember(key, entry)
+        copy_of_claims, not_before, expires, _ = entry
+        if not not_before <= time.time() < expires:
+            if not not_before <= time.time():
+                date = _javascript_date(not_before)
+                raise _refused("jwt not active", "NotBeforeError", date=date)
             self.forget(token)
             raise _refused("jwt expired", "TokenExpiredError", expiredAt=_javascript_date(expires))
-        if remembered is None:  # now: one that has expired must not push others out
-            self._remember(key, entry)
         # Hooks may change the payload that they get, but must not change the cached one.
-        return payload.copy() if is_flat else deepcopy(payload)
+        return copy_of_claims()
 
     def forget(self, token: object) -> None:
         """Verify a token anew if it comes again: it has expired, or its session has ended.
@@ -165,17 +168,19 @@ class Tokens:
         Args:
             token: Any value; one that is not remembered changes nothing.
         """
-        forgotten = self._verified.pop(_hash_of(token), None) if isinstance(token, str) else None
-        if forgotten is not None:
-            self._verified_bytes -= forgotten[4]
+        if not isinstance(token, str):
+            return
+        key = blake2b(token.encode("utf-8", "surrogatepass")).digest()
+        if (forgotten := self._verified.pop(key, None)) is not None:
+            self._verified_bytes -= forgotten[3]
 
     def _remember(self, key: bytes, entry: _Entry) -> None:
         """Remember a verified token, and forget the oldest ones for it."""
         self._verified[key] = entry
-        self._verified_bytes += entry[4]
+        self._verified_bytes += entry[3]
         while len(self._verified) > _MAX_REMEMBERED or self._verified_bytes > _MAX_REMEMBERED_BYTES:
             # A dict keeps the order of insertion, and one token is far below the limit of bytes.
-            self._verified_bytes -= self._verified.pop(next(iter(self._verified)))[4]
+            self._verified_bytes -= self._verified.pop(next(iter(self._verified)))[3]
 
     def accepts_those_of(self, other: Tokens) -> bool:
         """Return whether tokens that another service creates are accepted here."""
@@ -217,7 +222,8 @@ class Tokens:
         if (self._needs_subject or "sub" in payload) and not (isinstance(subject, str) and subject):
             raise _refused("jwt subject invalid")
         is_flat = all(isinstance(value, _SCALARS) for value in payload.values())
-        return payload, is_flat, payload.get("nbf"), payload["exp"], len(token)
+        copy_of_claims = payload.copy if is_flat else partial(deepcopy, payload)
+        return copy_of_claims, payload.get("nbf", -math.inf), payload["exp"], len(token)
 
     def _read(self, token: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return header and payload of a token whose signature is right."""
@@ -312,13 +318,6 @@ def milliseconds_of(duration: Duration, option: str) -> int:
         return seconds_of(duration) * 1000
     except ValueError as error:
         raise ValueError(f"{option}: {error}") from None
-
-
-def _hash_of(token: str) -> bytes:
-    """Return the hash of a token, which may be any text of a client."""
-    # Without the second argument for tokens that may be valid: it takes longer.
-    encoded = token.encode() if token.isascii() else token.encode("utf-8", "surrogatepass")
-    return blake2b(encoded).digest()
 
 
 def _javascript_date(seconds: float) -> str | None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from types import MethodType
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, get_args
 
 from alula._context import Params
@@ -205,6 +206,7 @@ class JWTStrategy(AuthenticationStrategy):
         if on_expiry not in get_args(OnExpiry):
             raise ValueError(f'on_expiry is {on_expiry!r}; write "close" or "sign_out"')
         self.on_expiry = on_expiry
+        self._built_in_check = MethodType(JWTStrategy.authenticate, self)
         self.header = header.lower()
         self._raw_header = self.header.encode("ascii")
         spelled = (*schemes,)
@@ -220,19 +222,14 @@ class JWTStrategy(AuthenticationStrategy):
             NotAuthenticated: The token is not valid, or its user does not exist.
             Forbidden: It is that of a cookie, and another site may have made the request.
         """
-        return await self._verified(authentication, params, frozenset())
+        return await JWTStrategy.authenticate_without(self, authentication, params, None)
 
-    def authenticate_without(
-        self, authentication: Mapping[str, Any], params: Params, fields: frozenset[str]
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
-        """As in the base class; it saves a coroutine unless `authenticate` is overridden."""
-        if getattr(self.authenticate, "__func__", None) is JWTStrategy.authenticate:
-            return self._verified(authentication, params, fields)
-        return super().authenticate_without(authentication, params, fields)
-
-    async def _verified(
-        self, authentication: Mapping[str, Any], params: Params, fields: frozenset[str]
+    async def authenticate_without(
+        self, authentication: Mapping[str, Any], params: Params, fields: frozenset[str] | None
     ) -> dict[str, Any]:
+        """As in the base class; None for the fields is a call by `authenticate`."""
+        if fields is not None and self.authenticate != self._built_in_check:  # it is overridden
+            return await super().authenticate_without(authentication, params, fields)
         token = authentication.get("accessToken")
         if not token and token in (None, "", 0):
             if isinstance(authentication, AmbientCredentials) and authentication.refusal:
@@ -241,13 +238,9 @@ class JWTStrategy(AuthenticationStrategy):
         service = self.authentication
         try:
             payload = service.verify_access_token(token)
-            verified = {"strategy": self.name, "accessToken": token, "payload": payload}
-            result: dict[str, Any] = {"accessToken": token, "authentication": verified}
-            record: object = None
-            entities = service.entities
+            entities, record = service.entities, None
             if entities is not None:
                 record = await entities.get(payload["sub"], params)
-                result[entities.name] = without(record, fields) if fields else record
             for extension in service.extensions:
                 check = extension.check_token
                 if getattr(check, "__func__", None) is not _NO_CHECK:  # saves a coroutine
@@ -256,6 +249,10 @@ class JWTStrategy(AuthenticationStrategy):
             service.forget_access_token(token)
             service.connections.refused(params.get("connection"), token)
             raise
+        verified = {"strategy": self.name, "accessToken": token, "payload": payload}
+        result: dict[str, Any] = {"accessToken": token, "authentication": verified}
+        if entities is not None:
+            result[entities.name] = without(record, fields) if fields else record
         return result
 
     def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:
@@ -269,10 +266,9 @@ class JWTStrategy(AuthenticationStrategy):
                 raw = value
         if raw is None:
             return None
-        text = raw.decode("latin-1")
-        scheme, _, rest = text.partition(" ")
+        scheme, _, rest = raw.decode("latin-1").partition(" ")
         if not rest or " " in rest or "\t" in rest or scheme not in self._schemes:
-            scheme, _, rest = text.strip(" \t").partition(" ")
+            scheme, _, rest = raw.decode("latin-1").strip(" \t").partition(" ")
             if not scheme:
                 return None
             if not rest:

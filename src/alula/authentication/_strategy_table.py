@@ -75,7 +75,7 @@ class StrategyTable:
             )
         strategy.register(name, self)
         self._strategies[name] = strategy
-        self.__dict__.pop("_parsers", None)  # cached, from before this registration
+        self.__dict__.pop("_request_parser", None)  # cached, from before this registration
         self.secret_fields = frozenset(
             field for strategy in self._strategies.values() for field in strategy.secret_fields
         )
@@ -109,11 +109,11 @@ class StrategyTable:
         """
         if not is_mapping(authentication) or not (name := authentication.get("strategy")):
             raise NotAuthenticated("Invalid authentication information (no `strategy` set)")
-        if name not in strategies or name not in self._strategies:
+        strategy = self._strategies.get(name) if name in strategies else None
+        if strategy is None:
             raise NotAuthenticated(
                 "Invalid authentication information (strategy not allowed in authStrategies)"
             )
-        strategy = self._strategies[name]
         return strategy.authenticate_without(authentication, params, self.secret_fields)
 
     def parse(self, req: Request, res: object, *strategies: str) -> Parsed:
@@ -124,43 +124,41 @@ class StrategyTable:
             res: The response.
             strategies: Names of the strategies that look for them; none for ``parse_strategies``.
         """
-        parsers = self._parsers if not strategies else self._parsers_of(strategies)
-        for parse in parsers:
-            credentials = parse(req, res)
-            if credentials is None:
-                continue
-            if type(credentials) is dict or not hasattr(credentials, "__await__"):
-                return credentials  # pyright: ignore[reportUnknownVariableType]  # of any values
-            following = parsers[parsers.index(parse) + 1 :]
-            return first_credentials(credentials, following, req, res)
-        return None
+        parse = self._request_parser if not strategies else self._parser_of(strategies)
+        return parse(req, res)
 
     @cached_property
-    def _parsers(self) -> list[Parser]:
-        return self._parsers_of(self.parse_strategies)
+    def _request_parser(self) -> Parser:
+        return self._parser_of(self.parse_strategies)
 
-    def _parsers_of(self, names: Iterable[str]) -> list[Parser]:
+    def _parser_of(self, names: Iterable[str]) -> Parser:
         """Return what looks for the credentials of strategies, cookies last."""
         strategies = [*map(self.strategy, names)]
-        parsers = parsers_of(strategies)
+        # Every request calls them, so without those that never find anything.
+        inherited = AuthenticationStrategy.parse
+        parsers: list[Parser] = [s.parse for s in strategies if type(s).parse is not inherited]
         if self.token_cookies is not None and self.token_strategy in strategies:
             parsers.append(self.token_cookies.parse)
-        return parsers
+        if len(parsers) == 1:
+            return parsers[0]
+
+        def parse(req: Request, res: object) -> Parsed:
+            for place, parse_next in enumerate(parsers, 1):
+                credentials = parse_next(req, res)
+                if credentials is None:
+                    continue
+                if type(credentials) is dict or not hasattr(credentials, "__await__"):
+                    return credentials  # pyright: ignore[reportUnknownVariableType]  # of any values
+                return first_credentials(credentials, parsers[place:], req, res)
+            return None
+
+        return parse
 
     @property
     def token_strategy(self) -> JWTStrategy | None:
         """The strategy that checks access tokens, None if none is registered."""
         tokens = (s for s in self._strategies.values() if isinstance(s, JWTStrategy))
         return next(tokens, None)
-
-
-def parsers_of(strategies: Iterable[AuthenticationStrategy]) -> list[Parser]:
-    """Return the `parse` methods of strategies, without those that never find anything.
-
-    Every request calls them all.
-    """
-    inherited = AuthenticationStrategy.parse
-    return [strategy.parse for strategy in strategies if type(strategy).parse is not inherited]
 
 
 async def first_credentials(

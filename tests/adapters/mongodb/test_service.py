@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from bson import DatetimeMS, ObjectId
 from pymongo import AsyncMongoClient, monitoring
+from tests.adapters.caller import names_of_caller
 from tests.adapters.mongodb.conftest import DATABASE
 
 from alula._context import Params
@@ -555,3 +556,8 @@ async def test_the_order_by_an_element_holds_whatever_is_selected(collection, op
             assert found["total"] == 5
             found = found["data"]
         assert found == await same.find({"query": query}), name
+
+
+async def test_who_is_calling_makes_no_difference_for_a_get(people):
+    assert vars(MongoDBService)["ignores_caller"] is True
+    assert await names_of_caller(people, 1) == set()

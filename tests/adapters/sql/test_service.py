@@ -7,6 +7,7 @@ import logging
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, select, text
+from tests.adapters.caller import names_of_caller
 
 from alula import App
 from alula.adapters.sql import Database, SQLService
@@ -426,3 +427,8 @@ async def test_a_column_that_a_migration_has_not_made_yet(database):
         await behind.get(1)
     with pytest.raises(GeneralError):
         await behind.find({"query": {"room": 5}})
+
+
+async def test_who_is_calling_makes_no_difference_for_a_get(service):
+    assert vars(SQLService)["ignores_caller"] is True
+    assert await names_of_caller(service, 1) == set()

@@ -111,6 +111,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         *("dotted_names", "share", "max_conditions", "max_time_ms"),
     }
     selects: ClassVar[bool] = True
+    ignores_caller: ClassVar[bool] = True  # `get` does; a subclass has to state it again
     schema_keywords: ClassVar[Sequence[SchemaKeyword]] = (keyword_object_id,)
 
     def __init__(

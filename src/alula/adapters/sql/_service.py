@@ -113,6 +113,7 @@ class SQLService(AdapterService[SQLOptions]):
         *("max_conditions", "max_time_ms"),
     }
     selects: ClassVar[bool] = True
+    ignores_caller: ClassVar[bool] = True  # `get` does; a subclass has to state it again
     joins: ClassVar[bool] = True
     dollar_keys: ClassVar[Mapping[str, DollarKeys]] = {
         "create": "never",
