@@ -65,8 +65,9 @@ def fields_of(model: Collection, id: Any, changes: Mapping[str, Any]) -> bytes |
     fields = changes.get("$set")
     if fields is None or len(changes) > 1 or type(id) not in _BATCHED_IDS:
         return None
-    if any(not name or name[0] == "$" or "." in name for name in fields):
-        return None
+    for name in fields:
+        if not name or name[0] == "$" or "." in name:
+            return None
     client = model.database.client
     if not model.write_concern.acknowledged or client.options.auto_encryption_opts is not None:
         return None
@@ -93,9 +94,10 @@ async def patch_batch(model: Collection, filter: Filter, patches: list[Patch]) -
     records = await _read(model, filter, list({patch.id for patch in patches}))
     for position, patch in enumerate(patches):
         fields = _decoded(model, patch.fields)
-        if fields is None or patch.id not in records:
+        found = records.pop(patch.id, None)  # further patches of the same record go alone
+        if fields is None or found is None:
             continue
-        record, before = records.pop(patch.id)  # further patches of the same record go alone
+        record, before = found
         record.update(fields)
         results[position] = record
         positions.append(position)
