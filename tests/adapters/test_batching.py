@@ -224,6 +224,28 @@ async def test_evenly_one_whose_company_has_gone_waits_with_its_key():
     assert sizes(store) == [10, 10, 9, 1]
 
 
+async def test_evenly_the_waiting_keep_the_order_in_which_they_came():
+    """One comes in the turn in which another gathers, after a query has taken those that waited."""
+    store = Store(side_by_side=3, evenly=True)
+    await come(store, 10)
+    first, store.gate = store.gate, asyncio.Event()
+    await come(store, 10)
+    await come(store, 9)
+    later: list[asyncio.Task[object]] = []
+
+    def end_the_first() -> None:
+        first.set()
+        later.append(store.ask("later"))
+
+    asyncio.get_running_loop().call_soon(end_the_first)
+    gathers = store.ask("gathers")
+    await turns(3)
+    assert sizes(store) == [10, 10, 9]
+    assert [caller.key for caller in store.batcher._waiting] == ["gathers", "later"]
+    store.gate.set()
+    assert len(await asyncio.gather(gathers, *later)) == 2
+
+
 async def test_evenly_those_that_are_too_few_do_not_wait_for_one_that_hangs(monkeypatch):
     monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 0.02)
     store = Store(side_by_side=3, evenly=True)

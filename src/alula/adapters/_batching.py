@@ -15,7 +15,7 @@ What holds in this file (as in DataLoader, but across requests):
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context
 from math import inf
@@ -137,7 +137,10 @@ class Batcher(Generic[Key, Result]):
                 if isinstance(result, Exception):
                     raise result
                 return result
-            future = self._enqueue(key, *place)
+            # In front of all that came later; those that waited may have been sent meanwhile.
+            position, sent_before = place
+            came = bisect_right(self._waiting, sent_before, key=attrgetter("sent_before"))
+            future = self._enqueue(key, min(position, came), sent_before)
         finally:
             self._release(slot)
         return await future
