@@ -95,6 +95,15 @@ async def test_one_alone_takes_one_command(model, commands, patch):
     assert commands.names == ["findAndModify"]
 
 
+async def test_two_take_a_command_each_and_neither_fails_for_the_other(model, commands, patch):
+    await model.create_index("code", unique=True, sparse=True)
+    await model.insert_one({"_id": 1, "code": "x"})
+    answers = await patch((KEYS[1], {"on": 5}), (KEYS[2], {"code": "x"}))
+    assert answers[0] == {"_id": KEYS[1], "n": 1, "on": 5}
+    assert isinstance(answers[1], Conflict)
+    assert commands.names == ["findAndModify"] * 2
+
+
 async def test_many_of_one_turn_go_together_too(model, commands, patch):
     keys = list(range(100, 160))
     await model.insert_many([{"_id": key, "n": key} for key in keys])
