@@ -250,8 +250,8 @@ class Batches:
                     return await load(keys)
 
             # It goes when it is idle. Until then it keeps the collection alive, and so its id().
-            # Evenly, since the two commands and the acknowledgement of a batch cost mongod as much
-            # as 17 of its patches, and Python as much as 36.
+            # Evenly, since the two commands and the acknowledgement of a batch of patches cost
+            # mongod as much as 17 more patches in it, and Python as much as 36.
             batcher = Batcher(
                 load_in_time, lambda: self._batchers.pop(key), concurrency, evenly=True
             )
