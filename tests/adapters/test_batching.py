@@ -23,13 +23,17 @@ def _patience(monkeypatch):
 class Store:
     """Answers each batch when it is told to, and keeps what it was asked."""
 
-    def __init__(self, *, at_once: bool = False, side_by_side: int = 1) -> None:
+    def __init__(
+        self, *, at_once: bool = False, side_by_side: int = 1, evenly: bool = False
+    ) -> None:
         self.batches: list[list[object]] = []
         self.asked = asyncio.Event()
         self.gate = asyncio.Event()
         self.left = 0
         self.error: Exception | None = None
-        self.batcher: Batcher[object, object] = Batcher(self.load_many, self.leave, side_by_side)
+        self.batcher: Batcher[object, object] = Batcher(
+            self.load_many, self.leave, side_by_side, evenly=evenly
+        )
         if at_once:
             self.gate.set()
 
@@ -138,7 +142,124 @@ async def test_who_came_before_all_that_is_under_way_was_sent_goes_next():
     assert store.left == 1
 
 
-async def test_nobody_waits_for_a_query_that_was_sent_after_it_came():
+async def come(store, number):
+    """Let so many callers come in one turn."""
+    answers = [store.ask(n) for n in range(number)]
+    await turns()
+    return answers
+
+
+def sizes(store):
+    return [len(batch) for batch in store.batches]
+
+
+async def test_evenly_a_query_is_sent_beside_others_with_its_share_only():
+    store = Store(side_by_side=3, evenly=True)
+    await come(store, 10)
+    await come(store, 4)
+    assert sizes(store) == [10]
+    await come(store, 1)
+    assert sizes(store) == [10, 5]  # the second of two that the ten have room for beside them
+    await come(store, 7)
+    assert sizes(store) == [10, 5]
+    await come(store, 3)
+    assert sizes(store) == [10, 5, 10]
+    store.gate.set()
+    await turns()
+    assert store.left == 1
+
+
+async def test_evenly_fewer_wait_until_one_of_the_others_has_ended():
+    store = Store(side_by_side=3, evenly=True)
+    gates = []
+    for number in 10, 5:
+        await come(store, number)
+        gates.append(store.gate)
+        store.gate = asyncio.Event()
+    late = await come(store, 3)
+    assert sizes(store) == [10, 5]
+    gates[0].set()  # five are under way, whose share is three
+    await turns()
+    assert sizes(store) == [10, 5, 3]
+    later = await come(store, 2)
+    gates[1].set()  # three are under way
+    await turns()
+    assert sizes(store) == [10, 5, 3, 2]
+    store.gate.set()
+    assert len(await asyncio.gather(*late, *later)) == 5
+    await turns()
+    assert store.left == 1
+
+
+async def test_evenly_those_that_are_too_few_wait_for_a_query_to_end_and_for_no_other():
+    store = Store(side_by_side=2, evenly=True)
+    await come(store, 10)
+    first, store.gate = store.gate, asyncio.Event()
+    await come(store, 10)
+    await come(store, 2)
+    first.set()
+    await turns()
+    assert sizes(store) == [10, 10]  # the second one was under way when they came, too
+    store.gate.set()
+    await turns()
+    assert sizes(store) == [10, 10, 2]
+    assert store.left == 1
+
+
+async def test_evenly_one_whose_company_has_gone_waits_with_its_key():
+    """It completed the share, and in the same turn a query has ended and taken the others."""
+    store = Store(side_by_side=3, evenly=True)
+    await come(store, 10)
+    first, store.gate = store.gate, asyncio.Event()
+    await come(store, 10)
+    second, store.gate = store.gate, asyncio.Event()
+    await come(store, 9)
+    first.set()
+    second.set()
+    last = store.ask("last")
+    await turns()
+    assert sizes(store) == [10, 10, 9]
+    store.gate.set()
+    assert await last == "answer to last"
+    assert sizes(store) == [10, 10, 9, 1]
+
+
+async def test_evenly_the_waiting_keep_the_order_in_which_they_came():
+    """One comes in the turn in which another gathers, after a query has taken those that waited."""
+    store = Store(side_by_side=3, evenly=True)
+    await come(store, 10)
+    first, store.gate = store.gate, asyncio.Event()
+    await come(store, 10)
+    await come(store, 9)
+    later: list[asyncio.Task[object]] = []
+
+    def end_the_first() -> None:
+        first.set()
+        later.append(store.ask("later"))
+
+    asyncio.get_running_loop().call_soon(end_the_first)
+    gathers = store.ask("gathers")
+    await turns(3)
+    assert sizes(store) == [10, 10, 9]
+    assert [caller.key for caller in store.batcher._waiting] == ["gathers", "later"]
+    store.gate.set()
+    assert len(await asyncio.gather(gathers, *later)) == 2
+
+
+async def test_evenly_those_that_are_too_few_do_not_wait_for_one_that_hangs(monkeypatch):
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 0.02)
+    store = Store(side_by_side=3, evenly=True)
+    await come(store, 10)
+    late = await come(store, 2)
+    assert sizes(store) == [10]
+    await store.sent(2)
+    assert sizes(store) == [10, 2]
+    store.gate.set()
+    assert len(await asyncio.gather(*late)) == 2
+
+
+@pytest.mark.parametrize("evenly", [False, True])
+async def test_nobody_waits_for_a_query_that_was_sent_after_it_came(evenly):
     chance = Random(17)
     gates: list[asyncio.Event] = []
     sent: dict[int, int] = {}  # the number of a caller's query by the caller
@@ -151,7 +272,7 @@ async def test_nobody_waits_for_a_query_that_was_sent_after_it_came():
         await gate.wait()
         return callers
 
-    batcher: Batcher[int, int] = Batcher(load_many, lambda: None, concurrency=4)
+    batcher: Batcher[int, int] = Batcher(load_many, lambda: None, concurrency=4, evenly=evenly)
     calls = []
     for _ in range(2000):
         under_way = {number for number, gate in enumerate(gates) if not gate.is_set()}
@@ -173,8 +294,9 @@ async def test_nobody_waits_for_a_query_that_was_sent_after_it_came():
     assert max(Counter(sent.values()).values()) > batching.MIN_SPLIT
 
 
+@pytest.mark.parametrize("evenly", [False, True])
 @pytest.mark.parametrize("concurrency", [1, 2, 4])
-async def test_nobody_waits_longer_than_the_limit(monkeypatch, concurrency):
+async def test_nobody_waits_longer_than_the_limit(monkeypatch, concurrency, evenly):
     """Virtual time: each step takes 5 ms, a query up to 300."""
     chance, now, limit = Random(concurrency), 0.0, 0.1
     monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", limit)
@@ -192,7 +314,7 @@ async def test_nobody_waits_longer_than_the_limit(monkeypatch, concurrency):
         await gate.wait()
         return callers
 
-    batcher: Batcher[int, int] = Batcher(load_many, lambda: None, concurrency)
+    batcher: Batcher[int, int] = Batcher(load_many, lambda: None, concurrency, evenly=evenly)
     calls: list[asyncio.Task[int]] = []
     longest = 0.0
     for step in range(1500):

@@ -15,7 +15,7 @@ What holds in this file (as in DataLoader, but across requests):
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context
 from math import inf
@@ -45,13 +45,15 @@ class _Slot:
     Attributes:
         number: How many queries had been sent with its query; infinite as long as it gathers keys.
         since: When its query was sent.
+        size: How many keys its query has; 0 as long as it gathers them.
     """
 
-    __slots__ = ("number", "since")
+    __slots__ = ("number", "since", "size")
 
     def __init__(self) -> None:
         self.number: float = inf
         self.since = time()
+        self.size = 0
 
 
 class _Waiting(NamedTuple, Generic[Key, Result]):
@@ -83,10 +85,13 @@ class Batcher(Generic[Key, Result]):
             count.
         concurrency: How many queries may be under way side by side, each with its part of the
             waiting keys: the database works on one while Python decodes the results of another.
+        evenly: Whether a query is sent beside others only with its share of the keys: as many as
+            those have on average, if all that may be side by side are under way. Fewer keys wait
+            for one of those to end. It is for queries that cost as much as many of their keys.
     """
 
     __slots__ = (
-        *("_concurrency", "_gathers", "_load_many", "_on_idle"),
+        *("_concurrency", "_evenly", "_gathers", "_load_many", "_on_idle"),
         *("_sent", "_slots", "_tasks", "_timer", "_waiting"),
     )
 
@@ -95,10 +100,13 @@ class Batcher(Generic[Key, Result]):
         load_many: LoadMany[Key, Result],
         on_idle: Callable[[], object],
         concurrency: int = 1,
+        *,
+        evenly: bool = False,
     ) -> None:
         self._load_many = load_many
         self._on_idle = on_idle
         self._concurrency = concurrency
+        self._evenly = evenly
         self._sent = 0  # how many queries
         self._waiting: list[_Waiting[Key, Result]] = []
         self._gathers = False  # a caller waits for the rest of this turn of the loop
@@ -115,14 +123,15 @@ class Batcher(Generic[Key, Result]):
         # A future alone for most callers under load: a coroutine around it costs as much again.
         if self._gathers:
             return self._enqueue(key, len(self._waiting), self._sent)
-        if self._is_busy():
+        if self._slots and self._is_busy(len(self._waiting) + 1):
             self._start_timer()
             return self._enqueue(key, len(self._waiting), self._sent)
         return self._load_first(key)
 
     async def _load_first(self, key: Key) -> Result:
         """Return the result for a key whose caller waits for others to bring theirs."""
-        if self._gathers or self._is_busy():  # by a caller that was awaited earlier
+        # By a caller that was awaited earlier.
+        if self._gathers or (self._slots and self._is_busy(len(self._waiting) + 1)):
             return await self.load(key)
         place = len(self._waiting), self._sent
         slot = self._take_slot()
@@ -132,15 +141,18 @@ class Batcher(Generic[Key, Result]):
                 await asyncio.sleep(0)  # the rest of this turn: others may bring keys
             finally:
                 self._gathers = False
-            if not self._waiting:
+            if not self._waiting and (len(self._slots) == 1 or self._is_share(1, slot)):
                 # In the caller's own task: a lone caller pays for no task and no future.
                 self._sent += 1
-                slot.number = self._sent
+                slot.number, slot.size = self._sent, 1
                 (result,) = await self._load_many([key])
                 if isinstance(result, Exception):
                     raise result
                 return result
-            future = self._enqueue(key, *place)
+            # In front of all that came later; those that waited may have been sent meanwhile.
+            position, sent_before = place
+            came = bisect_right(self._waiting, sent_before, key=attrgetter("sent_before"))
+            future = self._enqueue(key, min(position, came), sent_before)
         finally:
             self._release(slot)
         return await future
@@ -150,12 +162,36 @@ class Batcher(Generic[Key, Result]):
         self._slots.append(slot)
         return slot
 
-    def _is_busy(self) -> bool:
-        if len(self._slots) < self._concurrency:
+    def _is_busy(self, keys: int) -> bool:
+        """Return whether a query with so many keys has to wait for one that is under way."""
+        if len(self._slots) < self._concurrency and self._is_share(keys):
             return False
+        self._forget_hanging()
+        return len(self._slots) >= self._concurrency or not self._is_share(keys)
+
+    def _forget_hanging(self) -> None:
+        """Take their slots from queries that hang."""
         now = time()
         self._slots = [slot for slot in self._slots if now - slot.since <= MAX_WAIT_SECONDS]
-        return len(self._slots) >= self._concurrency
+
+    def _is_share(self, keys: int, own: _Slot | None = None) -> bool:
+        """Return whether so many keys are enough for a query beside those of the other slots."""
+        if not self._evenly:
+            return True
+        under_way = sum(slot.size for slot in self._slots if slot is not own)
+        return keys * (self._concurrency - 1) >= under_way
+
+    def _due(self, own: _Slot) -> int:
+        """Return how many of the waiting keys came before the query of every other slot was sent.
+
+        They have waited long enough.
+        """
+        first = min((slot.number for slot in self._slots if slot is not own), default=inf)
+        return bisect_left(self._waiting, first, key=attrgetter("sent_before"))
+
+    def _may_send(self, own: _Slot) -> bool:
+        """Return whether the waiting keys are enough for a query, or have waited long enough."""
+        return self._is_share(len(self._waiting), own) or self._due(own) > 0
 
     def _enqueue(self, key: Key, position: int, sent_before: int) -> asyncio.Future[Result]:
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
@@ -174,7 +210,8 @@ class Batcher(Generic[Key, Result]):
         self._timer = None
         if not self._waiting:
             return
-        if self._is_busy():
+        self._forget_hanging()
+        if len(self._slots) >= self._concurrency:
             self._start_timer()
             return
         for _ in range(0, len(self._waiting), MAX_BATCH):
@@ -186,10 +223,12 @@ class Batcher(Generic[Key, Result]):
             if self._waiting:
                 self._start_timer()
             return
-        if self._waiting and len(self._slots) <= self._concurrency:
+        if self._waiting and len(self._slots) <= self._concurrency and self._may_send(slot):
             self._start(slot, parts=len(self._slots))
             return
         self._slots.remove(slot)
+        if self._waiting:
+            self._start_timer()
         if not self._slots:
             if self._timer is not None:
                 self._timer.cancel()
@@ -208,12 +247,8 @@ class Batcher(Generic[Key, Result]):
             parts: Between how many queries the keys that wait now are split.
         """
         try:
-            while self._waiting and slot in self._slots:
-                # Those that came before every other query was sent have waited long enough.
-                first = min(
-                    (other.number for other in self._slots if other is not slot), default=inf
-                )
-                due = bisect_left(self._waiting, first, key=attrgetter("sent_before"))
+            while self._waiting and slot in self._slots and self._may_send(slot):
+                due = self._due(slot)
                 dealt = max(MIN_SPLIT, -(-len(self._waiting) // parts))
                 has_more_slots = len(self._slots) < self._concurrency
                 size = min(MAX_BATCH, dealt if has_more_slots else max(dealt, due))
@@ -225,7 +260,7 @@ class Batcher(Generic[Key, Result]):
                     batch = [caller for caller in batch if not caller.future.done()]
                 if batch:
                     self._sent += 1
-                    slot.number, slot.since = self._sent, time()
+                    slot.number, slot.since, slot.size = self._sent, time(), len(batch)
                     if self._waiting:
                         self._start_timer()
                     await self._resolve(batch)

@@ -84,8 +84,7 @@ class Shared:
             return await self.batches.get(model, id, filter, given, options)
 
     async def create(self, model, document, seconds):
-        with limited(seconds):
-            await self.batches.create(model, document, options_with(self.share, seconds))
+        await self.batches.create(model, document, options_with(self.share, seconds), None)
 
     async def count(self, model, stages, seconds, **options):
         with limited(seconds):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pymongo import AsyncMongoClient, MongoClient, WriteConcern, monitoring
 from pymongo.errors import OperationFailure
 
-from alula.adapters.mongodb import MongoDBService
+from alula.adapters.mongodb import MongoDBService, _batches
+from alula.adapters.mongodb._options import limited
 from alula.errors import BadRequest, Conflict, GeneralError, NotFound, Timeout, Unavailable
 
 DATABASE = "alula_patches"
@@ -92,6 +93,15 @@ async def test_patches_of_one_turn_take_one_read_and_one_write(model, commands, 
 async def test_one_alone_takes_one_command(model, commands, patch):
     assert await patch((KEYS[1], {"on": 5})) == [{"_id": KEYS[1], "n": 1, "on": 5}]
     assert commands.names == ["findAndModify"]
+
+
+async def test_two_take_a_command_each_and_neither_fails_for_the_other(model, commands, patch):
+    await model.create_index("code", unique=True, sparse=True)
+    await model.insert_one({"_id": 1, "code": "x"})
+    answers = await patch((KEYS[1], {"on": 5}), (KEYS[2], {"code": "x"}))
+    assert answers[0] == {"_id": KEYS[1], "n": 1, "on": 5}
+    assert isinstance(answers[1], Conflict)
+    assert commands.names == ["findAndModify"] * 2
 
 
 async def test_many_of_one_turn_go_together_too(model, commands, patch):
@@ -406,6 +416,44 @@ async def test_over_time_is_over_time_for_all(model, commands):
         *(service.patch(key, {"on": 5}) for key in KEYS[:3]), return_exceptions=True
     )
     assert [type(answer) for answer in answers] == [Timeout] * 3
+
+
+@pytest.mark.parametrize("max_time_ms", [10_000, False])
+async def test_one_that_goes_alone_after_its_batch_has_the_time_that_is_left(
+    model, commands, monkeypatch, max_time_ms
+):
+    limits = []
+
+    def kept(seconds):
+        limits.append(seconds)
+        return limited(seconds)
+
+    monkeypatch.setattr(_batches, "limited", kept)
+
+    def meanwhile(collection):
+        collection.update_one({"_id": KEYS[1]}, {"$set": {"other": 1}})
+        time.sleep(0.1)
+
+    commands.meanwhile = meanwhile
+    service = MongoDBService(model, max_time_ms=max_time_ms)
+    answers = await asyncio.gather(*(service.patch(key, {"on": 5}) for key in KEYS[:3]))
+    assert [answer["on"] for answer in answers] == [5, 5, 5]
+    assert commands.names == ["find", "update", "findAndModify"]
+    left = limits[-1]
+    assert left < 9.9 if max_time_ms else left is None
+
+
+async def test_one_that_goes_alone_with_no_time_left_is_over_time(model, commands, monkeypatch):
+    def later():
+        return time.monotonic() + (10 if len(commands.names) > 1 else 0)
+
+    monkeypatch.setattr(_batches, "time", later)
+    commands.meanwhile = lambda it: it.update_one({"_id": KEYS[1]}, {"$set": {"other": 1}})
+    service = MongoDBService(model, max_time_ms=2_000)
+    answers = await asyncio.gather(
+        *(service.patch(key, {"on": 5}) for key in KEYS[:3]), return_exceptions=True
+    )
+    assert [type(answer) for answer in answers] == [dict, Timeout, dict]
 
 
 async def test_what_cannot_be_reached_is_unavailable_for_all(unreachable):

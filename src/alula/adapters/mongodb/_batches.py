@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
+from time import monotonic as time
 from typing import Any, Final, TypeAlias
 
 import bson
@@ -46,6 +47,7 @@ _MAX_PAGE: Final = 100
 _MAX_PAGES: Final = 20
 """How many pages one round trip returns at most, for the same reason."""
 
+_NO_TIME: Final = 0.000_001
 _DUPLICATE_KEY: Final = 11000
 _ROUND_TRIP_ERRORS: Final = (errors.ConnectionFailure, errors.OperationFailure)
 
@@ -83,16 +85,26 @@ class Batches:
         record: Record | None = await self._batcher(key, load, options).load(id)
         return record
 
-    async def create(self, model: Collection, document: bytes, options: MongoDBOptions) -> None:
+    async def create(
+        self,
+        model: Collection,
+        document: bytes,
+        options: MongoDBOptions,
+        insert_options: Record | None,
+    ) -> None:
         """Store a new record.
 
         Args:
             model: The collection.
             document: The encoded record with its ``_id``.
             options: The options of the call.
+            insert_options: Options of PyMongo's ``insert_one``, with which no batch is sent; None
+                for a call without any.
         """
-        if "create" not in options.shared or len(document) > _MAX_RECORD_BYTES:
-            await model.insert_one(RawBSONDocument(document))
+        is_shared = "create" in options.shared and insert_options is None
+        if not is_shared or len(document) > _MAX_RECORD_BYTES:
+            with limited(options.seconds):
+                await model.insert_one(RawBSONDocument(document), **(insert_options or {}))
             return
         key = "create", id(model), options.seconds
         load = partial(insert_batch, model)
@@ -122,12 +134,18 @@ class Batches:
         if "patch" in options.shared:
             key = _key("patch", model, options, filter, {})
             fields = None if key is None else fields_of(model, id, changes)
-        if fields is None:
+        left = options.seconds
+        if fields is not None:
+            began = time()
+            load = partial(patch_batch, model, filter)
+            batcher = self._batcher(key, load, options, concurrency=3)
+            result: Record | None = await batcher.load(Patch(id, fields, alone))
+            if result is not NOT_DONE:
+                return result
+            # The batch has had its part of the time. The driver takes 0 for no limit.
+            left = None if left is None else max(left - (time() - began), _NO_TIME)
+        with limited(left):
             return await alone()
-        load = partial(patch_batch, model, filter)
-        batcher = self._batcher(key, load, options, concurrency=3)
-        result: Record | None = await batcher.load(Patch(id, fields, alone))
-        return await alone() if result is NOT_DONE else result
 
     async def page(
         self,
@@ -232,7 +250,11 @@ class Batches:
                     return await load(keys)
 
             # It goes when it is idle. Until then it keeps the collection alive, and so its id().
-            batcher = Batcher(load_in_time, lambda: self._batchers.pop(key), concurrency)
+            # Evenly, since the two commands and the acknowledgement of a batch of patches cost
+            # mongod as much as 17 more patches in it, and Python as much as 36.
+            batcher = Batcher(
+                load_in_time, lambda: self._batchers.pop(key), concurrency, evenly=True
+            )
             self._batchers[key] = batcher
         return batcher
 

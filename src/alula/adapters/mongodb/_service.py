@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
-from bson.raw_bson import RawBSONDocument
 from pymongo import ReturnDocument
 from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from pymongo.asynchronous.cursor import AsyncCursor
@@ -313,18 +312,17 @@ class MongoDBService(AdapterService[MongoDBOptions]):
     async def _create(
         self, records: list[Record], query: Query, params: Params, options: MongoDBOptions
     ) -> list[Record]:
-        with translated, limited(options.seconds):
+        with translated:
             model = await self._model_for(params, options)
             documents = [encoded(with_ids(record, options), model) for record in records]
             stored = [read_back(document, model) for document in documents]
-            if len(documents) > 1:
-                create_options = driver_options("create_many", params)
-                await create_many(model, documents, session_of(params), create_options)
-            elif params.docdb is None:
-                await self._batches.create(model, documents[0], options)
+            if len(documents) == 1:
+                more = None if params.docdb is None else driver_options("insert", params)
+                await self._batches.create(model, documents[0], options, more)
             else:
-                document: Any = RawBSONDocument(documents[0])
-                await model.insert_one(document, **driver_options("insert", params))
+                with limited(options.seconds):
+                    create_options = driver_options("create_many", params)
+                    await create_many(model, documents, session_of(params), create_options)
         if query.select is None:
             return stored
         return list(map(selector(query.select, options.id), stored))
@@ -361,6 +359,15 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         if upsert is not None and not changes:
             changes = {"$setOnInsert": {}}  # the upsert may have to create a record
         translator = self._translator_for(options)
+        plain = params.docdb is None and params.collation is None and query.select is None
+        if plain and id is not None and changes and options.id == "_id":
+            # Without a limit around it, as in `_get` (bytecodes of a patch and a create: -5 %).
+            with translated:
+                model = await self._model_for(params, options)
+                alone = partial(self._change, model, id, changes, query, params, options)
+                key, criteria = translator.key(id), translator.filter(query)
+                record = await self._batches.patch(model, key, criteria, changes, options, alone)
+                return [] if record is None else [record]
         with translated, limited(options.seconds):
             model = await self._model_for(params, options)
             if not changes:  # the database refuses an update that changes nothing
@@ -372,13 +379,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
                     changes = with_id_on_insert(changes, selection.filter, options)
                 patch_options = driver_options("patch_many", params)
                 return await patch_many(selection, changes, patch_options, upsert)
-            alone = partial(self._change, model, id, changes, query, params, options)
-            plain = params.docdb is None and params.collation is None and query.select is None
-            if not plain or options.id != "_id":
-                record = await alone()
-            else:
-                key, criteria = translator.key(id), translator.filter(query)
-                record = await self._batches.patch(model, key, criteria, changes, options, alone)
+            record = await self._change(model, id, changes, query, params, options)
             return [] if record is None else [record]
 
     async def _remove(
