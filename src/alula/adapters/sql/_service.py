@@ -30,13 +30,7 @@ from alula.adapters.sql._statements._fields import joined_operand
 from alula.adapters.sql._statements._operands import Operand
 from alula.adapters.sql._statements._statements import Statements
 from alula.adapters.sql._statements._where import compiled
-from alula.adapters.sql._tables._tables import (
-    Model,
-    Table,
-    TableSource,
-    keys_between,
-    table_of,
-)
+from alula.adapters.sql._tables._tables import Model, Table, TableSource, keys_between, table_of
 from alula.query import Query
 from alula.types import Id, Record
 
