@@ -117,6 +117,31 @@ async def test_who_leaves_ends_the_request_that_runs(http):
         await until(lambda: not server._backend.server_state.connections)
 
 
+async def body_first(req, res):
+    await req.receive()  # has the server read on
+    await req.app.go.wait()
+    req.app.ends.append("body first")
+    res.json("late")
+
+
+async def test_who_leaves_while_others_wait_ends_none_that_does_not_look():
+    async with served(http="httptools") as (app, server, _, writer):
+        app.get("/body-first", body_first)
+        writer.write(SLOW.replace(b"slow", b"body-first") + QUICK * 2)
+        await until(lambda: server._backend.server_state.connections)
+        writer.close()
+        await until(lambda: not server._backend.server_state.connections)
+        assert app.ends == []
+        app.go.set()
+        await until(lambda: app.ends == ["body first"])
+
+
+async def test_the_path_of_a_mount_comes_before_that_of_the_request():
+    async with served(http="httptools", root_path="/mount") as (_, _, reader, writer):
+        writer.write(QUICK)
+        await reader.readuntil(b'"quick"')
+
+
 @pytest.mark.parametrize("http", ["httptools", "h11"])
 @pytest.mark.parametrize("pieces", [1, 2])
 async def test_an_error_behind_a_response_comes_after_it(http, pieces):
@@ -144,17 +169,14 @@ async def test_what_is_no_request_behind_others_lets_them_end():
         assert bodies(await reader.read()) == [(200, b'"slow"'), (200, b'"quick"')]
 
 
-async def test_the_end_of_the_server_breaks_off_the_response_that_runs():
-    async with served(http="httptools", timeout_graceful_shutdown=0.1) as (
-        _,
-        server,
-        reader,
-        writer,
-    ):
+@pytest.mark.parametrize("http", ["httptools", "h11"])
+async def test_the_end_of_the_server_breaks_off_the_response_that_runs(http):
+    options = {"http": http, "timeout_graceful_shutdown": 0.1}
+    async with served(**options) as (_, server, reader, writer):
         writer.write(SLOW.replace(b"slow", b"stream"))
         begun = await reader.readuntil(b"begun,")
         writer.write(QUICK)
-        await until(lambda: len(connection_of(server).pipeline) == 1)
+        await until(lambda: connection_of(server).flow.read_paused)
         await server.close()
         assert (begun + await reader.read()).endswith(b"\r\n\r\nbegun,")
 
@@ -200,10 +222,11 @@ async def test_a_client_of_http_1_0_gets_no_chunks_and_no_100(http):
     assert body == b"one,two"
 
 
-@pytest.mark.parametrize("path", [b"/quick", b"/with-header"])
+@pytest.mark.parametrize("path", [b"/result", b"/with-header"])
 async def test_a_response_to_who_waits_for_a_100_closes_the_connection(path):
     """Whether the client sends its body then, nobody knows."""
     async with served(http="httptools") as (app, _, reader, writer):
+        app.get("/result", lambda req, res: res.send_result("at once"))
         app.get("/with-header", lambda req, res: res.set("x-a", "b").json("by messages of ASGI"))
         writer.write(
             b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"content-length: 5\r\n"

@@ -84,6 +84,7 @@ async def test_the_query_parser_is_a_setting(web, when):
 
 async def test_without_the_setting_alulas_own_parser_reads_queries(web):
     web.use(show_query)
+    assert web.query_parser("a[b]=1") == {"a": {"b": "1"}}
     assert (await call(web, url="/?a[b]=1&a[c][]=2")).json == {"a": {"b": "1", "c": ["2"]}}
     assert (await call(web)).json == {}
 

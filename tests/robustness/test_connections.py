@@ -217,6 +217,8 @@ def test_survives_a_client_that_never_reads(base):
                 connection.send(request)
         except BlockingIOError:
             pass
+        except ConnectionResetError:  # so many requests must not wait on a connection
+            pass
         assert send(base, "GET", "/people/1").status == 200
 
 

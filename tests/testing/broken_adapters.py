@@ -497,6 +497,13 @@ class SelectsTheIdOnRequest(MemoryService):
                 del record[self.id]
         return chosen
 
+    async def get(self, id, params=None):
+        record = await super().get(id, params)
+        names = query_of(params).get("$select")
+        if isinstance(names, list) and self.id not in names:
+            del record[self.id]
+        return record
+
 
 @breaks("select_is_about_the_answer_only")
 class StoresWhatIsSelected(MemoryService):

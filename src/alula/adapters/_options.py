@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from alula._context import Params, RequestParams
+from alula._context import Params
 from alula.errors import MethodNotAllowed, NotFound
 from alula.query import Grammar, Query
 from alula.query._query import query_of
@@ -197,9 +197,7 @@ def read_params(params: ParamsLike, values: Mapping[str, Any] | None = None) -> 
         TypeError: They are neither `Params` nor a mapping, or have names that were not declared.
     """
     if isinstance(params, Params) and not values:
-        # Names in the params of a transport cannot be mistyped.
-        if type(params) is not RequestParams:
-            params.check_names("the adapter")
+        params.check_names("the adapter")
         return params
     read = Params(params, **(values or {}))
     read.check_names("the adapter")

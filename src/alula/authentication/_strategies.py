@@ -227,7 +227,11 @@ class JWTStrategy(AuthenticationStrategy):
     async def authenticate_without(
         self, authentication: Mapping[str, Any], params: Params, fields: frozenset[str] | None
     ) -> dict[str, Any]:
-        """As in the base class; None for the fields is a call by `authenticate`."""
+        """As in the base class; None for the fields is a call by `authenticate`.
+
+        Raises:
+            NotAuthenticated: The token or its user is not valid.
+        """
         if fields is not None and self.authenticate != self._built_in_check:  # it is overridden
             return await super().authenticate_without(authentication, params, fields)
         token = authentication.get("accessToken")
