@@ -247,6 +247,10 @@ def line_beginning(name: bytes) -> bytes:
 
 
 def check_value(value: bytes) -> None:
-    """Raise a `RuntimeError` if the value of a header has control characters."""
+    """Check that the value of a header can be sent.
+
+    Raises:
+        RuntimeError: It has control characters.
+    """
     if len(value.translate(None, _NOT_IN_VALUES)) < len(value):
         raise RuntimeError("Invalid HTTP header value.")

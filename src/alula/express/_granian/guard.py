@@ -2,8 +2,10 @@
 
 A body that arrives too slowly gets a 408, and a request that takes too long at the end of the
 server a 503. A response that breaks off has its connection reset: granian would end it as if it
-were complete. Its head is checked before granian gets it, which a status or a header that it cannot
-send would abort, with the whole process. Nor does granian count what follows a `Content-Length`.
+were complete.
+
+Heads of responses are checked before granian gets them: a status or header that it cannot send
+would abort the whole process. Bodies are counted, which granian leaves to the application.
 """
 
 from __future__ import annotations
@@ -367,13 +369,12 @@ def _checked_head(message: Message, has_body: bool) -> tuple[Message, int | None
     status, length = message["status"], None
     if not isinstance(status, int) or status not in _STATUSES:
         raise RuntimeError(f"the status {status!r} cannot be sent; it must be 200 to 999")
-    given = [*message.get("headers", ())]
     headers: list[tuple[bytes, bytes]] = []
+    given = [*message.get("headers", ())]
     if len(given) > _MAX_HEADERS:
         raise RuntimeError(f"the response has over {_MAX_HEADERS} headers")
     for name, value in given:
         beginning = LINE_BEGINNINGS.get(name) or line_beginning(name)
-        check_value(value)
         if beginning == b"transfer-encoding: ":
             continue  # ASGI: the server chooses it
         if beginning == b"content-length: ":
@@ -381,6 +382,7 @@ def _checked_head(message: Message, has_body: bool) -> tuple[Message, int | None
                 raise RuntimeError(f"the Content-Length {value!r} is not a number, or is a second")
             length = int(value)
         headers.append((name, value))
+    check_value(b" ".join([value for _, value in headers]))
     head = {"type": message["type"], "status": status, "headers": headers}
     return head, length if has_body and status not in _WITHOUT_BODY else None
 
