@@ -9,6 +9,7 @@ from contextvars import ContextVar
 
 import pytest
 
+from alula.express import _headers as sent_headers
 from alula.express import express
 from alula.express._uvicorn import cycle as cycles
 
@@ -363,15 +364,17 @@ async def test_a_connection_is_not_closed_while_a_request_is_under_way():
 
 
 async def test_what_is_remembered_of_headers_is_bounded(monkeypatch):
-    monkeypatch.setattr(cycles, "_MAX_NAMES", 2)
+    beginnings = {}
+    monkeypatch.setattr(sent_headers, "_MAX_NAMES", 2)
     monkeypatch.setattr(cycles, "_MAX_LINES", 2)
-    monkeypatch.setattr(cycles, "_beginnings", {})
+    for module in (cycles, sent_headers):
+        monkeypatch.setattr(module, "LINE_BEGINNINGS", beginnings)
     monkeypatch.setattr(cycles, "_lines", {})
     for number in range(4):
         headers = ((b"x-%d" % number, b"1"), (b"content-type", b"text/%d" % number), length(0))
         _, received, _ = await answer(sends(start(200, *headers), body()))
         assert (received[f"x-{number}"], received["content-type"]) == ("1", f"text/{number}")
-    assert len(cycles._beginnings) <= 2
+    assert len(beginnings) == 2
     assert len(cycles._lines) <= 2
 
 

@@ -104,6 +104,18 @@ async def test_a_header_that_cannot_be_sent_is_an_error(caplog):
     assert "Invalid HTTP header" in caplog.text
 
 
+@pytest.mark.parametrize("status", [99, 150, 600, 1000])
+async def test_a_status_that_was_set_behind_the_response_is_checked(status, caplog):
+    async def change(req, res, next):
+        await next()
+        res.status_code = status
+
+    app = express(App()).use(change).configure(rest()).use("messages", MemoryService())
+    received = await request(app, b"GET /messages")
+    assert received.startswith(b"HTTP/1.1 500 ")
+    assert f"the status {status} cannot be sent; it must be 200 to 599" in caplog.text
+
+
 async def test_a_status_without_a_phrase():
     first, _, content = await answer(responds(b"ok", status=299))
     assert (first, content) == ("HTTP/1.1 299 ", b"ok")

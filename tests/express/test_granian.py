@@ -261,6 +261,154 @@ async def test_a_response_that_breaks_off_does_not_look_complete(server):
     writer.close()
 
 
+def start(*headers, status=200):
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+def body(content=b"", *, more=False):
+    return {"type": "http.response.body", "body": content, "more_body": more}
+
+
+def sends(*messages, receives=False):
+    async def app(scope, receive, send):
+        if receives:
+            await receive()
+        for message in messages:
+            await send(message)
+
+    return app
+
+
+def length(value):
+    return (b"content-length", b"%d" % value)
+
+
+async def answer(app, method=b"GET", count=2):
+    """Return what comes for a request to `app`, and for another one behind it."""
+    async with await application().add_endpoint("/app", app).listen(0) as server:
+        head = GET.replace(b"GET /echo", method + b" /app")
+        return await asyncio.wait_for(exchange(server, head + GET, count), SECONDS)
+
+
+INVALID = {
+    "nothing": ([], ""),
+    "no body": ([start(length(9))], ""),
+    "a body first": ([body()], "'http.response.body' is out of turn"),
+    "two heads": ([start(), start()], "'http.response.start' is out of turn"),
+    "another message": ([start(), {"type": "http.response.pathsend"}], "pathsend' is out of turn"),
+    **{
+        f"the status {status!r}": ([start(status=status), body()], f"the status {status!r} cannot")
+        for status in (0, -1, 99, 100, 101, 1000, 70_000, "200", None, 200.0)
+    },
+    "an empty name": ([start((b"", b"1")), body()], "Invalid HTTP header name"),
+    "a name with a space": ([start((b"a b", b"1")), body()], "Invalid HTTP header name"),
+    "a name of text": ([start(("a", b"1")), body()], "TypeError"),
+    "a name that is too long": ([start((b"a" * 70_000, b"1")), body()], "RuntimeError"),
+    "a line break": ([start((b"a", b"1\r\nb: 2")), body()], "Invalid HTTP header value"),
+    "NUL": ([start((b"a", b"1\0")), body()], "Invalid HTTP header value"),
+    "a value of text": ([start((b"a", "1")), body()], "TypeError"),
+    "three values": ([start((b"a", b"1", b"2")), body()], "ValueError"),
+    "many headers": (
+        [start(*((b"x-%d" % number, b"1") for number in range(40_000))), body()],
+        "the response has over 10000 headers",
+    ),
+    **{
+        f"the length {value!r}": ([start((b"Content-Length", value)), body(b"x")], "Content-Length")
+        for value in (b"abc", b"", b"-1", b"+1", b"1_0", b" 1", b"1, 1")
+    },
+    "two lengths": ([start(length(1), length(2)), body(b"x")], "or is a second"),
+    "too short": ([start(length(9)), body(b"two")], "shorter than its Content-Length"),
+    "too long": ([start(length(1)), body(b"two")], "longer than its Content-Length"),
+    "too long at first": ([start(length(1)), body(b"two", more=True)], "longer than its"),
+    "an empty one": ([start(length(1)), body()], "shorter than its Content-Length"),
+    "a body of text": ([start(length(1)), body("x")], "a body has to be bytes, not 'x'"),
+    "no bytes": ([start(), body(None)], "a body has to be bytes, not None"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+async def test_what_cannot_be_sent_is_a_500(name, caplog):
+    messages, logged = INVALID[name]
+    received = await answer(sends(*messages))
+    assert statuses(received) == [500, 200]  # granian has not aborted, and keeps the connection
+    assert logged in caplog.text
+
+
+@pytest.mark.parametrize("last", [[], [body()], [body(b"cd")], [body(b"cdefg")]])
+async def test_behind_a_body_of_another_length_no_response_follows(last):
+    """A proxy would take the next response for what is missing, and give it to another client."""
+    received = await answer(sends(start(length(5)), body(b"ab", more=True), *last))
+    assert len(statuses(received)) <= 1
+    assert b"cdefg" not in received
+
+
+@pytest.mark.parametrize(
+    ("method", "messages"),
+    [
+        (b"GET", [start(length(4)), body(b"ab", more=True), body(b"cd")]),
+        (b"GET", [start(length(4)), body(b"abcd", more=True), body()]),
+        (b"GET", [start(length(4), length(4)), body(b"abcd")]),
+        (b"GET", [start(length(4)), body(bytearray(b"abcd"))]),
+        (b"GET", [start(length(4)), body(memoryview(b"abcd").cast("H"))]),
+        (b"GET", [start(length(0)), {"type": "http.response.body"}]),
+        (b"GET", [start(), body(b"ab", more=True), body(b"cd")]),
+        (b"GET", [start(status=204), body(b"abcd")]),
+        (b"GET", [start(length(4), status=304), body()]),
+        (b"HEAD", [start(length(4)), body()]),
+        (b"HEAD", [start(length(4)), body(b"ab", more=True), body(b"c")]),
+        (b"GET", [{**start(), "headers": iter([length(4)])}, body(b"abcd")]),
+        (b"GET", [start(*((b"x-%d" % number, b"1") for number in range(10_000))), body(b"abcd")]),
+        (b"GET", [start(status=999), body(b"abcd")]),
+    ],
+)
+async def test_what_can_be_sent_keeps_the_connection(method, messages):
+    received = await answer(sends(*messages), method)
+    assert statuses(received) == [messages[0]["status"], 200]
+    assert b"connection: close" not in received
+
+
+async def test_the_announced_transfer_encoding_is_ignored():
+    """ASGI asks for this: the server chooses it."""
+    headers = (b"Transfer-Encoding", b"gzip"), length(4)
+    received = await answer(sends(start(*headers), body(b"abcd")))
+    assert statuses(received) == [200, 200]
+    assert b"content-length: 4\r\n" in received
+    assert b"transfer-encoding" not in received
+
+
+async def test_a_message_behind_the_end_is_refused(caplog):
+    received = await answer(sends(start(), body(b"ab"), body(b"cd")))
+    assert statuses(received) == [200, 200]
+    assert b"cd" not in received
+    assert "Response already finished" in caplog.text
+
+
+async def test_a_status_that_was_set_behind_the_response_is_a_500(caplog):
+    async def change(req, res, next):
+        await next()
+        res.status_code = int(req.query["status"])
+
+    app = express().use(change).get("/echo", lambda req, res: res.json({}))
+    app.server_options["server"] = "granian"
+    async with await app.listen(0) as server:
+        for status in (150, 1000):
+            data = GET.replace(b"/echo", b"/echo?status=%d" % status)
+            assert statuses(await exchange(server, data)) == [500]
+            assert f"the status {status} cannot be sent; it must be 200 to 599" in caplog.text
+
+
+async def test_a_head_that_waits_gives_way_to_a_408():
+    async def wait(scope, receive, send):
+        await send(start(length(4)))
+        while (await receive())["type"] == "http.request":
+            pass
+
+    app = application().add_endpoint("/wait", wait)
+    async with await app.listen(0, read_timeout=0.2) as server:
+        head = POST.replace(b"/echo", b"/wait") + b"content-length: 10\r\n\r\nab"
+        assert statuses(await exchange(server, head)) == [408]
+
+
 async def test_a_response_that_nobody_reads_does_not_hold_up_the_end():
     async with await application().listen(0, timeout_graceful_shutdown=0.1) as server:
         with socket.socket() as client:
@@ -396,6 +544,40 @@ async def test_an_application_may_deny_a_websocket_with_a_response():
                 await connect(url)
             assert refused.value.response.status_code == 401
             assert refused.value.response.body == b"who are you?"
+
+
+DENIED = {"type": "websocket.http.response.start", "status": 401}
+DENIAL = {"type": "websocket.http.response.body", "body": b"who"}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{**DENIED, "status": 1000}, DENIAL],
+        [{**DENIED, "headers": [(b"a", b"1\n")]}, DENIAL],
+        [{**DENIED, "headers": [length(4)]}, DENIAL],
+        [{**DENIED, "headers": [length(2)]}, DENIAL],
+        [{**DENIED, "headers": [length(6)]}, {**DENIAL, "more_body": True}, DENIAL],
+        [DENIED, {**DENIAL, "body": "who"}],
+        [DENIAL],
+        *(
+            [{"type": "websocket.accept", "subprotocol": name}]
+            for name in ("a\n", "a\0", "ä", "\x7f", b"a", 1)
+        ),
+    ],
+)
+async def test_what_cannot_be_sent_denies_the_websocket(messages):
+    app = application().add_endpoint("/ws", sends(*messages, receives=True))
+    async with await app.listen(0) as server:
+        received = await asyncio.wait_for(exchange(server, UPGRADE + b"\r\n" + GET, 2), SECONDS)
+    assert statuses(received) == [403, 200]
+
+
+async def test_a_denial_is_sent_with_its_length():
+    async with websockets(sends({**DENIED, "headers": [length(3)]}, DENIAL)) as (_, url):
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(url)
+    assert refused.value.response.body == b"who"
 
 
 async def test_subprotocols_are_chosen_and_headers_of_the_accept_are_left_out():

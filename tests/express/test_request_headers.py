@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from alula.express._headers import Headers
+from alula.express import _headers
+from alula.express._headers import LINE_BEGINNINGS, Headers, check_value, line_beginning
 
 RAW = [
     (b"host", b"alula.example"),
@@ -133,3 +134,41 @@ def test_what_middleware_sets_holds_for_every_look(look):
     assert headers.of_body() == ("", "")
     assert headers.get("content-type") is None
     assert headers.sent() == {b"content-type": b"a/b", b"host": b"a"}
+
+
+# -- what is sent ----------------------------------------------------------------------------------
+
+
+def test_a_name_that_is_sent_is_in_lower_case(monkeypatch):
+    monkeypatch.setattr(_headers, "_MAX_NAMES", len(LINE_BEGINNINGS) + 1)
+    assert line_beginning(b"X-Name_1") == b"x-name_1: "
+    assert LINE_BEGINNINGS[b"X-Name_1"] == b"x-name_1: "
+
+
+@pytest.mark.parametrize(
+    "character", sorted({*range(0x21), 0x7F, 0x80, 0xFF} | {*b'"(),/:;<=>?@[\\]{}'})
+)
+def test_names_are_tokens(character):
+    name = b"x%cy" % character
+    with pytest.raises(RuntimeError, match="Invalid HTTP header name"):
+        line_beginning(name)
+    assert name not in LINE_BEGINNINGS
+
+
+def test_a_name_is_not_empty():
+    with pytest.raises(RuntimeError, match="Invalid HTTP header name"):
+        line_beginning(b"")
+
+
+@pytest.mark.parametrize("character", [*range(0x20), 0x7F])
+def test_values_have_no_control_characters_but_tabs(character):
+    value = b"a%cb" % character
+    if character == ord("\t"):
+        check_value(value)
+    else:
+        with pytest.raises(RuntimeError, match="Invalid HTTP header value"):
+            check_value(value)
+
+
+def test_values_have_other_bytes():
+    check_value(bytes({*range(0x20, 0x100)} - {0x7F}))

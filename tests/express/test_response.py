@@ -636,3 +636,32 @@ async def test_nothing_leaves_before_the_last_middleware_returned():
     sent = await call(app)
     assert sent.get("x-late") == "True"
     assert json.loads(sent.body) == {"a": 1}
+
+
+# -- what middleware sets behind the response ------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [0, 99, 150, 600, 1000, "200", None])
+@pytest.mark.parametrize("body", [b"a", {"a": 1}, stream(b"a")])
+async def test_a_status_that_cannot_be_sent_is_refused_when_it_is_sent(status, body):
+    res = response()
+    res.send(body)
+    res.status_code = status
+    with pytest.raises(ValueError, match=f"the status {status!r} cannot be sent; it must be 200"):
+        await finish(res)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (200, lambda res: res.json({"a": 1})),
+        (200, lambda res: res.send(stream(b"a"))),
+        (204, lambda res: res.end()),
+    ],
+)
+async def test_the_server_alone_chooses_the_transfer_encoding(method, status, answer):
+    res = response(method)
+    answer(res.status(status).set("Transfer-Encoding", "chunked"))
+    sent = await finish(res)
+    assert sent.get("transfer-encoding") is None

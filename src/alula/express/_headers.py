@@ -1,11 +1,20 @@
-"""The headers of a request, and what a client prefers by them (content negotiation)."""
+"""Headers: those of a request, what a client prefers by them, and what may be sent as one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, MutableMapping
 from typing import Final, NamedTuple
 
-__all__ = ["Headers", "best_match", "media_type", "quality_of"]
+__all__ = [
+    "LINE_BEGINNINGS",
+    "Headers",
+    "best_match",
+    "check_value",
+    "line_beginning",
+    "media_type",
+    "quality_of",
+]
 
 # Of these the first one counts, as in Node's HTTP parser; all others are joined.
 _FIRST_ONLY = frozenset(
@@ -223,3 +232,37 @@ def _ranges(header: str) -> list[_Range]:
                     quality = 0.0
         ranges.append(_Range(name, quality))
     return ranges
+
+
+# -- what is sent ----------------------------------------------------------------------------------
+
+_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, 5.6.2
+_NOT_IN_VALUES: Final = bytes({*range(0x20), 0x7F} - {ord("\t")})
+_MAX_NAMES: Final = 1000
+
+LINE_BEGINNINGS: Final[dict[bytes, bytes]] = {}
+"""What `line_beginning` has returned: most responses share their names."""
+
+
+def line_beginning(name: bytes) -> bytes:
+    """Return the name of a header with its colon, in lower case, and remember it.
+
+    Raises:
+        RuntimeError: It is not the name of a header.
+    """
+    if not _NAME.fullmatch(name):
+        raise RuntimeError("Invalid HTTP header name.")
+    beginning = name.lower() + b": "
+    if len(LINE_BEGINNINGS) < _MAX_NAMES:
+        LINE_BEGINNINGS[name] = beginning
+    return beginning
+
+
+def check_value(value: bytes) -> None:
+    """Check that the value of a header can be sent.
+
+    Raises:
+        RuntimeError: It has control characters.
+    """
+    if len(value.translate(None, _NOT_IN_VALUES)) < len(value):
+        raise RuntimeError("Invalid HTTP header value.")

@@ -36,6 +36,7 @@ _HTML: Final = "text/html; charset=utf-8"
 _FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _STATUSES: Final = range(200, 600)
+_WRONG_STATUS: Final = "the status {!r} cannot be sent; it must be 200 to 599"
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 # What encodeURI of JavaScript leaves as it is, and what may be encoded already.
@@ -340,13 +341,12 @@ class Response:
             and self._app is None
             and isinstance(body, bytes)
             and self._headers == _OF_RESULTS
+            and self.status_code in _STATUSES  # middleware may have set it since
             and server.respond(self.status_code, _RAW_OF_RESULTS, body)
         )
 
     def finish(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Send the response."""
-        if not self._wrappers:
-            return self._send(scope, receive, send)
         response: ASGIApp = self._send
         for wrapper in self._wrappers:
             response = wrapper(response)
@@ -361,9 +361,7 @@ class Response:
                 " next() as well, and must respond once"
             )
         if self.status_code not in _STATUSES:
-            raise ValueError(
-                f"the status {self.status_code!r} cannot be sent; it must be 200 to 599"
-            )
+            raise ValueError(_WRONG_STATUS.format(self.status_code))
         self.headers_sent = True
         self._body = body
         if content_type is not None and "content-type" not in self._headers:
@@ -374,6 +372,8 @@ class Response:
             await self._app(scope, receive, send)
             return
         body, status, headers = self._body, self.status_code, self._headers
+        if status not in _STATUSES:
+            raise ValueError(_WRONG_STATUS.format(status))
         if status in _WITHOUT_BODY:
             headers.pop("content-type", None)
             headers.pop("content-length", None)
@@ -396,6 +396,7 @@ class Response:
         await send({"type": "http.response.body", "body": body})
 
     def _raw_headers(self) -> list[tuple[bytes, bytes]]:
+        self._headers.pop("transfer-encoding", None)  # the server alone frames bodies
         raw: list[tuple[bytes, bytes]] = []
         for name, value in self._headers.items():
             if isinstance(value, str):

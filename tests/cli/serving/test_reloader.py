@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import os
 import signal
+import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -192,7 +193,30 @@ async def test_a_worker_that_does_not_end_is_killed(file, monkeypatch, stops):
     assert worker.ended.result() == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.slow
+async def test_a_spare_worker_needs_no_file_with_a_name(file, monkeypatch, tmp_path):
+    """What cleans temporary folders after days must not end it."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    async with reloading(file) as (reloader, port):
+        await answered(port, '"version":1')
+        assert list(folder.iterdir()) == []
+        folder.rmdir()
+        await eventually(lambda: reloader._spare is not None)
+        for version in ("second", "third"):
+            save(file, CODE.replace("version", version))
+            await answered(port, f'"{version}":1')
+            await eventually(lambda: reloader._spare is not None)
+        spare = reloader._spare
+        modules = os.pread(reloader._settings.modules, 100_000, 0).split()
+    assert b"alula.express" in modules
+    assert spare.ended.result() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)]
+)
 async def test_signals(file, number, status):
     file.write_text("import time; time.sleep(600)")
     with listen_on_port("127.0.0.1", 0) as sock:
@@ -203,8 +227,22 @@ async def test_signals(file, number, status):
             os.kill(os.getpid(), number)
             assert await asyncio.wait_for(running_task, SECONDS) == status
         finally:
-            for each in (signal.SIGTERM, signal.SIGINT):
+            for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 asyncio.get_running_loop().remove_signal_handler(each)
+
+
+async def test_a_signal_that_nohup_ignores_stays_ignored(file):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    loop = asyncio.get_running_loop()
+    try:
+        with listen_on_port("127.0.0.1", 0) as sock:
+            Reloader(WorkerSettings("app:app"), sock, [file.parent]).listen_to_signals()
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        assert not loop.remove_signal_handler(signal.SIGHUP)
+    finally:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_names_of_files_are_short(file):

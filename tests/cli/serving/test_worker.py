@@ -430,15 +430,16 @@ def test_main_reads_the_command_line(monkeypatch):
 @pytest.fixture
 def modules(tmp_path):
     """A file that names modules, of which one does not exist."""
-    path = tmp_path / "modules"
-    path.write_text("alula.nothing_like_it\nalula.watchdog\nalula.authentication")
-    return path
+    with (tmp_path / "modules").open("w+") as file:
+        file.write("alula.nothing_like_it\nalula.watchdog\nalula.authentication" + "\n" * 100_000)
+        file.flush()
+        yield file
 
 
 def test_a_spare_worker_waits_before_it_imports_the_application(modules, monkeypatch):
     default_passwords.cache_clear()
     monkeypatch.delitem(sys.modules, "alula.watchdog")
-    parent = Parent(WorkerSettings("shop:app", modules=str(modules), is_spare=True))
+    parent = Parent(WorkerSettings("shop:app", modules=modules.fileno(), is_spare=True))
 
     def use():
         eventually = time.monotonic() + SECONDS
@@ -457,16 +458,40 @@ def test_a_spare_worker_waits_before_it_imports_the_application(modules, monkeyp
         loaded, (status, _) = result.result(SECONDS)
     assert loaded == (True, False)
     assert status == 200
-    assert {"alula.express", "alula.openapi"} < set(modules.read_text().split())
+    modules.seek(0)
+    names = modules.read().split("\n")  # nothing of the longer text before is left
+    assert {"alula.express", "alula.openapi"} < set(names)
+    assert all(name.startswith("alula") for name in names)
 
 
 def test_a_spare_worker_ends_with_its_parent(modules, monkeypatch):
     monkeypatch.delitem(sys.modules, "alula.authentication")
-    modules.write_text("")
-    parent = Parent(WorkerSettings("shop:app", modules=str(modules), is_spare=True))
+    modules.truncate(0)
+    parent = Parent(WorkerSettings("shop:app", modules=modules.fileno(), is_spare=True))
     parent.close()
     assert serve_as_worker(parent.settings) == 0
     assert "shop" not in sys.modules
+
+
+@pytest.mark.parametrize("is_spare", [True, False])
+def test_without_the_list_of_modules_the_application_starts(tmp_path, is_spare):
+    (tmp_path / "modules").touch()
+    mode = os.O_WRONLY if is_spare else os.O_RDONLY
+    descriptor = os.open(tmp_path / "modules", mode)
+    parent = Parent(WorkerSettings("shop:app", modules=descriptor, is_spare=is_spare))
+
+    def use():
+        parent.here.send(PROCEED * is_spare)
+        assert parent.here.recv(1) == READY
+        status, _ = parent.ask()
+        parent.here.close()
+        return status
+
+    with contextlib.closing(parent), ThreadPoolExecutor(1) as thread:
+        result = thread.submit(use)
+        assert serve_as_worker(parent.settings) == 0
+        assert result.result(SECONDS) == 200
+    os.close(descriptor)
 
 
 def test_an_application_in_development_is_not_compiled_to_files(tmp_path):

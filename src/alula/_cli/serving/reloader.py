@@ -101,8 +101,9 @@ class Reloader:
         """Run workers until `stop`; return the exit code."""
         stopped = asyncio.create_task(self._stopped.wait())
         print_result(style(f"  starting {self._settings.target}", dim=True))
-        with tempfile.TemporaryDirectory(prefix="alula-") as folder:
-            self._settings = replace(self._settings, modules=str(Path(folder, "modules")))
+        # A file without a name: nobody else can delete or replace it, and no end leaves it behind.
+        with tempfile.TemporaryFile() as modules:
+            self._settings = replace(self._settings, modules=modules.fileno())
             while not self._stopped.is_set():
                 await self._run_worker(stopped)
         await stopped
@@ -164,9 +165,11 @@ class Reloader:
             self._worker.kill()
 
     def listen_to_signals(self) -> None:
-        """Stop on SIGINT and SIGTERM."""
+        """Stop on SIGINT and SIGTERM, and on SIGHUP unless it is ignored, as by ``nohup``."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.stop)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            loop.add_signal_handler(signal.SIGHUP, self.stop)
         # Shells report the end by a signal as 128 plus its number.
         loop.add_signal_handler(signal.SIGINT, self.stop, 130)
 

@@ -54,6 +54,8 @@ T = TypeVar("T")
 _DOCS_SETTING: Final = "openapi docs"
 """The setting in which `alula.openapi` stores the path of its page."""
 
+_MAX_MODULES_BYTES: Final = 1_000_000
+
 _log = logging.getLogger("alula.serve")
 
 
@@ -132,17 +134,21 @@ def load_web_application(settings: WorkerSettings) -> WebApplication:
     return web
 
 
-def _write_loaded_modules(path: Path) -> None:
+def _write_loaded_modules(descriptor: int) -> None:
     """Write what `_wait_as_spare` reads."""
     names = [name for name in sys.modules if name.partition(".")[0] == "alula"]
-    path.write_text("\n".join(names), encoding="utf-8")
+    with contextlib.suppress(OSError):  # without the list, the next start takes longer
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, "\n".join(names).encode(), 0)
 
 
 def _wait_as_spare(settings: WorkerSettings, control: socket.socket) -> bool:
     """Import what the worker before has loaded of Alula; return whether it is to proceed."""
-    path = Path(settings.modules)
+    modules = b""
+    with contextlib.suppress(OSError):  # without the list, the start takes longer
+        modules = os.pread(settings.modules, _MAX_MODULES_BYTES, 0)
     # If the application needs something that fails here, its own start shows the error.
-    for name in path.read_text(encoding="utf-8").split():
+    for name in modules.decode().split():
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     with contextlib.suppress(Exception):
@@ -308,8 +314,8 @@ class _Worker:
                 raise
             self._app = _error_application(error)
             server = await self._app.serve(self._sock)
-        if settings.modules:
-            _write_loaded_modules(Path(settings.modules))
+        if settings.modules >= 0:
+            _write_loaded_modules(settings.modules)
         return server
 
 

@@ -77,9 +77,9 @@ class WorkerSettings:
         workers: How many workers serve the application.
         server: The HTTP server, "uvicorn" or "granian".
         watch_loop: Log code that blocks the event loop for more seconds than this; 0 disables it.
-        modules: A file in which a worker writes the names of Alula's modules that it has loaded,
-            once it is ready; empty for none.
-        is_spare: Whether it imports the modules that such a file names, and then waits for
+        modules: The descriptor of a file in which a worker writes the names of Alula's modules
+            that it has loaded, once it is ready; -1 for none.
+        is_spare: Whether it imports the modules that this file names, and then waits for
             `WorkerProcess.proceed` before it imports the application.
     """
 
@@ -105,7 +105,7 @@ class WorkerSettings:
     workers: int = 1
     server: str = "uvicorn"
     watch_loop: float = 0
-    modules: str = ""
+    modules: int = -1
     is_spare: bool = False
 
     def to_text(self) -> str:
@@ -153,8 +153,10 @@ class WorkerProcess:
         """
         parent_end, worker_end = socket.socketpair()
         parent_end.setblocking(False)
-        descriptors = (sock.fileno(), worker_end.fileno())
+        descriptors = [sock.fileno(), worker_end.fileno()]
         settings = dataclasses.replace(settings, socket=descriptors[0], control=descriptors[1])
+        if settings.modules >= 0:
+            descriptors.append(settings.modules)
         with worker_end:
             # -P: a file of the current folder, such as json.py, must not replace a module that
             # Alula imports.

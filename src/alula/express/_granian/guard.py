@@ -3,12 +3,15 @@
 A body that arrives too slowly gets a 408, and a request that takes too long at the end of the
 server a 503. A response that breaks off has its connection reset: granian would end it as if it
 were complete.
+
+Heads of responses are checked before granian gets them: a status or header that it cannot send
+would abort the whole process. Bodies are counted, which granian leaves to the application.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection
+from collections.abc import Collection
 from typing import Any, Final, cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,6 +20,7 @@ from alula._json_encoding import dumps
 from alula.errors import FrameworkError, Timeout, Unavailable
 from alula.express._connection_limits import ConnectionLimits, StallTimeout
 from alula.express._granian.connections import Connections, Peer
+from alula.express._headers import LINE_BEGINNINGS, check_value, line_beginning
 
 __all__ = ["GuardedApplication"]
 
@@ -27,6 +31,10 @@ _MESSAGE_TOO_BIG: Final = 1009
 _SERVICE_RESTART: Final = 1012
 
 _PAUSE_SECONDS: Final = 0.1
+
+_STATUSES: Final = range(200, 1000)
+_WITHOUT_BODY: Final = frozenset({204, 304})
+_MAX_HEADERS: Final = 10_000  # of a response: granian aborts at some 25,000
 
 
 class GuardedApplication:
@@ -63,7 +71,7 @@ class GuardedApplication:
             exchange = _WebSocket(peer, receive, send, self._max_message)
             scope["extensions"] = {"websocket.http.response": {}}  # granian's is that of all scopes
         else:
-            exchange = _Request(peer, receive, send, self)
+            exchange = _Request(peer, receive, send, self, has_body=scope["method"] != "HEAD")
             if scope["http_version"] == "1":
                 scope["http_version"] = "1.0"
             scope["extensions"] = {}  # it would send files by itself: nothing here could watch them
@@ -142,11 +150,14 @@ class _Request:
     """
 
     __slots__ = (
-        *("_body_is_complete", "_guard", "_has_begun", "_is_complete", "_is_waiting", "_reads"),
-        *("_receive", "_received", "_send", "is_cut", "peer", "task"),
+        *("_body_is_complete", "_guard", "_has_begun", "_has_body", "_head", "_is_complete"),
+        *("_is_waiting", "_left", "_reads", "_receive", "_received", "_send"),
+        *("is_cut", "peer", "task"),
     )
 
-    def __init__(self, peer: Peer, receive: Receive, send: Send, guard: GuardedApplication) -> None:
+    def __init__(
+        self, peer: Peer, receive: Receive, send: Send, guard: GuardedApplication, *, has_body: bool
+    ) -> None:
         self.peer = peer
         self.task = cast("asyncio.Task[Any]", asyncio.current_task())
         self.is_cut = False
@@ -157,7 +168,10 @@ class _Request:
         self._received = 0  # bytes of the body
         self._is_waiting = False  # for a part of the body
         self._body_is_complete = False
-        self._has_begun = self._is_complete = False  # the response
+        self._has_body = has_body  # from here on the response
+        self._head: Message | None = None
+        self._left: int | None = None  # bytes that are to come, None if no length is announced
+        self._has_begun = self._is_complete = False
 
     @property
     def breaks_off(self) -> bool:
@@ -178,20 +192,31 @@ class _Request:
         self._body_is_complete = self._is_complete = True  # nobody waits for more
         return {"type": "http.disconnect"}
 
-    def send(self, message: Message) -> Awaitable[None]:
-        """Take a part of the response."""
+    async def send(self, message: Message) -> None:
+        """Take the head, which is sent with what follows, or a part of the body.
+
+        Raises:
+            RuntimeError: The message is out of turn, granian cannot send it, or the length of the
+                body is not the announced one.
+        """
         if self.is_cut:
-            return asyncio.sleep(0)
-        if message["type"] == "http.response.start":
-            self._has_begun = True
+            await asyncio.sleep(0)
+            return
+        kind, head = message["type"], self._head
+        if kind != ("http.response.start" if head is None else "http.response.body"):
+            raise RuntimeError(f"the ASGI message {kind!r} is out of turn")
+        if head is None:
+            self._head, self._left = _checked_head(message, self._has_body)
+            return
+        part, self._left = _checked_part(message, self._left)
+        if not self._has_begun:
             if self._guard.is_closing:
-                headers = [pair for pair in message.get("headers", ()) if pair[0] != _CLOSE[0]]
-                message = {**message, "headers": [*headers, _CLOSE]}
-            elif "headers" not in message:  # granian asks for them, ASGI does not
-                message = {**message, "headers": []}
-        elif not message.get("more_body"):
-            self._is_complete = True
-        return self._send(message)
+                headers = [pair for pair in head["headers"] if pair[0].lower() != _CLOSE[0]]
+                head = {**head, "headers": [*headers, _CLOSE]}
+            await self._send(head)
+            self._has_begun = True
+        self._is_complete = self._is_complete or not part["more_body"]
+        await self._send(part)
 
     def is_too_slow(self, now: float, limits: ConnectionLimits) -> bool:
         """Tell whether the body arrives too slowly."""
@@ -211,10 +236,11 @@ class _Request:
                 (b"content-length", b"%d" % len(body)),
                 _CLOSE,
             ]
-            await self.send(
+            self._has_begun = self._is_complete = True
+            await self._send(
                 {"type": "http.response.start", "status": error.code, "headers": headers}
             )
-            await self.send({"type": "http.response.body", "body": body})
+            await self._send({"type": "http.response.body", "body": body})
         self.is_cut = True
 
 
@@ -222,8 +248,8 @@ class _WebSocket:
     """A websocket under way; see `_Request`."""
 
     __slots__ = (
-        *("_close_code", "_closing", "_has_ended", "_max_message", "_receive", "_receiving"),
-        *("_send", "is_cut", "peer", "task"),
+        *("_close_code", "_closing", "_denial", "_has_ended", "_max_message", "_receive"),
+        *("_receiving", "_send", "is_cut", "peer", "task"),
     )
 
     breaks_off = False
@@ -239,6 +265,7 @@ class _WebSocket:
         self._max_message = max_message
         self._close_code = _ABNORMAL
         self._closing: asyncio.Task[None] | None = None
+        self._denial: tuple[Message, int | None] | None = None  # its head, and the announced length
 
     async def receive(self) -> Message:
         """Return the next message; one that is too large is the last."""
@@ -272,12 +299,37 @@ class _WebSocket:
         return size > self._max_message
 
     async def send(self, message: Message) -> None:
-        """Take a message of the application."""
+        """Take a message of the application.
+
+        Raises:
+            OSError: The websocket is closed.
+            RuntimeError: granian cannot send the message, or the length of a body is not the
+                announced one.
+        """
         if self.is_cut:
             raise OSError("the websocket is closed")
-        if message["type"] == "websocket.close":
+        kind = message["type"]
+        if kind == "websocket.close":
             self.close(message.get("code", 1000), message.get("reason"))
+        elif kind == "websocket.http.response.start":
+            self._denial = _checked_head(message, has_body=True)
+        elif kind == "websocket.http.response.body":
+            if self._denial is None:
+                raise RuntimeError(f"the ASGI message {kind!r} is out of turn")
+            head, length = self._denial
+            part, _ = _checked_part(message, length)
+            if part["more_body"]:
+                raise RuntimeError(
+                    "granian denies a websocket with one message alone; send the whole body in it"
+                )
+            await self._send(head)
+            await self._send(part)
         else:
+            name = message.get("subprotocol")
+            if name is not None and not (
+                isinstance(name, str) and name.isascii() and name.isprintable()
+            ):
+                raise RuntimeError(f"the subprotocol {name!r} cannot be sent")
             await self._send(message)  # in a coroutine: real time runs its first step by itself
 
     def close(self, code: int, reason: str | None = None) -> None:
@@ -302,3 +354,57 @@ class _WebSocket:
     async def cut(self, _error: FrameworkError) -> None:
         """Drop what is sent from now on; its client has been told, if it reads."""
         self.is_cut = True
+
+
+def _checked_head(message: Message, has_body: bool) -> tuple[Message, int | None]:
+    """Return the head of a response as granian takes it, and the length that it announces.
+
+    Args:
+        message: What the application sends.
+        has_body: Whether a body follows, as far as the request says.
+
+    Raises:
+        RuntimeError: granian cannot send it.
+    """
+    status, length = message["status"], None
+    if not isinstance(status, int) or status not in _STATUSES:
+        raise RuntimeError(f"the status {status!r} cannot be sent; it must be 200 to 999")
+    headers: list[tuple[bytes, bytes]] = []
+    given = [*message.get("headers", ())]
+    if len(given) > _MAX_HEADERS:
+        raise RuntimeError(f"the response has over {_MAX_HEADERS} headers")
+    for name, value in given:
+        beginning = LINE_BEGINNINGS.get(name) or line_beginning(name)
+        if beginning == b"transfer-encoding: ":
+            continue  # ASGI: the server chooses it
+        if beginning == b"content-length: ":
+            if not value.isdigit() or length not in {None, int(value)}:
+                raise RuntimeError(f"the Content-Length {value!r} is not a number, or is a second")
+            length = int(value)
+        headers.append((name, value))
+    check_value(b" ".join([value for _, value in headers]))
+    head = {"type": message["type"], "status": status, "headers": headers}
+    return head, length if has_body and status not in _WITHOUT_BODY else None
+
+
+def _checked_part(message: Message, left: int | None) -> tuple[Message, int | None]:
+    """Return a part of a body as granian takes it, and how many bytes follow it.
+
+    Args:
+        message: What the application sends.
+        left: How many bytes are to come, None if no length is announced.
+
+    Raises:
+        RuntimeError: It is not bytes, or its length is wrong.
+    """
+    body, more = message.get("body", b""), bool(message.get("more_body"))
+    if not isinstance(body, bytes):
+        if not isinstance(body, bytearray | memoryview):
+            raise RuntimeError(f"a body has to be bytes, not {body!r:.50}")
+        body = bytes(body)  # pyright: ignore[reportUnknownArgumentType]  # a view of any items
+    if left is not None:
+        left -= len(body)
+        if left < 0 or (left and not more):
+            longer = "longer" if left < 0 else "shorter"
+            raise RuntimeError(f"the body of the response is {longer} than its Content-Length")
+    return {"type": message["type"], "body": body, "more_body": more}, left

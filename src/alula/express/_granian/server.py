@@ -243,7 +243,7 @@ class _Acceptor:
         async def run(watcher: Any) -> None:
             try:
                 await app(watcher.scope, watcher.proto.receive, watcher.proto.send)
-            except BaseException as error:  # noqa: BLE001  # granian logs it, and sends a 500
+            except BaseException as error:  # noqa: BLE001  # granian logs it, and sends a 500 if no response has begun
                 watcher.err(error)
             else:
                 watcher.done()

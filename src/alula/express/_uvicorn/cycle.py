@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
@@ -18,16 +17,14 @@ from typing import Any, Final, TypeAlias
 from starlette.types import ASGIApp, Message, Scope
 
 from alula._http import EXCHANGE_EXTENSION
+from alula.express._headers import LINE_BEGINNINGS, check_value, line_beginning
 
 __all__ = ["Cycle"]
 
 _MAX_COPIED_BYTES: Final = 64 * 1024  # longer parts of a body are written without a copy
-_MAX_NAMES: Final = 1000
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
-_NOT_IN_NAMES: Final = re.compile(rb'[\x00-\x1f\x7f()<>@,;:\\[\]={} \t"]')
-_NOT_IN_VALUES: Final = bytes({*range(0x20), 0x7F} - {ord("\t")})
 _OF_FRAMING: Final = frozenset({b"content-length: ", b"transfer-encoding: ", b"connection: "})
 _OF_FEW_VALUES: Final = frozenset({b"content-type: ", b"vary: ", b"date: "})
 _MAX_LINES: Final = 100
@@ -35,9 +32,6 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 _ERROR: Final = b"Internal Server Error"
 
 _Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
-
-_beginnings: dict[bytes, bytes] = {}
-"""Names of headers, as applications spell them, to the beginnings of their lines."""
 
 _lines: dict[tuple[bytes, bytes], bytes] = {}
 """Names and values of headers that most responses share, and that are no secrets, to lines."""
@@ -236,7 +230,7 @@ class Cycle:
             if (line := _lines.get((name, value))) is not None:
                 head.append(line)
                 continue
-            begin = _beginnings.get(name) or _beginning_of(name)
+            begin = LINE_BEGINNINGS.get(name) or line_beginning(name)
             if begin == b"content-length: ":
                 if chunked is None:
                     self._left, chunked = int(value), False
@@ -251,7 +245,7 @@ class Cycle:
             head += (begin, value, b"\r\n")
             values.append(value)
         # One look at all of them. A line break would end the header, and begin another.
-        _check_value(b" ".join(values))
+        check_value(b" ".join(values))
         if closes:
             self.keep_alive = False
         elif not self.keep_alive:
@@ -308,12 +302,6 @@ class Cycle:
         connection.on_response_complete()
 
 
-def _check_value(value: bytes) -> None:
-    """Raise a `RuntimeError` if the value of a header has control characters."""
-    if len(value.translate(None, _NOT_IN_VALUES)) < len(value):
-        raise RuntimeError("Invalid HTTP header value.")
-
-
 def _know_head(own: _Headers, status: int, headers: _Headers) -> tuple[bytes, _Headers]:
     """Return the head of a whole response up to the length of its body, and remember it.
 
@@ -331,9 +319,9 @@ def _know_head(own: _Headers, status: int, headers: _Headers) -> tuple[bytes, _H
     lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
     is_whole = status not in _WITHOUT_BODY
     for name, value in (*own, *headers):
-        beginning = _beginnings.get(name) or _beginning_of(name)
+        beginning = LINE_BEGINNINGS.get(name) or line_beginning(name)
         is_whole = is_whole and beginning not in _OF_FRAMING
-        _check_value(value)
+        check_value(value)
         lines += (beginning, value, b"\r\n")
     if len(_heads) >= _MAX_LINES:  # the date is in them
         _heads.clear()
@@ -348,7 +336,7 @@ def _line_of(name: bytes, beginning: bytes, value: bytes) -> bytes:
     Raises:
         RuntimeError: Its value cannot be sent.
     """
-    _check_value(value)
+    check_value(value)
     if len(_lines) >= _MAX_LINES:
         _lines.clear()
     line = _lines[name, value] = b"%b%b\r\n" % (beginning, value)
@@ -357,17 +345,3 @@ def _line_of(name: bytes, beginning: bytes, value: bytes) -> bytes:
 
 def _length_of(body: bytes) -> tuple[bytes, bytes]:
     return (b"content-length", b"%d" % len(body))
-
-
-def _beginning_of(name: bytes) -> bytes:
-    """Return a name with its colon, in lower case, and remember it.
-
-    Raises:
-        RuntimeError: It is not the name of a header.
-    """
-    if not name or _NOT_IN_NAMES.search(name):
-        raise RuntimeError("Invalid HTTP header name.")
-    beginning = name.lower() + b": "
-    if len(_beginnings) < _MAX_NAMES:
-        _beginnings[name] = beginning
-    return beginning
