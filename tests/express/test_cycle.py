@@ -98,10 +98,16 @@ async def test_an_application_may_say_that_it_comes_in_chunks():
     assert (headers["transfer-encoding"], content) == ("chunked", b"3\r\none\r\n0\r\n\r\n")
 
 
-async def test_a_length_beside_chunks_does_not_count():
-    framing = ((b"transfer-encoding", b"chunked"), length(9))
-    _, _, content = await answer(sends(start(200, *framing), body(b"one")))
-    assert content == b"3\r\none\r\n0\r\n\r\n"
+async def test_beside_a_length_there_are_no_chunks():
+    framing = ((b"transfer-encoding", b"chunked"), length(3), length(3))
+    _, headers, content = await answer(sends(start(200, *framing), body(b"one")))
+    assert "transfer-encoding" not in headers
+    assert (headers["content-length"], content) == ("3", b"one")
+
+
+async def test_a_304_may_tell_the_length_of_what_has_not_changed():
+    first, headers, content = await answer(sends(start(304, length(9)), body()))
+    assert (first, headers["content-length"], content) == ("HTTP/1.1 304 Not Modified", "9", b"")
 
 
 async def test_parts_of_a_body_with_a_length():
@@ -174,6 +180,13 @@ INVALID = {
         sends(start(200, (b"content-type", b"a\r\nb: 2"))),
         "Invalid HTTP header value",
     ),
+    "a length that is none": (
+        sends(start(200, (b"content-length", b"+2")), body(b"ok")),
+        "is not the length of a body",
+    ),
+    "two lengths": (sends(start(200, length(2), length(3)), body(b"ok")), "or is a second"),
+    "a status of the protocol": (sends(start(150), body()), "The status 150 cannot be sent"),
+    "a status of four digits": (sends(start(1000), body()), "The status 1000 cannot be sent"),
     "too long": (sends(start(200, length(1)), body(b"two")), "longer than Content-Length"),
     "too short": (sends(start(200, length(9)), body(b"two")), "shorter than Content-Length"),
     "nothing": (sends(), "returned without starting response"),

@@ -149,7 +149,10 @@ class Batches:
     ) -> Batcher[Any, Any]:
         """Return a new batcher, which goes when it is idle; ``load`` gets its keys as the last."""
         batcher: Batcher[Any, Any] = Batcher(
-            partial(load, *arguments), lambda: self._batchers.pop(key), concurrency
+            partial(load, *arguments),
+            # None: a caller that awaits its key late may find that the batcher has gone meanwhile.
+            lambda: self._batchers.pop(key, None),
+            concurrency,
         )
         self._batchers[key] = batcher
         return batcher

@@ -223,20 +223,24 @@ class Cycle:
         self, status: int, headers: Sequence[tuple[bytes, bytes]]
     ) -> list[bytes]:
         connection = self._connection
+        if not 200 <= status <= 999:  # what is below is no response to a request
+            raise RuntimeError(f"The status {status} cannot be sent; it must be 200 to 999.")
         head = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
         values: list[bytes] = []
-        closes, chunked, self._left = False, None, 0
+        closes, length = False, None
         for name, value in (*connection.server_state.default_headers, *headers):
             if (line := _lines.get((name, value))) is not None:
                 head.append(line)
                 continue
             begin = LINE_BEGINNINGS.get(name) or line_beginning(name)
             if begin == b"content-length: ":
-                if chunked is None:
-                    self._left, chunked = int(value), False
+                if not value.isdigit() or length not in {None, int(value)}:
+                    raise RuntimeError(f"{value!r} is not the length of a body, or is a second.")
+                if length is not None:
+                    continue
+                length = int(value)
             elif begin == b"transfer-encoding: ":
-                if value.lower() == b"chunked":
-                    self._left, chunked = 0, True
+                continue  # ASGI: the server chooses it
             elif begin == b"connection: ":
                 closes = closes or b"close" in map(bytes.strip, value.lower().split(b","))
             elif begin in _OF_FEW_VALUES:
@@ -250,13 +254,12 @@ class Cycle:
             self.keep_alive = False
         elif not self.keep_alive:
             head.append(b"connection: close\r\n")
-        if chunked is None:
-            chunked = self.scope["method"] != "HEAD" and status not in _WITHOUT_BODY
-            if chunked and self.scope["http_version"] == "1.0":  # RFC 9112, 6.1
-                chunked, self._left = False, None
-            elif chunked:
-                head.append(b"transfer-encoding: chunked\r\n")
-        self._chunked = chunked
+        has_body = self.scope["method"] != "HEAD" and status not in _WITHOUT_BODY
+        # RFC 9112, 6.1: clients of HTTP/1.0 know no chunks.
+        self._chunked = has_body and length is None and self.scope["http_version"] != "1.0"
+        if self._chunked:
+            head.append(b"transfer-encoding: chunked\r\n")
+        self._left = length if has_body else 0
         head.append(b"\r\n")
         if connection.access_log:
             connection.log_response(self.scope, status)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from alula.adapters.sql._columns._column_types import ColumnType
+from alula.adapters.sql._columns._column_types import ColumnType, is_unicode
 from alula.adapters.sql._drivers._sqlite_functions import fold
 from alula.adapters.sql._names import Dialect
 from alula.adapters.sql._statements._list_parameters import json_list, json_value
@@ -25,7 +25,6 @@ __all__ = [
     "Test",
     "all_of",
     "any_of",
-    "is_unicode",
     "negated",
     "place_of",
 ]
@@ -57,15 +56,6 @@ def all_of(conditions: Sequence[str]) -> str:
 def any_of(conditions: Sequence[str]) -> str:
     """Return one condition that holds if one of these does."""
     return conditions[0] if len(conditions) == 1 else f"({' or '.join(conditions)})"
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether text can be encoded: it has no half of a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def negated(condition: str) -> str:

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from alula.adapters.sql._columns._column_types import is_unicode
 from alula.adapters.sql._names import quoted
-from alula.adapters.sql._statements._operands import PLACE, is_unicode
+from alula.adapters.sql._statements._operands import PLACE
 from alula.adapters.sql._tables._tables import Column, Table, column_name_of
 from alula.errors import BadRequest
 
