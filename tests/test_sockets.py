@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ import pytest
 from alula._sockets import (
     listen_on_path,
     listen_on_port,
-    remove_path,
+    refuse_connections,
     socket_from_descriptor,
     url_of,
 )
+
+SECONDS = 10
 
 
 @pytest.fixture
@@ -81,11 +84,38 @@ def test_a_missing_folder_is_an_error(tmp_path):
 
 def test_the_path_goes_with_its_server(path, tmp_path):
     with listen_on_path(path) as sock:
-        remove_path(sock)
-        remove_path(sock)  # it is gone
+        refuse_connections(sock)
+        refuse_connections(sock)  # it is gone
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has such filters")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_who_has_connected_is_served_and_nobody_else_connects(host):
+    with listen_on_port(host, 0) as sock:
+        address = sock.getsockname()[:2]
+        with socket.create_connection(address, SECONDS) as first:
+            refuse_connections(sock)
+            with pytest.raises(TimeoutError):
+                socket.create_connection(address, 0.2)
+            accepted = sock.accept()[0]
+            with accepted:
+                accepted.settimeout(SECONDS)
+                first.sendall(b"ping")
+                assert accepted.recv(4) == b"ping"
+                accepted.sendall(b"pong")
+                assert first.recv(4) == b"pong"
+            with pytest.raises(BlockingIOError):
+                sock.accept()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, SECONDS)
+
+
+def test_without_such_filters_a_socket_stays_as_it_is(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
     with listen_on_port("127.0.0.1", 0) as sock:
-        remove_path(sock)  # there is none
+        refuse_connections(sock)
+        socket.create_connection(sock.getsockname(), SECONDS).close()
 
 
 def test_a_socket_of_another_process(path):

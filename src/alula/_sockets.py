@@ -7,6 +7,8 @@ import errno
 import os
 import socket
 import stat
+import struct
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,13 +16,25 @@ __all__ = [
     "ListenError",
     "listen_on_path",
     "listen_on_port",
-    "remove_path",
+    "refuse_connections",
     "socket_from_descriptor",
     "url_of",
 ]
 
 BACKLOG: Final = 2048
 """How many connections may wait to be accepted; systems lower it to their own limit."""
+
+_SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h of Linux; Python has no name for it
+
+_NO_NEW_CONNECTIONS: Final = struct.pack(
+    "HBBI" * 5,
+    *(0x30, 0, 0, 13),  # load the byte of a TCP segment that has its flags,
+    *(0x54, 0, 0, 0x12),  # look at SYN and ACK alone,
+    *(0x15, 0, 1, 0x02),  # and if it is SYN without ACK,
+    *(0x06, 0, 0, 0),  # drop the segment,
+    *(0x06, 0, 0, 0xFFFFFFFF),  # or else keep it.
+)
+"""A program for the kernel's packet filter (man 7 socket, SO_ATTACH_FILTER)."""
 
 _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # every address -> one
 _PATH_MODE: Final = 0o666  # a proxy in front runs as another user and must be able to connect
@@ -108,12 +122,31 @@ def _remove_stale(path: str) -> None:
     Path(path).unlink()
 
 
-def remove_path(sock: socket.socket) -> None:
-    """Remove the path of a Unix socket that listened; the next server can then use it."""
+def refuse_connections(sock: socket.socket) -> None:
+    """Let nobody else connect to a socket, for all processes that share it.
+
+    Those that have connected can still be accepted. For the end of a server: whoever connects
+    between the last ``accept`` and the end of listening is reset, with the request that was sent.
+    On Linux, TCP drops what begins a connection from now on; the client tries again a second later,
+    and is refused. A Unix socket loses its path. Elsewhere this does nothing.
+    """
     name = sock.getsockname()
     if isinstance(name, str):
         with contextlib.suppress(OSError):
             Path(name).unlink()
+    elif sys.platform == "linux":
+        _drop_beginnings(sock)
+
+
+def _drop_beginnings(sock: socket.socket) -> None:
+    import ctypes  # noqa: PLC0415  # for servers that end
+
+    program = ctypes.create_string_buffer(_NO_NEW_CONNECTIONS)
+    count = len(_NO_NEW_CONNECTIONS) // struct.calcsize("HBBI")
+    # A kernel may be built without filters, and sandboxes have none.
+    with contextlib.suppress(OSError):
+        fields = struct.pack("HP", count, ctypes.addressof(program))
+        sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fields)
 
 
 def socket_from_descriptor(descriptor: int) -> socket.socket:

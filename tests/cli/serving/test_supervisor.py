@@ -72,12 +72,12 @@ class House:
         begins: Whether new workers take requests at once.
     """
 
-    def __init__(self, count=2, patience=5.0):
+    def __init__(self, count=2, patience=5.0, drain=0.0):
         self.log = []
         self.begun = []
         self.begins = True
         self.supervisor = Supervisor(
-            self.start, count, patience, lambda: self.log.append("close the socket")
+            self.start, count, patience, lambda: self.log.append("close the socket"), drain
         )
 
     async def start(self, alone):
@@ -96,9 +96,9 @@ class House:
 
 
 @asynccontextmanager
-async def house_of(count=2, patience=5.0, *, begins=True):
+async def house_of(count=2, patience=5.0, drain=0.0, *, begins=True):
     """Yield a running house, and stop it in the end; its exit code is then in ``status``."""
-    house = House(count, patience)
+    house = House(count, patience, drain)
     house.begins = begins
     running = asyncio.create_task(house.supervisor.run())
     try:
@@ -122,6 +122,24 @@ async def test_the_first_worker_starts_alone():
         assert house.pids == [1]
         house.begun[0].begin()
         await house.until(1, 2)
+
+
+async def test_the_socket_is_closed_once_workers_have_drained():
+    async with house_of(2, drain=0.05) as house:
+        await house.until(1, 2)
+        for worker in house.begun:
+            worker.stubborn = True
+        house.supervisor.stop()
+        await eventually(lambda: "close the socket" in house.log)
+        assert sorted(house.log[:-1]) == ["stop 1", "stop 2"]
+        for worker in house.begun:
+            worker.end()
+
+
+async def test_the_socket_is_closed_if_no_worker_is_left_to_drain():
+    async with house_of(2, drain=600) as house:
+        await house.until(1, 2)
+    assert house.log[-1] == "close the socket"
 
 
 async def test_the_socket_is_closed_before_ready_workers_stop(caplog):

@@ -14,7 +14,7 @@ from alula._cli.serving.listen import check_certificate, check_server, open_sock
 from alula._cli.serving.worker_process import WorkerProcess, WorkerSettings, describe_exit
 from alula._cli.terminal import EXIT_FAILURE, EXIT_USAGE
 from alula._hub import Hub, WorkerDirectory
-from alula._sockets import remove_path, url_of
+from alula._sockets import refuse_connections, url_of
 from alula.logs import configure_logging
 
 __all__ = ["Supervisor", "serve_with_workers"]
@@ -61,7 +61,7 @@ def serve_with_workers(settings: WorkerSettings, *, host: str, port: int, path: 
         )
 
     def close_socket() -> None:
-        remove_path(sock)
+        refuse_connections(sock)
         sock.close()
 
     async def run() -> int:
@@ -73,6 +73,7 @@ def serve_with_workers(settings: WorkerSettings, *, host: str, port: int, path: 
             + settings.graceful_timeout
             + _CLEANUP_SECONDS,
             close_socket,
+            settings.drain,
         )
         supervisor.listen_to_signals()
         _log.info("listening on %s", url)
@@ -94,7 +95,8 @@ class Supervisor:
         start: Starts a worker; its argument is whether no worker accepts requests yet.
         count: How many workers to run.
         stop_timeout: Seconds that a worker may take to stop before it is killed.
-        on_stop: Called once, before the workers that accept requests are stopped.
+        on_stop: Called once, before the workers that accept requests begin to end.
+        drain: Seconds that workers accept requests after they were told to stop.
 
     Attributes:
         workers: The running workers.
@@ -106,12 +108,14 @@ class Supervisor:
         count: int,
         stop_timeout: float,
         on_stop: Callable[[], object],
+        drain: float = 0,
     ) -> None:
         self.workers: set[WorkerProcess] = set()
         self._start = start
         self._count = count
         self._stop_timeout = stop_timeout
         self._on_stop = on_stop
+        self._drain = drain
         self._stopped = asyncio.Event()
         self._status = 0
         # Held while a worker starts, so that `run` does not miss it when it stops all of them.
@@ -142,8 +146,7 @@ class Supervisor:
         # Connections that wait when the last process closes the socket are reset.
         if ready:
             await self._stop(self.workers - ready)
-        self._on_stop()
-        await self._stop(self.workers)
+        await asyncio.gather(self._close_after_drain(), self._stop(self.workers))
         await asyncio.gather(*self._tasks)
         return self._status
 
@@ -217,6 +220,12 @@ class Supervisor:
             self.workers.add(worker)
         self._spawn(self._watch(worker))
         return worker
+
+    async def _close_after_drain(self) -> None:
+        ended = {worker.ended for worker in self.workers}
+        if self._drain and ended:  # at 0, before `_stop` tells the workers
+            await asyncio.wait(ended, timeout=self._drain)
+        self._on_stop()
 
     async def _stop(self, workers: Collection[WorkerProcess]) -> None:
         workers = tuple(workers)

@@ -54,6 +54,9 @@ T = TypeVar("T")
 _DOCS_SETTING: Final = "openapi docs"
 """The setting in which `alula.openapi` stores the path of its page."""
 
+_PARENT_FIRST_SECONDS: Final = 0.1
+"""How much longer a worker drains than the parent, so that nobody connects when it ends."""
+
 _MAX_MODULES_BYTES: Final = 1_000_000
 
 _log = logging.getLogger("alula.serve")
@@ -277,7 +280,7 @@ class _Worker:
                 await _unless(stopped, server.wait_closed())
             if self._drain_seconds:
                 self._app.announce_shutdown()
-                await asyncio.sleep(self._drain_seconds)
+                await asyncio.sleep(self._drain_seconds + _PARENT_FIRST_SECONDS)
             await server.close()
         except Exception as error:  # noqa: BLE001  # of the setup or the teardown
             _print_start_error(error)
