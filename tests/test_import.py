@@ -13,6 +13,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src"
 TIMES_ASYNCIO = 2.0
 RUNS = 7
+TRIES = 5
 # With the pinned versions, the application of the README loads 311 beside those of an empty Python.
 MOST_MODULES = 318
 
@@ -60,11 +61,21 @@ def test_would_notice_a_third_party_module():
     assert "starlette.routing" in modules_loaded_by("import starlette.applications")
 
 
-def test_import_alula_costs_at_most_twice_as_much_as_asyncio():
-    microseconds_of_import("alula")  # leaves the compiled files behind
+def times_asyncio() -> float:
+    """Return how many times as much as that of asyncio the import of alula costs."""
     pairs = [[microseconds_of_import(name) for name in ("alula", "asyncio")] for _ in range(RUNS)]
     alula, asyncio = map(min, zip(*pairs, strict=True))
-    assert alula <= TIMES_ASYNCIO * asyncio, f"{alula / asyncio:.2f} times as much"
+    return alula / asyncio
+
+
+@pytest.mark.slow  # once; it is a matter of our own modules
+def test_import_alula_costs_at_most_twice_as_much_as_asyncio():
+    microseconds_of_import("alula")  # leaves the compiled files behind
+    # 1.4 on a quiet machine. On a busy one, one try of several is quiet.
+    tries: list[float] = []
+    while len(tries) < TRIES and not (tries and min(tries) <= TIMES_ASYNCIO):
+        tries.append(times_asyncio())
+    assert min(tries) <= TIMES_ASYNCIO, f"{min(tries):.2f} times as much, the least of {tries}"
 
 
 @pytest.fixture(scope="module")
