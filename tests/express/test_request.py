@@ -21,9 +21,9 @@ class Untouchable:
     decode = __iter__
 
 
-def test_reads_nothing_before_someone_asks():
-    scope = {**scope_of("GET", "/a"), "headers": Untouchable(), "query_string": Untouchable()}
-    req = Request(fake_app(), scope, Sender())
+def test_parses_nothing_before_someone_asks():
+    scope = {**scope_of("GET", "/a?b=c"), "headers": [(b"host", Untouchable())]}
+    req = Request(Untouchable(), scope, Sender())
     assert (req.method, req.path, req.body) == ("GET", "/a", UNSET)
     assert req.framework.headers is req.headers
     assert req.framework.provider == "rest"

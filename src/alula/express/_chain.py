@@ -198,7 +198,7 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
         function, takes_errors, needs_body, is_endpoint, _ = steps[position]
         if takes_errors is (error is None):
             continue
-        if needs_body and not (req._has_body or req.has_body):  # noqa: SLF001  # once it is known
+        if needs_body and not req.has_body:
             continue
         try:
             if is_endpoint:

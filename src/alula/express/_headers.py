@@ -61,14 +61,17 @@ class Headers(MutableMapping[str, str]):
 
     Args:
         raw: The headers of an ASGI scope, whose names are in lower case.
+
+    Attributes:
+        sent: The headers as they were sent; of those that are there twice, the last one.
     """
 
-    __slots__ = ("_by_name", "_raw", "_values")
+    __slots__ = ("_raw", "_values", "sent")
 
     def __init__(self, raw: Collection[tuple[bytes, bytes]]) -> None:
         self._raw = raw
         self._values: dict[str, str] | None = None
-        self._by_name: dict[bytes, bytes] | None = None
+        self.sent: dict[bytes, bytes] = dict(raw)
 
     def _all(self) -> dict[str, str]:
         values = self._values
@@ -103,27 +106,20 @@ class Headers(MutableMapping[str, str]):
         values = self._values
         if values is not None:
             return values.get(name.lower(), default)
-        by_name = self._by_name
-        if by_name is None:
-            by_name = self.sent()
-        if len(by_name) < len(self._raw):  # some are there twice
+        sent = self.sent
+        if len(sent) < len(self._raw):  # some are there twice
             return self._all().get(name.lower(), default)
-        raw = by_name.get(_ENCODED.get(name) or name.lower().encode("latin-1", "replace"))
+        raw = sent.get(_ENCODED.get(name) or name.lower().encode("latin-1", "replace"))
         return default if raw is None else raw.strip(b" \t").decode("latin-1")
 
     def of_body(self) -> tuple[str, str]:
         """Return what ``content-type`` and ``content-encoding`` say, ``""`` for one not sent."""
-        by_name = self._by_name or {}
-        is_unchanged = self._values is None and len(by_name) == len(self._raw)
+        sent = self.sent
+        is_unchanged = self._values is None and len(sent) == len(self._raw)
         # Nearly all bodies are sent as they are: one look-up, and no call of `get`.
-        if is_unchanged and b"content-encoding" not in by_name:
-            return by_name.get(b"content-type", b"").decode("latin-1"), ""
+        if is_unchanged and b"content-encoding" not in sent:
+            return sent.get(b"content-type", b"").decode("latin-1"), ""
         return self.get("content-type") or "", self.get("content-encoding") or ""
-
-    def sent(self) -> dict[bytes, bytes]:
-        """Return the headers as they were sent; of those that are there twice, the last one."""
-        by_name = self._by_name = dict(self._raw)
-        return by_name
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._all()

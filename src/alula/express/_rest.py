@@ -169,7 +169,7 @@ async def _call_surrounded(
     await run_steps(surroundings.before, req, res, call)
 
 
-async def call_service(
+async def call_service(  # noqa: C901  # one function: each call is 1 % of a request
     match: PlainMatch[ServiceHandle], req: Request, res: Response, *, sends: bool = False
 ) -> None:
     """Call the method that a request asks for, and set status, headers and ``res.data``.
@@ -201,8 +201,11 @@ async def call_service(
     if method not in METHODS_WITHOUT_DATA and (data := req.body) is UNSET:
         data = await _data_without_parser(req, handle)
     target = record_id if method in ID_METHODS else None
-    query = req.query
-    params: Params = RequestParams({**query} if query else {}, "rest", headers, route, req.ip)
+    if (query := req._query) is None:  # noqa: SLF001  # as above
+        query = req.query
+    client = req.scope.get("client")  # as the property `ip`
+    ip = client[0] if client else None
+    params: Params = RequestParams({**query} if query else {}, "rest", headers, route, ip)
     by_middleware = req._framework  # noqa: SLF001  # the property would make one for every call
     if by_middleware is not None:
         params.__dict__.update(by_middleware.__dict__)
