@@ -169,7 +169,7 @@ async def _call_surrounded(
     await run_steps(surroundings.before, req, res, call)
 
 
-async def call_service(  # noqa: C901  # one function: each call is 1 % of a request
+async def call_service(  # noqa: PLR0912  # one function: each call is 1 % of a request
     match: PlainMatch[ServiceHandle], req: Request, res: Response, *, sends: bool = False
 ) -> None:
     """Call the method that a request asks for, and set status, headers and ``res.data``.
