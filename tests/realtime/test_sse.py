@@ -450,6 +450,25 @@ class TestAQuery:
         app.use("closed", Plain(), methods=[])
         assert (await Stream(app, url).error())[0] == status
 
+    async def test_of_a_service_behind_middleware_is_for_itself(self, app, connect):
+        async def guard(req, res, next):
+            if req.get("x-key") != "right":
+                raise NotAuthenticated("no entry")
+            await next()
+
+        async def behind(req, res, next):
+            await next()
+
+        app.use("guarded", guard, MemoryService()).use("watched", MemoryService(), behind)
+        assert (await Stream(app, "/guarded").error())[0] == 401
+        status, message = await Stream(app, "/events?services=watched,guarded").error()
+        assert (status, message) == (
+            405,
+            "the service at 'guarded' has middleware of its own, which only runs for a stream of"
+            " this service alone: /guarded",
+        )
+        await connect("/events?services=watched")
+
     async def test_of_placeholders(self, app, connect):
         app.use("boxes/:box/items", MemoryService())
         stream = await connect("/boxes/5/items")

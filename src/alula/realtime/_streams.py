@@ -83,6 +83,15 @@ class Closing(Protocol):
         ...
 
 
+class ServiceMiddleware(Protocol):
+    """Middleware around one service, as `alula.express` has it."""
+
+    @property
+    def before(self) -> Sequence[object]:
+        """What runs before the service."""
+        ...
+
+
 class WebApplication(Application, Protocol):
     """What `alula.express.express` makes of an `App`, as far as streams need it."""
 
@@ -96,6 +105,11 @@ class WebApplication(Application, Protocol):
     @property
     def channel_registry(self) -> Channels:
         """The channels and connections."""
+        ...
+
+    @property
+    def service_middleware(self) -> Mapping[ServiceHandle, ServiceMiddleware]:
+        """The middleware around each service that has some."""
         ...
 
     def lookup(self, path: str) -> Match[ServiceHandle] | None:
@@ -178,7 +192,7 @@ class Streams:
         Raises:
             BadRequest: The query names no service, or has something else.
             NotFound: There is no such service.
-            MethodNotAllowed: A service does not offer ``find``.
+            MethodNotAllowed: A service does not offer ``find``, or has middleware before it.
             Exception: Whatever the hooks of ``find`` raise.
         """
         query = {**req.query}
@@ -200,6 +214,12 @@ class Streams:
                 raise NotFound(f"there is no service at {path!r}")
             if "find" not in match.value.methods:
                 raise MethodNotAllowed(f"the service at {path!r} has no `find`, so no stream")
+            around = self._app.service_middleware.get(match.value)
+            if around is not None and around.before:  # it may be what protects the service
+                raise MethodNotAllowed(
+                    f"the service at {path!r} has middleware of its own, which only runs for a"
+                    f" stream of this service alone: /{path.strip('/')}"
+                )
             services.append((match.value, match.route))
         await self._open(services, query, req, res, names_path=True)
 
