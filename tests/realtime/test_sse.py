@@ -18,6 +18,7 @@ from alula._connection import EventMessage
 from alula.adapters import mongodb  # noqa: F401  # knows how an ObjectId is sent
 from alula.adapters.memory import MemoryService
 from alula.authentication import authenticate
+from alula.common_hooks import soft_delete
 from alula.errors import Forbidden, NotAuthenticated
 from alula.express import express, rest
 from alula.express import json as json_parser
@@ -468,6 +469,22 @@ class TestAQuery:
             " this service alone: /guarded",
         )
         await connect("/events?services=watched")
+
+    async def test_what_hooks_of_one_service_set_is_not_for_those_of_another(self, app, connect):
+        connections, deleted = [], {"deletedAt": 5}
+        app.on("connection", connections.append)
+        app.use("archive", MemoryService()).use("notes", MemoryService())
+
+        def show_deleted(context):
+            context.params.with_deleted = True
+
+        app.service("archive").hooks(before={"find": [show_deleted]})
+        app.service("notes").hooks(before={"find": [soft_delete()]})
+        stream = await connect("/events?services=archive,notes")
+        assert connections[-1].get("with_deleted") is True  # for publishers
+        await app.service("notes").create({"n": 1, **deleted})
+        await app.service("archive").create({"n": 2, **deleted})
+        assert [data["n"] for _, data in await stream.have(1)] == [2]
 
     async def test_of_placeholders(self, app, connect):
         app.use("boxes/:box/items", MemoryService())

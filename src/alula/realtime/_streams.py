@@ -250,8 +250,10 @@ class Streams:
         self._streams_of[req.ip] += 1
         try:
             await identify_connection(self._app, connection, ticket)
+            set_by_hooks: dict[str, Any] = {}
             for handle, route in services:
                 params = await _params_of_find(handle, connection, {**query}, route)
+                set_by_hooks |= params.__dict__
                 service = owning_handle(handle).service
                 grammar = (
                     service.query_grammar(params)
@@ -261,6 +263,13 @@ class Streams:
                 subscriptions[handle.path] = Subscription(
                     params.query, grammar, route, names_path=names_path
                 )
+            # Not before all hooks have run: what those of one service permit must not reach those of
+            # the next one. The user, for example, is for publishers.
+            connection.__dict__.update(
+                (name, value)
+                for name, value in set_by_hooks.items()
+                if name not in _NOT_OF_CONNECTION
+            )
         except BaseException:
             self._remove(stream, connection)  # it may have joined channels by a sign-in
             raise
@@ -347,8 +356,6 @@ async def _params_of_find(
 ) -> Params:
     """Run the hooks of ``find`` up to its method, and return the params that it would have got.
 
-    What hooks set in them, such as the user, becomes part of the connection.
-
     Raises:
         MethodNotAllowed: A hook responded itself, so later ones have not checked the call.
         Exception: Whatever the hooks raise.
@@ -377,9 +384,4 @@ async def _params_of_find(
         pass
     if not reached:
         raise MethodNotAllowed(f"a hook of {handle!r} responds in its place, so it has no stream")
-    connection.__dict__.update(
-        (name, value)
-        for name, value in reached[0].__dict__.items()
-        if name not in _NOT_OF_CONNECTION
-    )
     return reached[0]
