@@ -953,6 +953,19 @@ class TestAccounts:
         await app.service("messages").create({"n": 1})
         assert await stream.have(1) == [("created", {"n": 1, "id": 1})]
 
+    async def test_a_user_who_is_removed_while_the_hooks_run_gets_none(self, app, token):
+        async def remove(context):
+            await app.service("users").remove(1)
+
+        app.service("messages").hooks(before={"find": [remove]})
+        stream = Stream(app, "/messages", headers=[("authorization", f"Bearer {token}")])
+        status, message = await stream.error()
+        assert (status, message) == (
+            401,
+            "The sign-in ended while the stream began; sign in again",
+        )
+        assert app.channel_registry.connections == {}
+
     async def test_a_stream_is_signed_in_by_middleware(self, app, connect, token):
         async def by_cookie(req, res, next):
             req.authentication = {"strategy": "jwt", "accessToken": req.get("x-cookie")}

@@ -15,7 +15,14 @@ from alula._context import HookContext, Params
 from alula._identity import Application, identify_connection
 from alula._routes import Match
 from alula._service import ServiceHandle, owning_handle
-from alula.errors import BadRequest, MethodNotAllowed, NotFound, TooManyRequests, Unavailable
+from alula.errors import (
+    BadRequest,
+    MethodNotAllowed,
+    NotAuthenticated,
+    NotFound,
+    TooManyRequests,
+    Unavailable,
+)
 from alula.query import Grammar
 from alula.query._grammar import QueriedService
 from alula.realtime._event_log import EventLog
@@ -250,7 +257,7 @@ class Streams:
         self._streams_of[req.ip] += 1
         try:
             await identify_connection(self._app, connection, ticket)
-            set_by_hooks: dict[str, Any] = {}
+            sign_in, set_by_hooks = connection.sign_in, dict[str, Any]()
             for handle, route in services:
                 params = await _params_of_find(handle, connection, {**query}, route)
                 set_by_hooks |= params.__dict__
@@ -263,6 +270,9 @@ class Streams:
                 subscriptions[handle.path] = Subscription(
                     params.query, grammar, route, names_path=names_path
                 )
+            if sign_in is not None and connection.sign_in is not sign_in:
+                # The params still have the user, who would get onto the connection again.
+                raise NotAuthenticated("The sign-in ended while the stream began; sign in again")
             # Not before all hooks have run: what those of one service permit must not reach those of
             # the next one. The user, for example, is for publishers.
             connection.__dict__.update(
