@@ -257,28 +257,8 @@ class Streams:
         self._streams_of[req.ip] += 1
         try:
             await identify_connection(self._app, connection, ticket)
-            sign_in, set_by_hooks = connection.sign_in, dict[str, Any]()
-            for handle, route in services:
-                params = await _params_of_find(handle, connection, {**query}, route)
-                set_by_hooks |= params.__dict__
-                service = owning_handle(handle).service
-                grammar = (
-                    service.query_grammar(params)
-                    if isinstance(service, QueriedService)
-                    else Grammar()
-                )
-                subscriptions[handle.path] = Subscription(
-                    params.query, grammar, route, names_path=names_path
-                )
-            if sign_in is not None and connection.sign_in is not sign_in:
-                # The params still have the user, who would get onto the connection again.
-                raise NotAuthenticated("The sign-in ended while the stream began; sign in again")
-            # Not before all hooks have run: what those of one service permit must not reach those of
-            # the next one. The user, for example, is for publishers.
-            connection.__dict__.update(
-                (name, value)
-                for name, value in set_by_hooks.items()
-                if name not in _NOT_OF_CONNECTION
+            subscriptions |= await _subscriptions(
+                services, connection, query, names_path=names_path
             )
         except BaseException:
             self._remove(stream, connection)  # it may have joined channels by a sign-in
@@ -359,6 +339,43 @@ class Streams:
 
 class _MethodReached(BaseException):
     """Ends a call of ``find`` in front of its method; error hooks do not see it."""
+
+
+async def _subscriptions(
+    services: Sequence[tuple[ServiceHandle, Mapping[str, str]]],
+    connection: Connection,
+    query: Mapping[str, Any],
+    *,
+    names_path: bool,
+) -> dict[str, Subscription]:
+    """Return what a stream takes of each service, by its path, as the hooks of ``find`` permit it.
+
+    What they set in the params, such as the user, becomes part of the connection.
+
+    Raises:
+        NotAuthenticated: The sign-in of the connection ended meanwhile.
+        Exception: Whatever the hooks raise.
+    """
+    subscriptions: dict[str, Subscription] = {}
+    set_by_hooks: dict[str, Any] = {}
+    sign_in = connection.sign_in
+    for handle, route in services:
+        params = await _params_of_find(handle, connection, {**query}, route)
+        set_by_hooks |= params.__dict__
+        service = owning_handle(handle).service
+        grammar = service.query_grammar(params) if isinstance(service, QueriedService) else None
+        subscriptions[handle.path] = Subscription(
+            params.query, grammar or Grammar(), route, names_path=names_path
+        )
+    if sign_in is not None and connection.sign_in is not sign_in:
+        # The params still have the user, who would get onto the connection again.
+        raise NotAuthenticated("The sign-in ended while the stream began; sign in again")
+    # Not before all hooks have run: what those of one service permit must not reach those of the
+    # next one. The user, for example, is for publishers.
+    connection.__dict__.update(
+        (name, value) for name, value in set_by_hooks.items() if name not in _NOT_OF_CONNECTION
+    )
+    return subscriptions
 
 
 async def _params_of_find(
