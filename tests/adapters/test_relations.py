@@ -369,6 +369,23 @@ async def test_too_many_related_records_are_refused(app, monkeypatch):
         await app.service("posts").find(query={"author.name": {"$gt": ""}})
 
 
+async def test_too_many_tests_of_related_records_are_refused_before_any_runs(app):
+    def test(number):
+        return {"author.name": {"$not": {"$gt": f"{number}", "$lt": "z"}}}
+
+    asked = []
+    app.service("users").hooks(before={"find": [asked.append]})
+    posts = app.service("posts")
+    query = {"$or": [{"$and": [test(number)]} for number in range(50)], "text": {"$ne": "x"}}
+    assert (await posts.find(query=query))["total"] == 2
+    assert len(asked) == 100
+    query["$or"].append({"author.name": "Ada"})
+    for call in (posts.find(query=query), posts.get(1, query=query), posts.remove(1, query=query)):
+        with pytest.raises(BadRequest, match="has 101 conditions, and 100 are allowed"):
+            await call
+    assert len(asked) == 100
+
+
 # -- with schemas ----------------------------------------------------------------------------------
 
 

@@ -276,6 +276,10 @@ class TestHashPassword:
         assert result == {"$set": {"a": 1}, "$inc": {"n": 1}, "$odd": 5, "b": 2}
         with pytest.raises(BadRequest, match=r"not changed by \$unset"):
             await app.service("operated").patch(1, {"$unset": {"password": ""}})
+        for renamed in ({"password": "bio"}, {"a": "b", "bio": "password"}):
+            with pytest.raises(BadRequest, match=r"not changed by \$rename"):
+                await app.service("operated").patch(1, {"$rename": renamed})
+        assert await app.service("operated").patch(1, {"$rename": {"a": "b"}})
         with pytest.raises(BadRequest, match="password has to be a text"):
             await app.service("operated").patch(1, {"$set": {"password": None}})
 

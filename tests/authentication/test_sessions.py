@@ -127,6 +127,8 @@ class Operators(MemoryService):
         ({"$set": {"password.hash": "new"}}, True),
         ({"password.hash": "new"}, True),
         ({"$unset": {"password": ""}}, True),
+        ({"$rename": {"bio": "password"}}, True),
+        ({"$rename": {"bio": "text"}}, False),
         ({"$set": {"name": "Ada"}, "$inc": 5}, False),
         ({"passwords": 1}, False),
         (["password"], False),

@@ -18,6 +18,7 @@ from alula._connection import EventMessage
 from alula.adapters import mongodb  # noqa: F401  # knows how an ObjectId is sent
 from alula.adapters.memory import MemoryService
 from alula.authentication import authenticate
+from alula.common_hooks import soft_delete
 from alula.errors import Forbidden, NotAuthenticated
 from alula.express import express, rest
 from alula.express import json as json_parser
@@ -449,6 +450,41 @@ class TestAQuery:
     async def test_of_several_services(self, app, url, status):
         app.use("closed", Plain(), methods=[])
         assert (await Stream(app, url).error())[0] == status
+
+    async def test_of_a_service_behind_middleware_is_for_itself(self, app, connect):
+        async def guard(req, res, next):
+            if req.get("x-key") != "right":
+                raise NotAuthenticated("no entry")
+            await next()
+
+        async def behind(req, res, next):
+            await next()
+
+        app.use("guarded", guard, MemoryService()).use("watched", MemoryService(), behind)
+        assert (await Stream(app, "/guarded").error())[0] == 401
+        status, message = await Stream(app, "/events?services=watched,guarded").error()
+        assert (status, message) == (
+            405,
+            "the service at 'guarded' has middleware of its own, which only runs for a stream of"
+            " this service alone: /guarded",
+        )
+        await connect("/events?services=watched")
+
+    async def test_what_hooks_of_one_service_set_is_not_for_those_of_another(self, app, connect):
+        connections, deleted = [], {"deletedAt": 5}
+        app.on("connection", connections.append)
+        app.use("archive", MemoryService()).use("notes", MemoryService())
+
+        def show_deleted(context):
+            context.params.with_deleted = True
+
+        app.service("archive").hooks(before={"find": [show_deleted]})
+        app.service("notes").hooks(before={"find": [soft_delete()]})
+        stream = await connect("/events?services=archive,notes")
+        assert connections[-1].get("with_deleted") is True  # for publishers
+        await app.service("notes").create({"n": 1, **deleted})
+        await app.service("archive").create({"n": 2, **deleted})
+        assert [data["n"] for _, data in await stream.have(1)] == [2]
 
     async def test_of_placeholders(self, app, connect):
         app.use("boxes/:box/items", MemoryService())
@@ -916,6 +952,19 @@ class TestAccounts:
         stream = await connect("/messages", headers=[("authorization", f"Bearer {token}")])
         await app.service("messages").create({"n": 1})
         assert await stream.have(1) == [("created", {"n": 1, "id": 1})]
+
+    async def test_a_user_who_is_removed_while_the_hooks_run_gets_none(self, app, token):
+        async def remove(context):
+            await app.service("users").remove(1)
+
+        app.service("messages").hooks(before={"find": [remove]})
+        stream = Stream(app, "/messages", headers=[("authorization", f"Bearer {token}")])
+        status, message = await stream.error()
+        assert (status, message) == (
+            401,
+            "The sign-in ended while the stream began; sign in again",
+        )
+        assert app.channel_registry.connections == {}
 
     async def test_a_stream_is_signed_in_by_middleware(self, app, connect, token):
         async def by_cookie(req, res, next):

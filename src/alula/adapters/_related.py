@@ -9,7 +9,7 @@ What holds in this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Container, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, Protocol
@@ -19,6 +19,8 @@ from alula.adapters._options import Options
 from alula.adapters._records import is_scalar
 from alula.errors import BadRequest, Forbidden, NotFound
 from alula.outgoing import RedactedRecord, public_part
+from alula.query import And, Or, Where
+from alula.query._query import Criterion
 from alula.types import UNSET, JSONValue, Record, is_dict, is_list, is_mapping, is_page
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "find_values",
     "gather_all",
     "keep_transaction",
+    "tests_of",
 ]
 
 INCLUDE: Final = "$include"
@@ -103,6 +106,13 @@ def keep_transaction(params: Params) -> None:
     for place, name in (("docdb", "session"), ("sql", "connection")):
         if (options := params.get(place)) is not None:
             params[place] = {name: options[name]} if options.get(name) is not None else None
+
+
+def tests_of(part: Criterion, names: Container[str]) -> tuple[Where, ...]:
+    """Return the tests of some properties in criteria, at any depth."""
+    if isinstance(part, And | Or):
+        return tuple([test for inner in part.parts for test in tests_of(inner, names)])
+    return (part,) if part.field in names else ()
 
 
 async def find_ids(handle: Handle, path: str, criteria: Mapping[str, Any]) -> list[Any]:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from alula._context import Params
+from alula.adapters._database_options import MAX_CONDITIONS, check_conditions
 from alula.adapters._options import Options
 from alula.adapters._records import selector
 from alula.adapters._related import (
@@ -25,6 +26,7 @@ from alula.adapters._related import (
     bounded,
     find_ids,
     find_values,
+    tests_of,
 )
 from alula.errors import BadRequest
 from alula.query import And, Or, Query, Where, ordered
@@ -240,10 +242,13 @@ class Relations:
         The store gets no ``$include``, and selects the keys of the relations in it, too.
 
         Raises:
-            BadRequest: The store cannot join, and too many records meet a test of related ones.
+            BadRequest: The store cannot join, and there are too many tests of related records, or
+                too many records meet one.
             RuntimeError: The service is not set up by an application.
         """
         if self._rewrites and query.criteria.parts:
+            # Each test is a call of the other service: a client could ask for 50,000.
+            check_conditions(And(tests_of(query.criteria, self.filters)), MAX_CONDITIONS)
             # The other service is asked internally: the option `filter` opens the properties.
             parts = tuple([await self._resolved(part) for part in query.criteria.parts])
             query = query._replace(criteria=And(parts))

@@ -157,7 +157,12 @@ def hash_password(field: str, *, service: str | None = None, strategy: str = "lo
         if field in data:
             changed[field] = await resolve(data[field], data, context)
         for name, operand in data.items():  # update operators, where a service takes such data
-            if name[:1] == "$" and is_mapping(operand) and field in operand:
+            if name[:1] != "$" or not is_mapping(operand):
+                continue
+            # `$rename` writes to the property that is its operand: what a client has stored there
+            # would become the hash, with costs that the client chooses.
+            written = [*operand, *operand.values()] if name == "$rename" else operand
+            if field in written:
                 if name != "$set":
                     raise BadRequest(f"A password can be set, but not changed by {name}")
                 changed[name] = {**operand, field: await resolve(operand[field], data, context)}

@@ -257,6 +257,8 @@ def _touches(data: object, fields: Collection[str]) -> bool:
     for name, value in data.items():
         if isinstance(name, str) and name[:1] == "$" and is_mapping(value):
             names += value
+            if name == "$rename":  # it also writes to the properties that are its operands
+                names += value.values()
     return any(isinstance(name, str) and name.split(".")[0] in fields for name in names)
 
 

@@ -15,7 +15,14 @@ from alula._context import HookContext, Params
 from alula._identity import Application, identify_connection
 from alula._routes import Match
 from alula._service import ServiceHandle, owning_handle
-from alula.errors import BadRequest, MethodNotAllowed, NotFound, TooManyRequests, Unavailable
+from alula.errors import (
+    BadRequest,
+    MethodNotAllowed,
+    NotAuthenticated,
+    NotFound,
+    TooManyRequests,
+    Unavailable,
+)
 from alula.query import Grammar
 from alula.query._grammar import QueriedService
 from alula.realtime._event_log import EventLog
@@ -83,6 +90,15 @@ class Closing(Protocol):
         ...
 
 
+class ServiceMiddleware(Protocol):
+    """Middleware around one service, as `alula.express` has it."""
+
+    @property
+    def before(self) -> Sequence[object]:
+        """What runs before the service."""
+        ...
+
+
 class WebApplication(Application, Protocol):
     """What `alula.express.express` makes of an `App`, as far as streams need it."""
 
@@ -96,6 +112,11 @@ class WebApplication(Application, Protocol):
     @property
     def channel_registry(self) -> Channels:
         """The channels and connections."""
+        ...
+
+    @property
+    def service_middleware(self) -> Mapping[ServiceHandle, ServiceMiddleware]:
+        """The middleware around each service that has some."""
         ...
 
     def lookup(self, path: str) -> Match[ServiceHandle] | None:
@@ -178,7 +199,7 @@ class Streams:
         Raises:
             BadRequest: The query names no service, or has something else.
             NotFound: There is no such service.
-            MethodNotAllowed: A service does not offer ``find``.
+            MethodNotAllowed: A service does not offer ``find``, or has middleware before it.
             Exception: Whatever the hooks of ``find`` raise.
         """
         query = {**req.query}
@@ -200,6 +221,12 @@ class Streams:
                 raise NotFound(f"there is no service at {path!r}")
             if "find" not in match.value.methods:
                 raise MethodNotAllowed(f"the service at {path!r} has no `find`, so no stream")
+            around = self._app.service_middleware.get(match.value)
+            if around is not None and around.before:  # it may be what protects the service
+                raise MethodNotAllowed(
+                    f"the service at {path!r} has middleware of its own, which only runs for a"
+                    f" stream of this service alone: /{path.strip('/')}"
+                )
             services.append((match.value, match.route))
         await self._open(services, query, req, res, names_path=True)
 
@@ -230,17 +257,9 @@ class Streams:
         self._streams_of[req.ip] += 1
         try:
             await identify_connection(self._app, connection, ticket)
-            for handle, route in services:
-                params = await _params_of_find(handle, connection, {**query}, route)
-                service = owning_handle(handle).service
-                grammar = (
-                    service.query_grammar(params)
-                    if isinstance(service, QueriedService)
-                    else Grammar()
-                )
-                subscriptions[handle.path] = Subscription(
-                    params.query, grammar, route, names_path=names_path
-                )
+            subscriptions |= await _subscriptions(
+                services, connection, query, names_path=names_path
+            )
         except BaseException:
             self._remove(stream, connection)  # it may have joined channels by a sign-in
             raise
@@ -322,12 +341,47 @@ class _MethodReached(BaseException):
     """Ends a call of ``find`` in front of its method; error hooks do not see it."""
 
 
+async def _subscriptions(
+    services: Sequence[tuple[ServiceHandle, Mapping[str, str]]],
+    connection: Connection,
+    query: Mapping[str, Any],
+    *,
+    names_path: bool,
+) -> dict[str, Subscription]:
+    """Return what a stream takes of each service, by its path, as the hooks of ``find`` permit it.
+
+    What they set in the params, such as the user, becomes part of the connection.
+
+    Raises:
+        NotAuthenticated: The sign-in of the connection ended meanwhile.
+        Exception: Whatever the hooks raise.
+    """
+    subscriptions: dict[str, Subscription] = {}
+    set_by_hooks: dict[str, Any] = {}
+    sign_in = connection.sign_in
+    for handle, route in services:
+        params = await _params_of_find(handle, connection, {**query}, route)
+        set_by_hooks |= params.__dict__
+        service = owning_handle(handle).service
+        grammar = service.query_grammar(params) if isinstance(service, QueriedService) else None
+        subscriptions[handle.path] = Subscription(
+            params.query, grammar or Grammar(), route, names_path=names_path
+        )
+    if sign_in is not None and connection.sign_in is not sign_in:
+        # The params still have the user, who would get onto the connection again.
+        raise NotAuthenticated("The sign-in ended while the stream began; sign in again")
+    # Not before all hooks have run: what those of one service permit must not reach those of the
+    # next one. The user, for example, is for publishers.
+    connection.__dict__.update(
+        (name, value) for name, value in set_by_hooks.items() if name not in _NOT_OF_CONNECTION
+    )
+    return subscriptions
+
+
 async def _params_of_find(
     handle: ServiceHandle, connection: Connection, query: dict[str, Any], route: Mapping[str, str]
 ) -> Params:
     """Run the hooks of ``find`` up to its method, and return the params that it would have got.
-
-    What hooks set in them, such as the user, becomes part of the connection.
 
     Raises:
         MethodNotAllowed: A hook responded itself, so later ones have not checked the call.
@@ -357,9 +411,4 @@ async def _params_of_find(
         pass
     if not reached:
         raise MethodNotAllowed(f"a hook of {handle!r} responds in its place, so it has no stream")
-    connection.__dict__.update(
-        (name, value)
-        for name, value in reached[0].__dict__.items()
-        if name not in _NOT_OF_CONNECTION
-    )
     return reached[0]
