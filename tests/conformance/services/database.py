@@ -41,9 +41,7 @@ def documents(app: Any, database: Any) -> None:
     pagination = {"default": 10, "max": 50}
     pages = MongoDBService(database["pages"], paginate=pagination, dotted_names=True)
     app.use("pages", pages)
-    slugs = MongoDBService(
-        database["slugs"], multi=True, disable_objectify=True, dotted_names=True
-    )
+    slugs = MongoDBService(database["slugs"], multi=True, disable_objectify=True, dotted_names=True)
     app.use("slugs", slugs)
     app.use("codes", MongoDBService(codes, multi=["create"], dotted_names=True))
 

@@ -231,11 +231,11 @@ async def test_a_list_for_one_record_costs_nothing():
     app.use("people", MemoryService(multi=True))
     hook = resolve_data(resolve({"password": hashed.append}))
     people = app.service("people").hooks(before={"update": [hook], "patch": [hook]})
-    with pytest.raises(BadRequest, match="replace multiple instances. Did you mean 'patch'"):
+    with pytest.raises(BadRequest, match="can not replace multiple instances"):
         await people.update(1, [{"password": "a"}])
-    for id in (1, None):
+    for record_id in (1, None):
         with pytest.raises(BadRequest, match="data of patch must be an object, not a list"):
-            await people.patch(id, [{"password": "a"}])
+            await people.patch(record_id, [{"password": "a"}])
     with pytest.raises(MethodNotAllowed, match="Can not patch multiple entries"):
         await people.patch(None, [{"password": "a"}], adapter={"multi": False})
     assert hashed == []
