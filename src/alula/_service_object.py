@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, runt
 
 from alula._context import HookContext, Params
 from alula._user_code import describe_frames, unfit_signature
+from alula.errors import BadRequest
 from alula.types import (
     ID_METHODS,
     METHODS_WITHOUT_DATA,
@@ -22,6 +23,7 @@ from alula.types import (
 )
 
 __all__ = [
+    "REPLACES_SEVERAL",
     "Call",
     "DeferredSetup",
     "Method",
@@ -37,6 +39,9 @@ __all__ = [
     "multi_check",
     "read_names",
 ]
+
+REPLACES_SEVERAL: Final = "You can not replace multiple instances. Did you mean 'patch'?"
+"""FeathersJS' text for an `update` of several records."""
 
 Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
 Method: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
@@ -142,11 +147,21 @@ def check_multi(context: HookContext) -> None:
     Services without a method `check_multi` decide by themselves, later.
 
     Raises:
+        BadRequest: It is the list of an `update` or a `patch`, which takes an object.
         MethodNotAllowed: The service does not accept lists for this method.
     """
     check = multi_check(context.service.service)
-    if check is not None:
-        check(context.method, context.params)
+    if check is None:
+        return
+    method = context.method
+    if method not in {"update", "patch"} or not is_array(context.data):
+        check(method, context.params)
+        return
+    if context.id is None and method == "patch":
+        check(method, context.params)
+    if method == "update":
+        raise BadRequest(REPLACES_SEVERAL)
+    raise BadRequest("The data of patch must be an object, not a list")
 
 
 def multi_check(service: object) -> Callable[[str, Params], object] | None:

@@ -263,6 +263,13 @@ class TestHashPassword:
         with pytest.raises(MethodNotAllowed, match="Can not create multiple entries"):
             await app.service("users").create([{"password": "a"}] * 1000)
 
+    @pytest.mark.parametrize("multi", [False, True])
+    async def test_a_list_for_one_record_costs_nothing(self, app, multi):
+        strategy = app.service("authentication").service.strategy("local")
+        strategy.hash_password = None  # a call would fail in another way
+        with pytest.raises(BadRequest, match="data of patch must be an object, not a list"):
+            await app.service("users").patch(1, [{"password": "a"}], adapter={"multi": multi})
+
     async def test_a_password_that_an_operator_sets(self, app):
         class Operated:
             async def patch(self, id, data, params):

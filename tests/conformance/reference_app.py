@@ -90,6 +90,10 @@ def control(main: Any, second: Any, database: Any) -> None:
         changed.append(req.method not in {"GET", "HEAD", "OPTIONS"})
         return next()
 
+    @main.on("connection")
+    def may_change(_):
+        changed.append(True)
+
     main.post("/__reset", reset_all)
     main.post("/__options", json(), options_endpoint(main))
     main.use(note)  # most cases only read: then there is nothing to fill anew

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias
 
 from alula._context import Params, RequestParams
+from alula._service_object import REPLACES_SEVERAL
 from alula.adapters._options import (
     Options,
     Pagination,
@@ -308,8 +309,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         if (raw := params.query) or type(raw) is not dict:
             query = await self._read_selection(params, options)
         if id is None or is_array(data):
-            # FeathersJS' text
-            raise BadRequest("You can not replace multiple instances. Did you mean 'patch'?")
+            raise BadRequest(REPLACES_SEVERAL)
         changes = self._read_data("update", data, params, options)
         changes.pop(options.id, None)
         is_id = type(id) is str or is_scalar(id)

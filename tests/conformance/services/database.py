@@ -38,9 +38,12 @@ def documents(app: Any, database: Any) -> None:
         dotted_names=True,
     )  # fmt: skip
     app.use("docs", docs)
-    app.use("pages", MongoDBService(database["pages"], paginate={"default": 10, "max": 50}))
-    app.use("slugs", MongoDBService(database["slugs"], multi=True, disable_objectify=True))
-    app.use("codes", MongoDBService(codes, multi=["create"]))
+    pagination = {"default": 10, "max": 50}
+    pages = MongoDBService(database["pages"], paginate=pagination, dotted_names=True)
+    app.use("pages", pages)
+    slugs = MongoDBService(database["slugs"], multi=True, disable_objectify=True, dotted_names=True)
+    app.use("slugs", slugs)
+    app.use("codes", MongoDBService(codes, multi=["create"], dotted_names=True))
 
 
 def adapter_tests(app: Any, database: Any) -> None:

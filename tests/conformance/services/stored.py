@@ -31,16 +31,19 @@ class LiteralNames(MemoryService):
 def memory(app: Any) -> None:
     """Register the services in memory."""
     app.use("people", LiteralNames(dotted_names=True))
-    app.use("messages", MemoryService(start_id=1, multi=True, paginate={"default": 10, "max": 50}))
-    todos = MemoryService(
+    pages = {"default": 10, "max": 50}
+    messages = LiteralNames(start_id=1, multi=True, paginate=pages, dotted_names=True)
+    app.use("messages", messages)
+    todos = LiteralNames(
         start_id=1,
+        dotted_names=True,
         multi=["remove", "create"],
         paginate={"default": 5, "max": 20},
         filters={"$ignored": False},
         operators=["$size", "$exists"],
     )
     app.use("todos", todos)
-    app.use("keyed", MemoryService(id="key", multi=True))
+    app.use("keyed", LiteralNames(id="key", multi=True, dotted_names=True))
 
 
 def adapter_tests(app: Any) -> None:

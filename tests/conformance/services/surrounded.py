@@ -15,13 +15,18 @@ class AfterMiddleware:
     """Answers what middleware before it set."""
 
     async def find(self, params):
-        return [{"mw": params.fromMiddleware}, {"second": True}]
+        return [from_middleware(params), {"second": True}]
 
     async def get(self, id, params):
-        return {"id": id, "mw": params.fromMiddleware}
+        return {"id": id, **from_middleware(params)}
 
     async def create(self, data, params):
         return data
+
+
+def from_middleware(params):
+    """Return what middleware set; a call over a socket has passed none."""
+    return {"mw": params.fromMiddleware} if "fromMiddleware" in params else {}
 
 
 def before_service(req, res, next):

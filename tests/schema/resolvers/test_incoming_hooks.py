@@ -225,6 +225,22 @@ async def test_a_list_that_the_service_refuses_costs_nothing():
     assert hashed == ["b"]
 
 
+async def test_a_list_for_one_record_costs_nothing():
+    hashed = []
+    app = App()
+    app.use("people", MemoryService(multi=True))
+    hook = resolve_data(resolve({"password": hashed.append}))
+    people = app.service("people").hooks(before={"update": [hook], "patch": [hook]})
+    with pytest.raises(BadRequest, match="can not replace multiple instances"):
+        await people.update(1, [{"password": "a"}])
+    for record_id in (1, None):
+        with pytest.raises(BadRequest, match="data of patch must be an object, not a list"):
+            await people.patch(record_id, [{"password": "a"}])
+    with pytest.raises(MethodNotAllowed, match="Can not patch multiple entries"):
+        await people.patch(None, [{"password": "a"}], adapter={"multi": False})
+    assert hashed == []
+
+
 async def test_a_method_of_its_own_may_take_a_list():
     class Notes(MemoryService):
         async def read_all(self, data, params):

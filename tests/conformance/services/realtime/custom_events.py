@@ -20,14 +20,17 @@ class Ticker(Emitting):
     """Emits custom events."""
 
     async def create(self, data, params):
-        count = data.get("count", 0)
+        fields = data if isinstance(data, dict) else {}
+        count = fields.get("count", 0)
         self.emit("status", {"state": "started"})
         self.tick(count)
-        if data.get("unlisted"):
+        if fields.get("unlisted"):
             self.emit("unlisted", {"never": "published"})
         return {"count": count}
 
     async def burst(self, data, params):
+        if "count" not in data:
+            return {}
         self.tick(data["count"])
         return {"sent": data["count"]}
 
@@ -51,7 +54,7 @@ class Quiet:
     """Fails where it is asked to."""
 
     async def create(self, data, params):
-        if data.get("fail") == "service":
+        if isinstance(data, dict) and data.get("fail") == "service":
             raise Conflict("failed in service")
         return data
 
@@ -60,7 +63,7 @@ def fail_in(place):
     """Return a hook that fails where the data names its place."""
 
     def fail(context):
-        if context.data.get("fail") == place:
+        if isinstance(context.data, dict) and context.data.get("fail") == place:
             raise Conflict(f"failed in {place}")
 
     return fail
@@ -76,13 +79,13 @@ async def choose_event(context, next):
 
 def rescue(context):
     """Turn an error into a result."""
-    if context.data.get("rescue"):
+    if isinstance(context.data, dict) and context.data.get("rescue"):
         context.result = {"rescued": str(context.error)}
 
 
 def emit_status(context):
     """Emit a custom event from a hook."""
-    if context.data.get("after"):
+    if isinstance(context.data, dict) and context.data.get("after"):
         context.service.emit("status", {"state": context.data["after"]})
 
 

@@ -41,7 +41,7 @@ def published(app: Any) -> None:
 
     @service.publish
     def publish(data, context):
-        publisher = publishers.get(data.get("to"))
+        publisher = publishers.get(data.get("to", "undefined"))
         return app.channel("everyone") if publisher is None else publisher(data, context)
 
 
