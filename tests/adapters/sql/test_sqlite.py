@@ -531,6 +531,18 @@ async def test_a_program_may_change_its_folder(tmp_path, monkeypatch):
     await database.close()
 
 
+async def test_a_file_that_only_the_caller_had_open_may_be_replaced(tmp_path):
+    database = Database(f"sqlite:///{tmp_path / 'test.sqlite'}")
+    (await database._driver.connect_once(None)).close()
+    (tmp_path / "test.sqlite").rename(tmp_path / "old.sqlite")
+    await database.execute(TABLE)
+    (await database._driver.connect_once(None)).close()
+    (tmp_path / "test.sqlite").unlink()
+    with pytest.raises(sqlite3.OperationalError, match="was removed or replaced"):
+        await database._driver.connect_once(None)
+    await database.close()
+
+
 async def test_a_closed_database_may_open_another_file(of_file, tmp_path):
     await of_file.close()
     (tmp_path / "test.sqlite").rename(tmp_path / "old.sqlite")

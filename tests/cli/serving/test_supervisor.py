@@ -86,6 +86,8 @@ class House:
     async def start(self, alone):
         if self.failures:
             self.failures -= 1
+            if self.failures == 1:
+                raise RuntimeError("can't start new thread")
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         worker = Worker(len(self.begun) + 1, alone, self.log)
         self.begun.append(worker)
@@ -293,7 +295,8 @@ class TestASystemThatCannotStartAProcess:
             house.failures = 3
             house.begun[0].end(-9)
             await house.until(2, 3)
-        assert caplog.text.count("cannot start a worker: [Errno 11] Resource temporarily") == 3
+        assert caplog.text.count(f"cannot start a worker: [Errno {errno.EAGAIN}]") == 2
+        assert "cannot start a worker: can't start new thread" in caplog.text
         assert house.status == 0
 
     async def test_is_asked_again_for_the_workers_behind_the_first(self):

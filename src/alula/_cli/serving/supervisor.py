@@ -221,7 +221,7 @@ class Supervisor:
                 return None
             try:
                 worker = await self._start(not any(worker.is_ready for worker in self.workers))
-            except OSError as error:
+            except (OSError, RuntimeError) as error:  # the latter without a thread for its end
                 _log.error("cannot start a worker: %s", error)
                 return None
             self.workers.add(worker)

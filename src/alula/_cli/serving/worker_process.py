@@ -153,6 +153,7 @@ class WorkerProcess:
 
         Raises:
             OSError: The system cannot start a process, or has no file descriptors left.
+            RuntimeError: It cannot start a thread, by which Python 3.11 waits for the process.
         """
         parent_end, worker_end = socket.socketpair()
         parent_end.setblocking(False)

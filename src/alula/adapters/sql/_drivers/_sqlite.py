@@ -70,7 +70,10 @@ class SQLite:
         """Return a connection that the caller closes; a scratch database is in memory."""
         if scratch is not None:
             return SQLite(None, self._sync).connection()
-        return self.connection()
+        connection = self.connection()
+        if self._writer is None:  # nothing stays open here
+            self._file = None
+        return connection
 
     async def close(self) -> None:
         """Close the file, when all that waits has run; open transactions are rolled back."""
