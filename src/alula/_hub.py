@@ -116,7 +116,8 @@ class WorkerDirectory:
             path.rmdir()
             path = Path(tempfile.mkdtemp(prefix="alula-", dir="/tmp"))  # made private
         self.path = path
-        (path / _KEY_FILE).write_bytes(secrets.token_bytes(32))
+        self._key = secrets.token_bytes(32)
+        (path / _KEY_FILE).write_bytes(self._key)
         self._numbers = itertools.count(1)
 
     @property
@@ -126,6 +127,11 @@ class WorkerDirectory:
 
     def next_environment(self) -> dict[str, str]:
         """Return the environment variables by which the next worker finds its place."""
+        # Systems remove files that are days old from their temporary directories.
+        key = self.path / _KEY_FILE
+        if not key.exists():
+            with contextlib.suppress(OSError):
+                key.write_bytes(self._key)
         return {_VARIABLE: f"{os.getpid()}:w{next(self._numbers)}:{self.path}"}
 
     def close(self) -> None:

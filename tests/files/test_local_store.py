@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import resource
 import threading
 import time
 from hashlib import sha256
@@ -142,6 +143,33 @@ async def test_a_full_disk(store, tmp_path, monkeypatch, number, error):
     with pytest.raises(error):
         await store.stage(pieces_of(b"x"))
     assert files_below(tmp_path) == []
+
+
+async def test_a_disk_that_has_no_space_for_a_name(store, tmp_path, monkeypatch):
+    def link(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    staged = await store.stage(pieces_of(b"hello"))
+    monkeypatch.setattr("os.link", link)
+    with pytest.raises(Unavailable, match="There is no space"):
+        await store.commit(staged)
+
+
+async def test_no_file_descriptors_are_left(store, tmp_path):
+    await keep(store)
+    staged = await store.stage(pieces_of(b"world"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)  # no descriptor below this one is free
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    try:
+        for call in (store.stage(pieces_of(b"x")), store.commit(staged), read(store, HELLO)):
+            with pytest.raises(Unavailable, match="too many open files; try again later"):
+                await call
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    await store.commit(staged)
+    assert await read(store, HELLO) == b"hello"
 
 
 async def test_a_disk_that_takes_less_at_a_time(store, monkeypatch):

@@ -17,6 +17,7 @@ from alula._hub import (
     Hub,
     UnixServer,
     WorkerDirectory,
+    WorkerPlace,
     current_worker,
     frame,
     write_frame,
@@ -232,6 +233,19 @@ def test_without_a_directory_it_says_what_is_missing(monkeypatch, caplog):
     monkeypatch.undo()
     directory = WorkerDirectory.make()
     directory.close()
+
+
+def test_a_secret_that_the_system_has_removed_is_there_for_the_next_worker(directory):
+    place = WorkerPlace(directory.path, "w1")
+    secret = place.read_secret()
+    (directory.path / "shared-key").unlink()
+    directory.next_environment()
+    assert place.read_secret() == secret
+
+
+def test_a_directory_that_was_removed_keeps_no_worker_from_its_start(directory):
+    directory.close()
+    assert directory.next_environment()
 
 
 def test_a_worker_finds_its_place_and_its_children_do_not(directory):

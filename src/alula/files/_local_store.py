@@ -38,6 +38,7 @@ _THREADS: Final = 8
 _SHA256: Final = re.compile("[0-9a-f]{64}")
 _KEY: Final = re.compile(r"([0-9a-f]{64}|upload)\.[0-9a-f]{32}")
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class LocalFileStore(FileStore):
@@ -80,7 +81,7 @@ class LocalFileStore(FileStore):
         """Write a new file, in pieces, and flush it to the disk (see `FileStore.stage`).
 
         Raises:
-            Unavailable: The disk or a quota is full.
+            Unavailable: The disk or a quota is full, or too many files are open.
         """
         writer = _Writer(self._staged)
         block = bytearray()
@@ -92,17 +93,16 @@ class LocalFileStore(FileStore):
                     full, block = block, bytearray()
                     await self._in_thread(partial(writer.write, full))
             return await self._in_thread(partial(writer.finish, block))
-        except BaseException as error:
+        except BaseException:
             await self._in_thread(writer.abort)
-            if isinstance(error, OSError) and error.errno in _NO_SPACE:
-                raise Unavailable("There is no space for this file") from error
             raise
 
     async def commit(self, file: StagedFile) -> None:
         """Link a staged file to its SHA-256 (see `FileStore.commit`).
 
         Raises:
-            Unavailable: The staged file is gone, and there is no other one of its content.
+            Unavailable: The staged file is gone, and there is no other one of its content; the disk
+                or a quota is full, or too many files are open.
         """
 
         def link() -> None:
@@ -196,7 +196,12 @@ class LocalFileStore(FileStore):
                 file.close()
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
-        """Run a function in a thread. A cancellation waits for its end: it never runs on alone."""
+        """Run a function in a thread. A cancellation waits for its end: it never runs on alone.
+
+        Raises:
+            Unavailable: The disk or a quota is full, or too many files are open.
+            OSError: The disk fails otherwise.
+        """
         job = asyncio.get_running_loop().run_in_executor(self._threads, function)
         try:
             return await asyncio.shield(job)
@@ -205,6 +210,12 @@ class LocalFileStore(FileStore):
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([job])
             job.exception()  # else asyncio reports that nobody looked at it
+            raise
+        except OSError as error:
+            if error.errno in _NO_SPACE:
+                raise Unavailable("There is no space for this file") from error
+            if error.errno in _NO_DESCRIPTORS:
+                raise Unavailable("The server has too many open files; try again later") from error
             raise
 
     def _path(self, sha256: str) -> Path:

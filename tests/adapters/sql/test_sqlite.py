@@ -6,13 +6,17 @@ import asyncio
 import sqlite3
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._drivers import _sqlite as sqlite
 from alula.adapters.sql._drivers import _sqlite_jobs as jobs
+from alula.adapters.sql._drivers import _sqlite_threads as sqlite_threads
+from alula.adapters.sql._errors import of_sqlite
 from alula.adapters.sql._statement import Statement
+from alula.errors import Unavailable
 
 ONE = Statement("select 1")
 SLOW = Statement(
@@ -475,6 +479,75 @@ async def test_a_file_that_cannot_be_opened_is_tried_again(tmp_path):
     folder.mkdir()
     assert await database.run(ONE, 5) == [(1,)]
     await database.close()
+
+
+@pytest.fixture
+def checked_at_once(monkeypatch):
+    monkeypatch.setattr(sqlite_threads, "_CHECK_SECONDS", 0)
+
+
+@pytest.mark.usefixtures("checked_at_once")
+async def test_a_file_that_was_removed_or_replaced_takes_no_writes(of_file, tmp_path):
+    path, elsewhere = tmp_path / "test.sqlite", tmp_path / "elsewhere.sqlite"
+    await of_file.run(insert(1), 5, writes=True)
+
+    async def refuse_all():
+        for statement, writes in ((insert(2), True), (Statement("select * from t"), False)):
+            with pytest.raises(sqlite3.OperationalError, match="was removed or replaced") as raised:
+                await of_file.run(statement, 5, writes=writes)
+            assert isinstance(of_sqlite(raised.value, None, False), Unavailable)
+        with pytest.raises(Unavailable):
+            async with of_file.transaction():
+                pass
+
+    path.rename(elsewhere)
+    await refuse_all()
+    assert not path.exists()
+    with closing(sqlite3.connect(tmp_path / "other.sqlite")) as other:
+        other.execute(TABLE)
+    (tmp_path / "other.sqlite").rename(path)
+    await refuse_all()
+    elsewhere.rename(path)
+    await of_file.run(insert(3), 5, writes=True)
+    assert await count(of_file) == 2
+
+
+@pytest.mark.usefixtures("checked_at_once")
+async def test_a_database_in_memory_has_no_file_to_lose():
+    database = Database("sqlite://")
+    await database.execute(TABLE)
+    await asyncio.sleep(0.001)
+    assert await count(database) == 0
+    await database.close()
+
+
+async def test_a_program_may_change_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    database = Database("sqlite:///test.sqlite")
+    await database.execute(TABLE)
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert await count(database) == 0  # by the first connection that reads
+    await database.close()
+
+
+async def test_a_file_that_only_the_caller_had_open_may_be_replaced(tmp_path):
+    database = Database(f"sqlite:///{tmp_path / 'test.sqlite'}")
+    (await database._driver.connect_once(None)).close()
+    (tmp_path / "test.sqlite").rename(tmp_path / "old.sqlite")
+    await database.execute(TABLE)
+    (await database._driver.connect_once(None)).close()
+    (tmp_path / "test.sqlite").unlink()
+    with pytest.raises(sqlite3.OperationalError, match="was removed or replaced"):
+        await database._driver.connect_once(None)
+    await database.close()
+
+
+async def test_a_closed_database_may_open_another_file(of_file, tmp_path):
+    await of_file.close()
+    (tmp_path / "test.sqlite").rename(tmp_path / "old.sqlite")
+    await of_file.execute(TABLE)
+    assert await count(of_file) == 0
 
 
 async def test_nothing_is_left_open_and_no_thread_goes_on(tmp_path):

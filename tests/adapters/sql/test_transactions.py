@@ -12,7 +12,7 @@ from alula import App, Params
 from alula.adapters.memory import MemoryService
 from alula.adapters.sql import Database, SQLService, transaction
 from alula.adapters.sql._statement import Statement
-from alula.errors import BadRequest, Conflict, Timeout
+from alula.errors import BadRequest, Conflict, Timeout, Unavailable
 
 metadata = MetaData()
 people = Table(
@@ -383,6 +383,23 @@ async def failing(postgresql_schema):
     yield make
     await connection.close()
     await database.close()
+
+
+async def test_a_table_that_was_changed_under_prepared_statements(failing, postgresql_schema):
+    service, database = await failing(0)
+    app = App()
+    app.use("counters", service)
+    app.service("counters").hooks(around={"get": [transaction()]})
+    assert await app.service("counters").get(1) == {"id": 1, "n": 0}
+    other = await asyncpg.connect(postgresql_schema)
+    await other.execute("alter table counters alter n type bigint")
+    assert await app.service("counters").get(1) == {"id": 1, "n": 0}  # once more, by itself
+    await other.execute("alter table counters alter n type integer")
+    await other.close()
+    with pytest.raises(Unavailable, match="have just been changed; try again"):
+        async with database.transaction() as current:
+            await service.get(1, Params(sql={"connection": current}))
+    assert await app.service("counters").get(2) == {"id": 2, "n": 0}
 
 
 @pytest.mark.parametrize(

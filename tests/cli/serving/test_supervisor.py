@@ -6,6 +6,7 @@ The workers here are not processes, so that a test decides when each of them sta
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -70,17 +71,24 @@ class House:
     Attributes:
         log: What happened, in order.
         begins: Whether new workers take requests at once.
+        failures: How many of the next workers the system cannot start.
     """
 
     def __init__(self, count=2, patience=5.0, drain=0.0):
         self.log = []
         self.begun = []
         self.begins = True
+        self.failures = 0
         self.supervisor = Supervisor(
             self.start, count, patience, lambda: self.log.append("close the socket"), drain
         )
 
     async def start(self, alone):
+        if self.failures:
+            self.failures -= 1
+            if self.failures == 1:
+                raise RuntimeError("can't start new thread")
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         worker = Worker(len(self.begun) + 1, alone, self.log)
         self.begun.append(worker)
         if self.begins:
@@ -274,6 +282,58 @@ class TestAStartThatFails:
         house.supervisor.stop(3)
         assert await house.supervisor.run() == 3
         assert house.begun == []
+
+
+class TestASystemThatCannotStartAProcess:
+    @pytest.fixture(autouse=True)
+    def _short_pauses(self, monkeypatch):
+        monkeypatch.setattr("alula._cli.serving.supervisor._LONGEST_PAUSE_SECONDS", 0.01)
+
+    async def test_is_asked_again_for_a_worker_that_has_died(self, caplog):
+        async with house_of(2) as house:
+            await house.until(1, 2)
+            house.failures = 3
+            house.begun[0].end(-9)
+            await house.until(2, 3)
+        assert caplog.text.count(f"cannot start a worker: [Errno {errno.EAGAIN}]") == 2
+        assert "cannot start a worker: can't start new thread" in caplog.text
+        assert house.status == 0
+
+    async def test_is_asked_again_for_the_workers_behind_the_first(self):
+        async with house_of(3, begins=False) as house:
+            await house.until(1)
+            house.failures = 3
+            house.begun[0].begin()
+            await house.until(1, 2, 3)
+        assert house.status == 0
+
+    async def test_at_the_beginning_is_the_end(self, caplog):
+        house = House()
+        house.failures = 1
+        assert await asyncio.wait_for(house.supervisor.run(), 10) == 1
+        assert house.begun == []
+        assert "cannot start a worker" in caplog.text
+
+    async def test_keeps_the_old_workers_at_a_restart_and_the_next_one_replaces_them(self):
+        async with house_of(2) as house:
+            await house.until(1, 2)
+            house.failures = 2
+            house.supervisor.restart()
+            await eventually(lambda: not house.failures)
+            assert house.pids == [1, 2]
+            assert house.log == []
+            await eventually(lambda: not house.supervisor._pending_restarts)
+            house.supervisor.restart()
+            await house.until(3, 4)
+
+    async def test_does_not_hold_up_a_stop(self, monkeypatch):
+        monkeypatch.setattr("alula._cli.serving.supervisor._LONGEST_PAUSE_SECONDS", 30)
+        async with house_of(1) as house:
+            await house.until(1)
+            house.failures = 5
+            house.begun[0].end(-9)
+            await eventually(lambda: house.failures == 4)
+        assert house.failures == 4
 
 
 class TestARestart:

@@ -7,6 +7,7 @@ import http.client
 import logging
 import os
 import signal
+import socket
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -65,6 +66,18 @@ async def test_a_worker_reports_readiness(sock):
         assert worker.retiring
         assert await worker.ended == 0
     worker.kill()  # it has ended
+
+
+async def test_a_worker_that_cannot_be_started_leaves_nothing_open(sock):
+    first, second = socket.socketpair()
+    pair = first.fileno(), second.fileno()  # which the connection to the worker gets
+    first.close()
+    second.close()
+    with pytest.raises(ValueError, match="null byte"):
+        await WorkerProcess.start(WorkerSettings("app:app"), sock, {"SAID": "\0"})
+    for descriptor in pair:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])

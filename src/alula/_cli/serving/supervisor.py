@@ -89,7 +89,7 @@ class Supervisor:
 
     A worker that dies is replaced at once, the next one after a pause that doubles each time. If a
     worker does not start and no other accepts requests, the supervisor stops: the next one would
-    not start either.
+    not start either. If the system cannot start a process now, it is asked again after such pauses.
 
     Args:
         start: Starts a worker; its argument is whether no worker accepts requests yet.
@@ -136,7 +136,10 @@ class Supervisor:
             first = await self._add()
             if first is not None and await first.started():
                 for _ in range(self._count - 1):
-                    await self._add()
+                    if await self._add() is None:
+                        self._spawn(self._add_in_the_end())
+            elif first is None:
+                self.stop(EXIT_FAILURE)
 
         self._spawn(start_all())
         await self._stopped.wait()
@@ -212,14 +215,31 @@ class Supervisor:
         return True
 
     async def _add(self) -> WorkerProcess | None:
-        """Start a worker and return it; None if all are about to stop."""
+        """Start a worker and return it; None if all are about to stop, or none can be started."""
         async with self._adding:
             if self._stopped.is_set():
                 return None
-            worker = await self._start(not any(worker.is_ready for worker in self.workers))
+            try:
+                worker = await self._start(not any(worker.is_ready for worker in self.workers))
+            except (OSError, RuntimeError) as error:  # the latter without a thread for its end
+                _log.error("cannot start a worker: %s", error)
+                return None
             self.workers.add(worker)
         self._spawn(self._watch(worker))
         return worker
+
+    async def _add_in_the_end(self) -> None:
+        """Start a worker after the pause that is due, and again until one can be started.
+
+        The system may lack memory, processes or file descriptors for a while.
+        """
+        while not self._stopped.is_set():
+            if self._pause:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopped.wait(), self._pause)
+            self._pause = min(max(1, self._pause * 2), _LONGEST_PAUSE_SECONDS)
+            if await self._add() is not None:
+                return
 
     async def _close_after_drain(self) -> None:
         ended = {worker.ended for worker in self.workers}
@@ -260,8 +280,4 @@ class Supervisor:
             self._pause = 0
         when = f" in {self._pause:g} seconds" if self._pause else ""
         _log.error("%s; another one replaces it%s", ending, when)
-        if self._pause:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopped.wait(), self._pause)
-        self._pause = min(max(1, self._pause * 2), _LONGEST_PAUSE_SECONDS)
-        await self._add()
+        await self._add_in_the_end()

@@ -150,6 +150,10 @@ class WorkerProcess:
             settings: The settings; both descriptors are filled in.
             sock: The socket to serve on.
             environment: Variables in addition to those of this process.
+
+        Raises:
+            OSError: The system cannot start a process, or has no file descriptors left.
+            RuntimeError: It cannot start a thread, by which Python 3.11 waits for the process.
         """
         parent_end, worker_end = socket.socketpair()
         parent_end.setblocking(False)
@@ -170,6 +174,9 @@ class WorkerProcess:
                     pass_fds=descriptors,
                     env={**os.environ, **(environment or {})},
                 )
+            except BaseException:
+                parent_end.close()  # if the process has begun nevertheless, it ends by that
+                raise
             finally:  # another start, at the same time, may have blocked them before
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_PARENT - before)
         return cls(process, parent_end, settings.worker_timeout)

@@ -111,7 +111,7 @@ def is_serialization_failure(error: BaseException) -> bool:
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
-        if _sqlstate(cause) in _SERIALIZATION:
+        if _sqlstate(cause) in _SERIALIZATION or _is_of_changed_table(cause):
             return True
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
@@ -154,6 +154,16 @@ def _sqlstate(error: BaseException) -> str:
 # -- PostgreSQL ------------------------------------------------------------------------------------
 
 
+def _is_of_changed_table(error: BaseException) -> bool:
+    """Tell whether a prepared statement met a table whose columns are others now.
+
+    asyncpg prepares it anew by itself, except in a transaction, which has failed by then.
+    """
+    return is_of_asyncpg(error) and isinstance(
+        error, sys.modules["asyncpg"].InvalidCachedStatementError
+    )
+
+
 def of_postgresql(error: Any, table: Table | None, removes: bool) -> FrameworkError:
     state = _sqlstate(error)
     if state == "57014":
@@ -162,6 +172,8 @@ def of_postgresql(error: Any, table: Table | None, removes: bool) -> FrameworkEr
         return unavailable(error)
     if state in _SERIALIZATION or state == "55P03":
         return Conflict("Another write changed the same record at the same time; try again")
+    if _is_of_changed_table(error):
+        return Unavailable("The tables of the database have just been changed; try again")
     if state == "42501":
         _log.warning("the database does not allow this: %.1000s", error)
         return Forbidden("The database does not allow this")

@@ -33,9 +33,9 @@ def transaction(
     call that comes with a transaction joins it, so such hooks may be nested.
 
     An error in the call rolls the transaction back. One that PostgreSQL ended because of another
-    (a serialization failure, a deadlock) is retried with the id, the data and the params that the
-    call began with, so the hooks within may run several times. The events of calls that take part
-    are emitted after the commit, and without one not at all.
+    (a serialization failure, a deadlock, a table that was just altered) is retried with the id, the
+    data and the params that the call began with, so the hooks within may run several times. The
+    events of calls that take part are emitted after the commit, and without one not at all.
 
     On SQLite a transaction holds the only writer: others wait until it ends.
 

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -48,9 +49,10 @@ class SQLite:
 
     def __init__(self, path: Path | None, sync: Literal["normal", "full"]) -> None:
         self.version: tuple[int, ...] = sqlite3.sqlite_version_info
-        self._path = path
+        self._path = None if path is None else path.absolute()  # the program may change its folder
         self._sync: Literal["normal", "full"] = sync
         self._opening = threading.Lock()
+        self._file: tuple[int, int] | None = None  # the device and the number of what is open
         self._writer: Lane | None = None
         self._reader: Lane | None = None
         self._inboxes: dict[asyncio.AbstractEventLoop, Inbox] = {}
@@ -68,7 +70,10 @@ class SQLite:
         """Return a connection that the caller closes; a scratch database is in memory."""
         if scratch is not None:
             return SQLite(None, self._sync).connection()
-        return self.connection()
+        connection = self.connection()
+        if self._writer is None:  # nothing stays open here
+            self._file = None
+        return connection
 
     async def close(self) -> None:
         """Close the file, when all that waits has run; open transactions are rolled back."""
@@ -79,6 +84,7 @@ class SQLite:
             lane.close()
         for lane in lanes:  # a last checkpoint of the log may take a moment
             await asyncio.to_thread(lane.join)
+        self._file = None
 
     async def run(
         self,
@@ -143,13 +149,16 @@ class SQLite:
         if self._writer is None or self._reader is None:
             if self._path is None:
                 self._writer = self._reader = Lane(
-                    "alula-sqlite", self.connection, 1, together=False
+                    "alula-sqlite", self.connection, self.check_file, 1, together=False
                 )
             else:
-                self._writer = Lane("alula-sqlite-writer", self.connection, 1, together=True)
+                self._writer = Lane(
+                    "alula-sqlite-writer", self.connection, self.check_file, 1, together=True
+                )
                 self._reader = Lane(
                     "alula-sqlite-reader",
                     partial(self.connection, reads=True),
+                    self.check_file,
                     READERS,
                     together=False,
                 )
@@ -175,6 +184,8 @@ class SQLite:
     def connection(self, *, reads: bool = False) -> sqlite3.Connection:
         """Open the file."""
         with self._opening:  # two at a time would compete for the change to WAL
+            if self._file is not None:  # else a new file would take the log of the one before
+                self.check_file()
             connection = sqlite3.connect(
                 self._path or ":memory:",
                 timeout=0,  # until it is set below
@@ -184,6 +195,7 @@ class SQLite:
             )
             try:
                 _change_to_wal(connection)
+                self.check_file()
                 connection.execute(f"pragma busy_timeout = {round(BUSY_SECONDS * 1000)}")
                 connection.execute(f"pragma synchronous = {self._sync}")
                 connection.execute(f"pragma journal_size_limit = {_LARGEST_LOG_BYTES}")
@@ -197,6 +209,29 @@ class SQLite:
                 connection.close()
                 raise
         return connection
+
+    def check_file(self) -> None:
+        """Check that the path names the file that is open.
+
+        SQLite itself would go on with the file that was there, which nobody can open any more.
+
+        Raises:
+            sqlite3.OperationalError: The file was removed or replaced.
+        """
+        if self._path is None:
+            return
+        file = None
+        with suppress(OSError):
+            status = self._path.stat()
+            file = status.st_dev, status.st_ino
+        self._file = self._file or file
+        if file is None or file != self._file:
+            error = sqlite3.OperationalError(
+                f"{self._path} was removed or replaced while it was open; put it back, or stop the"
+                " application and start it again"
+            )
+            error.sqlite_errorname = "SQLITE_CANTOPEN"
+            raise error
 
 
 def _change_to_wal(connection: sqlite3.Connection) -> None:

@@ -30,6 +30,9 @@ Connect: TypeAlias = Callable[[], sqlite3.Connection]
 MAX_BATCH: Final = 500
 """How many writes one transaction takes at most."""
 
+_CHECK_SECONDS: Final = 1.0
+"""How often a thread that has work looks whether its file is still there."""
+
 _DELIVER_SECONDS: Final = 0.002
 """How long results wait for those of the statements after them."""
 
@@ -40,12 +43,22 @@ class Lane:
     Args:
         name: Of the threads.
         connect: Opens a connection.
+        check: Raises an error if the connections are of no use any more.
         threads: How many.
         together: Whether jobs that wait are run in one transaction; then there is one thread.
     """
 
-    def __init__(self, name: str, connect: Connect, threads: int, *, together: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        connect: Connect,
+        check: Callable[[], None],
+        threads: int,
+        *,
+        together: bool,
+    ) -> None:
         self.connect = connect
+        self.check_connections = check
         self.together = together
         self.waiting: deque[Job] = deque()
         self.is_closing = False
@@ -163,6 +176,7 @@ class _Worker(threading.Thread):
         self._guard = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._session: Session | None = None
+        self._next_check = 0.0
 
     def run(self) -> None:
         lane = self._lane
@@ -173,7 +187,7 @@ class _Worker(threading.Thread):
                 continue
             self.since = monotonic()
             connection = self._connection
-            if connection is None:
+            if connection is None or self.since > self._next_check:
                 connection = self._connected()
             if connection is not None:
                 if lane.together:
@@ -196,15 +210,23 @@ class _Worker(threading.Thread):
             session.jobs.put(None)
 
     def _connected(self) -> sqlite3.Connection | None:
-        """Open the connection; if that fails, all that waits fails, and the next job tries anew."""
+        """Open the connection, or check it.
+
+        If that fails, all that waits fails, and the next job tries anew.
+        """
         jobs = self._take(len(self._lane.waiting))
+        connection = self._connection
         try:
-            connection = self._connection = self._lane.connect()
+            if connection is None:
+                connection = self._connection = self._lane.connect()
+            else:
+                self._lane.check_connections()
         except Exception as error:  # noqa: BLE001  # for the callers
             for job in jobs:
                 job.error = error
             self._deliver(jobs)
             return None
+        self._next_check = self.since + _CHECK_SECONDS
         self._lane.waiting.extendleft(reversed(jobs))
         return connection
 
