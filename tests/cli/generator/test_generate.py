@@ -231,6 +231,11 @@ class TestAuthentication:
         again = alula(tmp_path / "shop", monkeypatch, "generate", "authentication").output
         assert "Events still go" not in again
 
+    def test_a_dry_run_adds_no_users(self, generate, application):
+        before = files_of(application)
+        assert "Users can register" not in generate("authentication", "--dry-run")
+        assert files_of(application) == before
+
     def test_an_existing_secret_stays(self, generate, application):
         env = application / ".env"
         env.write_text("SHOP_AUTHENTICATION_SECRET=mine\n")

@@ -216,6 +216,8 @@ def add_authentication(here: Path, *, force: bool, dry_run: bool) -> None:
         "pyproject.toml", partial(add_extra, extra="auth"), where="dependencies", code="alula[auth]"
     )
     carry_out(plan, force=force, dry_run=dry_run)
+    if dry_run:
+        return
     print_result(_AUTHENTICATION_ADDED)
     if project.choices.realtime and not project.choices.authentication:
         print_result(_EVENTS_ARE_OPEN.format(id=project.choices.values()["id"]))
