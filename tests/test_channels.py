@@ -1002,3 +1002,9 @@ class TestAtTheStart:
         await web.setup()
         assert "for 'paid' never runs: no service emits it" in caplog.text
         assert len(caplog.records) == 1
+
+
+def test_the_name_of_a_channel_is_no_event_to_publish():
+    app = App().use("messages", MemoryService())
+    with pytest.raises(ValueError, match="emits no event 'everyone'"):
+        app.service("messages").publish("everyone")  # not yet called with a publisher

@@ -260,6 +260,10 @@ class TestComplaints:
         assert "SHOP_TOKEN of the environment: token" in told
         assert "cret" not in told
 
+    def test_a_short_secret_is_measured_in_characters(self, folder):
+        told = complaint(folder, WithSecret, SHOP_TOKEN="short")
+        assert told.endswith("token: value should have at least 8 characters, not 5")
+
     def test_words_in_capitals_stay_so(self, folder):
         told = complaint(folder, create_model("Hiding", url=MongoDsn), SHOP_URL="http://host")
         assert "url: URL scheme should be" in told

@@ -116,8 +116,9 @@ class TestSettings:
     async def test_missing_users_stop_the_start(self):
         app = App()
         add_authentication(app)
-        with pytest.raises(LookupError, match="there is no service at 'users'"):
+        with pytest.raises(LookupError, match="there is no service at 'users'") as caught:
             await app.setup()
+        assert "or name another" in str(caught.value)
 
     async def test_users_without_a_known_id_stop_the_start(self):
         class Users:

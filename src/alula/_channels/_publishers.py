@@ -111,8 +111,7 @@ class PublisherTable:
             TypeError: It is not a function of ``(data, context)``.
             ValueError: There is no such event.
         """
-        if event is not None and self._check_event is not None:
-            self._check_event(event)
+        self.check(event)
         if not callable(publisher):
             raise TypeError(
                 f"publish({event!r}, {publisher!r}): a publisher is a function of (data, context)"
@@ -123,6 +122,15 @@ class PublisherTable:
                 " publishers are called with (data, context)"
             )
         self._by_event[event] = publisher
+
+    def check(self, event: str | None) -> None:
+        """Refuse the name of an event that does not exist.
+
+        Raises:
+            ValueError: There is no such event.
+        """
+        if event is not None and self._check_event is not None:
+            self._check_event(event)
 
     @property
     def events(self) -> list[str]:
@@ -192,6 +200,8 @@ class Publishing:
             self.resolve_publishers()
             return event
         if publisher is None:  # @service.publish("created")
+            # Now, since nobody decorates with publish("everyone"), the name of a channel.
+            self._own_publishers.check(event)
             return partial(self.publish, event)
         self._own_publishers.add(event, publisher)
         self.resolve_publishers()

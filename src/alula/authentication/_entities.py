@@ -67,7 +67,16 @@ class Entities:
         Raises:
             LookupError: It is not registered.
         """
-        return self._services.get(self.path) or self.app.service(self.path)
+        handle = self._services.get(self.path)
+        if handle is not None:
+            return handle
+        try:
+            return self.app.service(self.path)
+        except LookupError as error:
+            raise LookupError(
+                f"AuthenticationService(app, service={self.path!r}): register the service of the"
+                f" users there, or name another; {error}"
+            ) from None
 
     @cached_property
     def _services(self) -> Mapping[str, ServiceHandle]:

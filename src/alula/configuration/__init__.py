@@ -321,6 +321,8 @@ class _Loading:
         text: str = error["msg"].removeprefix("Value error, ").rstrip(".")
         if not text[1:2].isupper():
             text = text[:1].lower() + text[1:]
+        if isinstance(error["input"], str):  # Pydantic counts the characters of a secret as items
+            text = text.replace("items after validation", "characters")
         if not name:
             return text
         # The value is shown unless it may be secret: tables may hold secrets, URLs passwords.

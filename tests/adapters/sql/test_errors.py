@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy
 from tests.adapters.sql.statements import created
 
-from alula.adapters.sql import Database
+from alula.adapters.sql import Database, SQLService
 from alula.adapters.sql._errors import (
     is_of_asyncpg,
     is_refusal,
@@ -417,3 +417,34 @@ def test_what_is_of_asyncpg(error, expected):
 def test_nothing_is_of_a_driver_that_is_not_loaded(monkeypatch):
     monkeypatch.delitem(sys.modules, "asyncpg")
     assert not is_of_asyncpg(asyncpg.PostgresError())
+
+
+async def test_a_table_that_was_never_made_says_how_to_make_it(database, caplog):
+    absent = sqlalchemy.MetaData()
+    table = sqlalchemy.Table(
+        "absent", absent, sqlalchemy.Column("id", sqlalchemy.Integer, primary_key=True)
+    )
+    with pytest.raises(GeneralError, match="the log has the details"):
+        await SQLService(table, database).find()
+    assert "run `alula migrate`, or in development" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text", ["select absent from pets", "insert into pets (absent) values (1)"]
+)
+async def test_a_column_that_was_never_made_says_how_to_make_it(database, pets, caplog, text):
+    await failed(database, pets, text, GeneralError)
+    assert "run `alula migrate`, or in development" in caplog.text
+    caplog.clear()
+    await failed(database, None, text, GeneralError)  # a statement of the user's own
+    assert "the database reported an error" in caplog.text
+    assert "alula migrate" not in caplog.text
+
+
+async def test_a_file_that_cannot_be_opened_is_named(tmp_path):
+    path = tmp_path / "absent" / "chat.sqlite"
+    database = Database(f"sqlite:///{path}")
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        await database.fetch("select 1")
+    await database.close()
+    assert f"The file is {path}; its folder must exist." in caught.value.__notes__

@@ -218,6 +218,24 @@ class TestAuthentication:
             in (application / "services/notes/service.py").read_text()
         )
 
+    @pytest.mark.parametrize("database", ["sqlite", "mongodb"])
+    def test_events_for_everyone_are_told(self, tmp_path, monkeypatch, database):
+        new = ["new", "--realtime", f"--database={database}"]
+        alula(tmp_path, monkeypatch, *new, "shop")
+        said = alula(tmp_path / "shop", monkeypatch, "generate", "authentication").output
+        assert "Events still go to everyone who is connected" in said
+        alula(tmp_path, monkeypatch, *new, "other", "--authentication")
+        wanted = (tmp_path / "other/channels.py").read_text().replace("authenticated", "everyone")
+        code = [line.strip() for line in said.split("join a channel:")[1].splitlines()]
+        assert [line for line in code if line not in wanted] == []
+        again = alula(tmp_path / "shop", monkeypatch, "generate", "authentication").output
+        assert "Events still go" not in again
+
+    def test_a_dry_run_adds_no_users(self, generate, application):
+        before = files_of(application)
+        assert "Users can register" not in generate("authentication", "--dry-run")
+        assert files_of(application) == before
+
     def test_an_existing_secret_stays(self, generate, application):
         env = application / ".env"
         env.write_text("SHOP_AUTHENTICATION_SECRET=mine\n")

@@ -136,6 +136,13 @@ class TestFiles:
         text = files["README.md"]
         assert (forbidden_in(text), long_sentences_of(text), walls_of(text)) == ([], [], [])
 
+    @pytest.mark.parametrize("flags", [("--authentication",), ()])
+    def test_files_with_real_time(self, new, tmp_path, flags):
+        new("shop", "--files", "--realtime", *flags)
+        service = files_of(tmp_path / "shop")["services/uploads/service.py"]
+        # Only with users do files have owners, who alone may learn of them.
+        assert ("app.channel(f\"users/{data.get('userId')}\")" in service) == bool(flags)
+
     def test_without_cookies_and_files(self, new, tmp_path):
         new("shop", "--authentication")
         files = files_of(tmp_path / "shop")

@@ -64,6 +64,25 @@ To require users to be signed in, add this hook to a service:
 
   from alula.authentication import authenticate
   app.service("...").hooks(around=[authenticate("jwt")])"""
+_EVENTS_ARE_OPEN: Final = """
+Events still go to everyone who is connected, also those of services that require a sign-in.
+Change that in channels.py, so that only users who are signed in join a channel:
+
+    from alula import HookContext, Params
+
+    @app.on("connection")
+    def connected(connection: Connection) -> None:
+        join(connection)
+
+    @app.on("login")
+    def signed_in(result: Any, params: Params, context: HookContext) -> None:
+        if params.connection is not None:  # a sign-in over REST has none
+            join(params.connection)
+
+    def join(connection: Connection) -> None:
+        if connection.user is not None:
+            user = connection.user["{id}"]
+            app.channel("everyone", f"users/{{user}}").join(connection)"""
 
 
 def add_service(
@@ -197,7 +216,11 @@ def add_authentication(here: Path, *, force: bool, dry_run: bool) -> None:
         "pyproject.toml", partial(add_extra, extra="auth"), where="dependencies", code="alula[auth]"
     )
     carry_out(plan, force=force, dry_run=dry_run)
+    if dry_run:
+        return
     print_result(_AUTHENTICATION_ADDED)
+    if project.choices.realtime and not project.choices.authentication:
+        print_result(_EVENTS_ARE_OPEN.format(id=project.choices.values()["id"]))
 
 
 def create_service(

@@ -6,6 +6,7 @@ The driver's text stays in the log: it holds statements and the values of other 
 from __future__ import annotations
 
 import logging
+import re
 import sqlite3
 import sys
 from types import TracebackType
@@ -44,6 +45,12 @@ _NULL: Final = "23502"
 _FOREIGN: Final = frozenset({"23503", "23001"})
 _UNIQUE: Final = frozenset({"23505", "23P01"})
 _CHECK: Final = "23514"
+_UNDEFINED: Final = frozenset({"42P01", "42703"})  # a table, a column
+_UNDEFINED_IN_SQLITE: Final = re.compile(r"no such (table|column): |table .* has no column named ")
+_BEHIND_THE_MODEL: Final = (
+    "; the tables are not as the models: run `alula migrate`, or in development make the missing"
+    " ones by `await database.create()`"
+)
 
 
 class translated:  # noqa: N801  # used like a function
@@ -191,7 +198,7 @@ def of_postgresql(error: Any, table: Table | None, removes: bool) -> FrameworkEr
         return check(fields(error, table))
     if state[:2] in _REFUSED:
         return not_valid(error)
-    return unknown(error)
+    return unknown(error, _BEHIND_THE_MODEL if state in _UNDEFINED and table is not None else "")
 
 
 def fields(error: Any, table: Table | None) -> tuple[str, ...]:
@@ -233,7 +240,11 @@ def of_sqlite(error: sqlite3.Error, table: Table | None, removes: bool) -> Frame
         column = str(error).rpartition(" column ")[2].removeprefix(prefix)
         return not_valid(error, constraints.fields((column,)))
     primary = "_".join(name.split("_")[:2])
-    return unavailable(error) if primary in _SQLITE_UNAVAILABLE else unknown(error)
+    if primary in _SQLITE_UNAVAILABLE:
+        return unavailable(error)
+    # SQLite has one code for all mistakes in statements; only the text says which.
+    is_behind = table is not None and _UNDEFINED_IN_SQLITE.match(str(error))
+    return unknown(error, _BEHIND_THE_MODEL if is_behind else "")
 
 
 _SQLITE_UNAVAILABLE: Final = frozenset(
@@ -296,6 +307,6 @@ def unavailable(error: BaseException) -> Unavailable:
     return Unavailable("The database cannot be reached; try again later")
 
 
-def unknown(error: BaseException) -> GeneralError:
-    _log.error("the database reported an error: %.1000r", error)
+def unknown(error: BaseException, hint: str) -> GeneralError:
+    _log.error("the database reported an error: %.1000r%s", error, hint)
     return GeneralError("The database reported an error; the log has the details")

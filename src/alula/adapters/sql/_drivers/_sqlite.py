@@ -186,13 +186,17 @@ class SQLite:
         with self._opening:  # two at a time would compete for the change to WAL
             if self._file is not None:  # else a new file would take the log of the one before
                 self.check_file()
-            connection = sqlite3.connect(
-                self._path or ":memory:",
-                timeout=0,  # until it is set below
-                isolation_level=None,
-                check_same_thread=False,  # for `interrupt`
-                cached_statements=_CACHED_STATEMENTS,
-            )
+            try:
+                connection = sqlite3.connect(
+                    self._path or ":memory:",
+                    timeout=0,  # until it is set below
+                    isolation_level=None,
+                    check_same_thread=False,  # for `interrupt`
+                    cached_statements=_CACHED_STATEMENTS,
+                )
+            except sqlite3.Error as error:  # its text does not name the file
+                error.add_note(f"The file is {self._path}; its folder must exist.")
+                raise
             try:
                 _change_to_wal(connection)
                 self.check_file()
