@@ -45,6 +45,7 @@ ACKNOWLEDGEMENT: Final = b"\x06"
 _VARIABLE: Final = "ALULA_WORKER"
 _HUB_SOCKET: Final = "hub.sock"
 _KEY_FILE: Final = "shared-key"
+_SECRET_BYTES: Final = 32
 _MAX_SOCKET_PATH_BYTES: Final = 100  # the kernels' limits: 104 (BSD, macOS) and 108 (Linux)
 _LONGEST_SOCKET_NAME: Final = "w999999999-999.sock"
 _FRAMES_AT_ONCE: Final = 64
@@ -75,8 +76,16 @@ class WorkerPlace(NamedTuple):
         return self.directory / _HUB_SOCKET
 
     def read_secret(self) -> bytes:
-        """Return random bytes that all workers share and nobody else knows."""
-        return (self.directory / _KEY_FILE).read_bytes()
+        """Return random bytes that all workers share and nobody else knows.
+
+        Raises:
+            OSError: They are not there, or not those that the directory was made with.
+        """
+        with (self.directory / _KEY_FILE).open("rb") as file:
+            secret, owner = file.read(), os.fstat(file.fileno()).st_uid
+        if len(secret) != _SECRET_BYTES or owner != os.geteuid():
+            raise OSError(f"{file.name} is not the secret of these workers; start the server again")
+        return secret
 
 
 def current_worker(environment: Mapping[str, str] = os.environ) -> WorkerPlace | None:
@@ -116,8 +125,8 @@ class WorkerDirectory:
             path.rmdir()
             path = Path(tempfile.mkdtemp(prefix="alula-", dir="/tmp"))  # made private
         self.path = path
-        self._key = secrets.token_bytes(32)
-        (path / _KEY_FILE).write_bytes(self._key)
+        self._secret = secrets.token_bytes(_SECRET_BYTES)
+        (path / _KEY_FILE).write_bytes(self._secret)
         self._numbers = itertools.count(1)
 
     @property
@@ -129,9 +138,10 @@ class WorkerDirectory:
         """Return the environment variables by which the next worker finds its place."""
         # Systems remove files that are days old from their temporary directories.
         key = self.path / _KEY_FILE
-        if not key.exists():
-            with contextlib.suppress(OSError):
-                key.write_bytes(self._key)
+        with contextlib.suppress(OSError):
+            # The directory itself may be gone, and another user may have made one of its name.
+            if self.path.lstat().st_uid == os.geteuid() and not key.exists():
+                key.write_bytes(self._secret)
         return {_VARIABLE: f"{os.getpid()}:w{next(self._numbers)}:{self.path}"}
 
     def close(self) -> None:

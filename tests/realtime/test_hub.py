@@ -243,6 +243,24 @@ def test_a_secret_that_the_system_has_removed_is_there_for_the_next_worker(direc
     assert place.read_secret() == secret
 
 
+def test_a_secret_that_is_not_whole_is_none(directory):
+    (directory.path / "shared-key").write_bytes(b"")
+    with pytest.raises(OSError, match="is not the secret of these workers"):
+        WorkerPlace(directory.path, "w1").read_secret()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_another_user_learns_no_secret_and_sets_none(directory):
+    place, secret = WorkerPlace(directory.path, "w1"), directory.path / "shared-key"
+    os.chown(secret, 65534, 65534)
+    with pytest.raises(OSError, match="is not the secret of these workers"):
+        place.read_secret()
+    secret.unlink()
+    os.chown(directory.path, 65534, 65534)
+    directory.next_environment()
+    assert not secret.exists()
+
+
 def test_a_directory_that_was_removed_keeps_no_worker_from_its_start(directory):
     directory.close()
     assert directory.next_environment()
