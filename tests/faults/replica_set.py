@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -66,6 +67,8 @@ class ReplicaSet:
         """Stop the primary without closing its connections, as a broken network would."""
         process = (await self.primary())._process
         process.send_signal(signal.SIGSTOP)
+        # Until then, a thread on another core may still answer.
+        await asyncio.to_thread(os.waitid, os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
         try:
             yield
         finally:
