@@ -194,3 +194,13 @@ class ScriptedServer:
             return NotAuthenticated("wrong")
         self.users[websocket] = self.tokens[token]
         return {"accessToken": token, "user": {"name": self.tokens[token]}}
+
+
+def breaks_of(client) -> list[str]:
+    """Return the reasons of the client's breaks, a list that grows with each of them.
+
+    Tests wait for it, since a client may be connected again before anyone looks.
+    """
+    reasons: list[str] = []
+    client.on("disconnect", reasons.append)
+    return reasons

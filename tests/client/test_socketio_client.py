@@ -7,12 +7,13 @@ import gc
 import logging
 import re
 import ssl
+from functools import partial
 from http import HTTPStatus
 
 import pytest
 import trustme
 from tests.client.faking import faked
-from tests.client.socketio_server import SILENT, ScriptedServer, frames_of
+from tests.client.socketio_server import SILENT, ScriptedServer, breaks_of, frames_of
 
 from alula import App, errors
 from alula._connection import Connection as RealtimeConnection
@@ -431,8 +432,9 @@ class TestABreak:
         monkeypatch.setattr(_transport, "_STABLE", 0.0)
         for _ in range(3):
             await client.open()
+            breaks = breaks_of(client)
             server.cut()
-            await until(lambda: not client.connection.is_connected)
+            await until(partial(bool, breaks))
         await client.open()
 
     async def test_a_call_that_takes_too_long(self, client, server):
@@ -463,9 +465,10 @@ class TestSigningIn:
 
     async def test_is_renewed_before_calls_that_wait(self, signing, server):
         await signing.login(strategy="local", password="t1")
-        server.cut()
-        await until(lambda: not signing.connection.is_connected)
         server.calls.clear()
+        breaks = breaks_of(signing)
+        server.cut()
+        await until(lambda: breaks)
         await signing.service("messages").create({})
         assert [call[:2] for call in server.calls] == [
             ["create", "authentication"],
@@ -485,8 +488,9 @@ class TestSigningIn:
     async def test_an_expired_token_is_forgotten(self, signing, server):
         await signing.login(strategy="local", password="t1")
         server.tokens.clear()
+        breaks = breaks_of(signing)
         server.cut()
-        await until(lambda: not signing.connection.is_connected)
+        await until(lambda: breaks)
         await signing.service("messages").find()
         assert signing.authentication.access_token is None
         assert not signing.authentication.authenticated
@@ -494,9 +498,10 @@ class TestSigningIn:
     async def test_calls_are_not_sent_while_it_cannot_be_renewed(self, signing, server):
         await signing.login(strategy="local", password="t1")
         server.answers["create", "authentication"] = errors.Unavailable("no database")
-        server.cut()
-        await until(lambda: not signing.connection.is_connected)
         server.calls.clear()
+        breaks = breaks_of(signing)
+        server.cut()
+        await until(lambda: breaks)
         call = asyncio.create_task(signing.service("messages").create({}))
         await until(lambda: len(server.calls) > 2)
         assert {call[1] for call in server.calls} == {"authentication"}
@@ -508,8 +513,9 @@ class TestSigningIn:
         await signing.login(strategy="local", password="t1")
         for odd in ("odd", {"user": {"name": "ada"}}):
             server.answers["create", "authentication"] = odd
+            breaks = breaks_of(signing)
             server.cut()
-            await until(lambda: not signing.connection.is_connected)
+            await until(partial(bool, breaks))
             await signing.open()
         assert signing.authentication.result == {"user": {"name": "ada"}}
         assert signing.authentication.access_token == "t1"

@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from tests.client.socketio_server import SILENT, ScriptedServer
+from tests.client.socketio_server import SILENT, ScriptedServer, breaks_of
 
 from alula import errors
 from alula.client import (
@@ -93,8 +93,9 @@ class TestCalls:
         server.tokens = {"t1": "ada"}
         client.configure(authentication())
         client.login(strategy="local", password="t1")
+        breaks = breaks_of(client)
         server.cut()
-        until(lambda: not client.connection.is_connected)
+        until(lambda: breaks)
         client.service("messages").create({})
         assert [*server.users.values()] == ["ada"]
 
