@@ -73,8 +73,10 @@ async def test_a_request_whose_body_is_not_complete_is_kept(connected):
     """What comes next belongs to it."""
     connection = await connected(BODY + b"a")
     assert connection.cycle.more_body
-    assert connection.scope["path"] == "/x"
-    assert connection.scope is connection.cycle.scope
+    assert connection.head is None
+    connection = await connected(b"bc" + HEAD)
+    assert not connection.cycle.more_body
+    assert not connection.cycle.scope
 
 
 async def test_connections_share_the_names_of_their_attributes():

@@ -71,8 +71,8 @@ _ATTRIBUTES: Final = {
 _ATTRIBUTES_OF_PROTOCOLS: Final = {
     "HttpToolsProtocol": {
         "config": "reset_contextvars",
-        "headers": "append",
-        **dict.fromkeys(("parser", "url", "expect_100_continue", "app", "pipeline"), ""),
+        **dict.fromkeys(("app", "app_state", "asgi_version", "client", "headers", "parser"), ""),
+        **dict.fromkeys(("pipeline", "scheme", "server"), ""),
         **dict.fromkeys(("limit_concurrency", "tasks", "timeout_keep_alive", "logger"), ""),
         **dict.fromkeys(("access_log", "access_logger", "root_path"), ""),
     },

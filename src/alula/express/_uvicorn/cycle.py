@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Scope
 
 from alula._http import EXCHANGE_EXTENSION
 from alula.express._headers import LINE_BEGINNINGS, check_value, line_beginning
+from alula.express._uvicorn.guard import SERVED
 
 __all__ = ["Cycle"]
 
@@ -52,14 +53,12 @@ class Cycle:
         connection: The protocol of the connection.
         scope: The ASGI scope.
         keep_alive: Whether the connection stays open behind the response.
-        expects_continue: Whether the client waits for a 100 before it sends the body.
     """
 
     __slots__ = (
         *(
             "_chunked",
             "_connection",
-            "_expects_continue",
             "_head",
             "_left",
             "_was_received",
@@ -75,18 +74,16 @@ class Cycle:
     _chunked: bool
     _left: int | None  # bytes of the body that are to come; None until the connection ends
 
-    def __init__(
-        self, connection: Any, scope: Scope, keep_alive: bool, expects_continue: bool
-    ) -> None:
+    def __init__(self, connection: Any, scope: Scope, keep_alive: bool) -> None:
         self._connection = connection
         self.scope = scope
         scope["extensions"] = {EXCHANGE_EXTENSION: self}
         self.keep_alive = keep_alive
         self.disconnected = False
-        self.body = bytearray()  # what has arrived, and the application has not received
+        # What has arrived, and the application has not received.
+        self.body: bytes | bytearray = b""
         self.more_body = True
         self.response_started = self.response_complete = False
-        self._expects_continue = expects_continue
         self.has_news = self._was_received = False  # for the next `receive`; ever
         self.event: asyncio.Event | None = None
         self._head: list[bytes] | None = None  # waits for the first part of the body
@@ -114,9 +111,11 @@ class Cycle:
                 self._fail(f"ASGI callable returned without {missing} response.")
         finally:
             self._connection.tasks.discard(self.task)
-            # Memory should not wait for the gc: all of them have this object.
+            # Memory should not wait for the gc: all of them have this object. And the connection may
+            # stay idle for a minute, when the scope would take 2 KiB.
             self._connection = self.task = None
             self.scope.pop("extensions", None)
+            self.scope = SERVED
 
     def _fail(self, message: str, error: BaseException | None = None) -> None:
         connection = self._connection
@@ -141,12 +140,11 @@ class Cycle:
 
     async def receive(self) -> Message:
         """Return the next part of the body, or that the client has gone: ASGI's ``receive``."""
-        self._was_received = True
+        waits, self._was_received = self._waits_for_100(), True
         connection = self._connection
         if connection is not None and not self.disconnected and not self.response_complete:
-            if self._expects_continue and not connection.transport.is_closing():
+            if waits and not connection.transport.is_closing():
                 connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-                self._expects_continue = False
             connection.flow.resume_reading()
             if not self.has_news:
                 await self.message_event.wait()
@@ -155,7 +153,7 @@ class Cycle:
                 self.event.clear()
         if self.disconnected or self.response_complete:
             return {"type": "http.disconnect"}
-        body, self.body = bytes(self.body), bytearray()
+        body, self.body = bytes(self.body), b""
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     async def send(self, message: Message) -> None:
@@ -179,7 +177,8 @@ class Cycle:
                 raise RuntimeError(
                     f"Expected ASGI message 'http.response.start', but got '{kind}'."
                 )
-            self._close_unless_body_comes()
+            if self._waits_for_100():
+                self.keep_alive = False
             self._head = self._head_of(message["status"], message.get("headers", ()))
             self.response_started = True
         elif kind == "http.response.body":
@@ -201,23 +200,40 @@ class Cycle:
         if not beginning or connection.flow.write_paused:
             return False
         self.response_started = True
-        if self._expects_continue:
-            self._close_unless_body_comes()
+        if self.more_body and self._waits_for_100():
+            self.keep_alive = False
         if connection.access_log:
             connection.log_response(self.scope, status)
         end = b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n"
-        head = b"%b%d%b" % (beginning, len(body), end)
-        self._write(connection, head, b"" if self.scope["method"] == "HEAD" else body)
+        length = len(body)
+        if self.scope["method"] == "HEAD":
+            body = b""
+        if length > _MAX_COPIED_BYTES:
+            self._write(connection, b"%b%d%b" % (beginning, length, end), body)
+        else:
+            whole = b"%b%d%b%b" % (beginning, length, end, body)
+            connection.written += len(whole)
+            connection.transport.write(whole)
         self._complete(connection)
         return True
 
     # -- the response --------------------------------------------------------------------------
 
-    def _close_unless_body_comes(self) -> None:
-        # A client that waits for a 100 may keep its body. The next request would be taken for it.
-        if self._expects_continue and self.more_body:
-            self.keep_alive = False
-        self._expects_continue = False
+    def _waits_for_100(self) -> bool:
+        """Tell whether the client waits for a 100 before it sends its body.
+
+        It may keep the body if it gets a response instead. The next request would be taken for it.
+        """
+        # RFC 9110, 10.1.1: the expectation of a client of HTTP/1.0 is ignored.
+        return (
+            self.more_body
+            and not self._was_received
+            and self.scope.get("http_version") == "1.1"
+            and any(
+                name == b"expect" and value.lower() == b"100-continue"
+                for name, value in self.scope["headers"]
+            )
+        )
 
     def _head_of(  # noqa: C901, PLR0912  # one loop: a call for each header would cost as much
         self, status: int, headers: Sequence[tuple[bytes, bytes]]
@@ -297,7 +313,7 @@ class Cycle:
 
     def _complete(self, connection: Any) -> None:
         self.response_complete = self.has_news = True
-        self.body.clear()  # it is not read any more, and the connection may stay idle
+        self.body = b""  # it is not read any more, and the connection may stay idle
         if self.event is not None:
             self.event.set()
         if not self.keep_alive:

@@ -84,6 +84,12 @@ class Guard(asyncio.Protocol):
         """The cycle whose application runs, or ran last; others may wait behind it."""
         return self.cycle
 
+    @property
+    def head(self) -> object:
+        """What stands for the head that is being read, None while none is."""
+        cycle, scope = self.cycle, self.scope
+        return None if cycle is not None and scope is cycle.scope else scope
+
     def refuse_in_turn(self, error: FrameworkError) -> None:
         """Refuse what is being read, and read no more; responses before it are sent first."""
         cycle, self._budget = self.cycle, 0
@@ -99,7 +105,7 @@ class Guard(asyncio.Protocol):
 
     def _is_of(self, cycle: Any) -> bool:
         """Tell whether what is being read is the rest of this request."""
-        return cycle.more_body and cycle.scope is self.scope
+        return cycle.more_body and self.head is None
 
     def refuse(self, error: FrameworkError) -> None:
         """Respond with an error, and close the connection."""
@@ -178,16 +184,16 @@ class Guard(asyncio.Protocol):
     def pending_request(self) -> object:
         """Return the request whose rest the client has not sent yet, None if there is none.
 
-        It is the scope until the head is complete, then the cycle. A body has to arrive at a
+        It is what `head` is until that is complete, then the cycle. A body has to arrive at a
         minimum rate, but a head must be complete in time, however many bytes of it arrive.
         """
-        scope, cycle = self.scope, self.cycle
         if self.transport.is_closing():
             return None
+        cycle, head = self.cycle, self.head
         if cycle is None:
-            return self if scope is None else scope
+            return self if head is None else head
         if cycle.response_complete:
-            if scope is not cycle.scope:
-                return scope
+            if head is not None:
+                return head
             return None if self.is_idle else cycle
         return cycle if cycle.more_body and not self.flow.read_paused else None

@@ -26,7 +26,6 @@ from alula.express._uvicorn.cycle import Cycle
 from alula.express._uvicorn.guard import (
     HEAD_TOO_LARGE,
     PIECE_BYTES,
-    SERVED,
     TRAILERS_TOO_LARGE,
     Guard,
 )
@@ -35,6 +34,7 @@ __all__ = ["HttpToolsGuard"]
 
 _UPGRADE_WITH_BODY: Final = "A request with a body cannot ask for an upgrade; send it without one"
 _INVALID: Final = "Invalid HTTP request received."
+_VERSIONS: Final = frozenset({"1.0", "1.1"})
 _MAX_WAITING: Final = 32
 """Requests of a connection that may wait for the responses before theirs (pipelining)."""
 
@@ -44,21 +44,23 @@ class HttpToolsGuard(Guard):
 
     replaces: ClassVar = frozenset(
         {
-            *("on_header", "on_headers_complete", "on_body", "on_message_complete"),
+            *("on_message_begin", "on_url", "on_header", "on_headers_complete", "on_body"),
+            "on_message_complete",
             *("on_response_complete", "_start_asgi_task", "_unset_keepalive_if_required"),
         }
     )
 
     __slots__ = (
-        *("_accepts_upgrade", "_bytes_outside_body", "_counted_scope", "_head_bytes"),
-        *("_idle_since", "_in_head", "_first"),
+        *("_accepts_upgrade", "_bytes_outside_body", "_first", "_head_bytes", "_idle_since"),
+        "_in_head",
     )
 
     # Of uvicorn's protocol.
     parser: Any
     url: bytes
-    expect_100_continue: bool
     app: ASGIApp
+    app_state: dict[str, Any]
+    asgi_version: str
     logger: Any
     pipeline: Any
     root_path: str
@@ -70,15 +72,21 @@ class HttpToolsGuard(Guard):
     _unsupported_upgrade_warning: Callable[[], None]
 
     config: Any
+    server: tuple[str, int | None] | None
+    client: tuple[str, int] | None
+    scheme: str
+
+    # The end of a head makes all ready for the next one, at once. None, and the parser calls none.
+    on_message_begin: ClassVar = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._in_head = False
+        self._in_head = False  # whether a part of the target has arrived, and not the whole head
         self._idle_since: float | None = None
-        self._counted_scope: Any = None  # the head that is being counted, by its scope
-        # The latter since the head, or since the last part of the body.
-        self._head_bytes = self._bytes_outside_body = 0
+        self._head_bytes = 0  # of the head that is being read; 0 until they are counted
+        self._bytes_outside_body = 0  # since the head, or since the last part of the body
         self._accepts_upgrade = True
         self._first: Any = None  # the cycle that runs, while others wait behind it
+        self.url, self.headers = b"", []  # ty: ignore[missing-slot]  # uvicorn's class has a dictionary
         super().connection_made(transport)
         if self.config.reset_contextvars:
             self._context = Context()
@@ -87,49 +95,54 @@ class HttpToolsGuard(Guard):
 
     def data_received(self, data: bytes) -> None:
         """Take what the client has sent."""
-        self._idle_since = None
-        if len(data) <= self._budget:  # nearly always
-            self._feed(data)
-        else:
+        if len(data) > self._budget:
             self._feed_in_pieces(data)
-
-    def _feed(self, data: bytes) -> None:
+            return
+        self._idle_since = None
         self._received += len(data)
-        rest = self._parse(data)
-        while rest:
-            rest = self._parse(rest)
-        scope, cycle = self.scope, self.cycle
+        try:
+            self.parser.feed_data(data)
+        except (httptools.HttpParserUpgrade, httptools.HttpParserError) as error:
+            self._handle(error, data)
         if not self._budget:
             return
-        if cycle is not None and cycle.scope is scope:
+        if not self._in_head:
             # Behind the head, chunk extensions and trailers count: httptools keeps all of them.
             self._budget = PIECE_BYTES
             self._bytes_outside_body += len(data)
-            if self._bytes_outside_body > MAX_HEAD_BYTES:
+            if self._bytes_outside_body > MAX_HEAD_BYTES and self.cycle is not None:
                 self.refuse_in_turn(head_too_large(TRAILERS_TOO_LARGE))
-        elif scope is not None:
-            if scope is self._counted_scope:
+        else:
+            if self._head_bytes:
                 self._head_bytes += len(data)
             else:  # it began in this piece, behind the blank line of the head before
-                self._counted_scope = scope
                 self._head_bytes = len(data.rpartition(b"\r\n\r\n")[2])
             self._budget = min(PIECE_BYTES, MAX_HEAD_BYTES - self._head_bytes)
             if not self._budget:
                 self.refuse_in_turn(head_too_large(HEAD_TOO_LARGE))
 
-    def _parse(self, data: bytes) -> bytes:
-        """Feed the parser; return what follows a request whose wish for an upgrade is ignored."""
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            if not self._should_upgrade():
-                self._unsupported_upgrade_warning()
-                return data[upgrade.args[0] :]
+    _feed = data_received  # with pieces within the budget
+
+    def _handle(self, error: Exception, data: bytes) -> None:
+        """Handle what the parser raises for some bytes: an upgrade, or something invalid."""
+        while isinstance(error, httptools.HttpParserUpgrade) and not self._should_upgrade():
+            self._unsupported_upgrade_warning()
+            data = data[error.args[0] :]  # the wish is ignored
+            try:
+                self.parser.feed_data(data)
+            except (httptools.HttpParserUpgrade, httptools.HttpParserError) as following:
+                error = following
+            else:
+                return
+        if isinstance(error, httptools.HttpParserUpgrade):
             self.handle_websocket_upgrade()
-        except httptools.HttpParserError:
+        else:
             self.logger.warning(_INVALID)
             self.send_400_response(_INVALID)
-        return b""
+
+    @property
+    def head(self) -> object:
+        return self.headers if self._in_head else None
 
     def refuse_in_turn(self, error: FrameworkError) -> None:
         cycle = self.cycle
@@ -157,10 +170,7 @@ class HttpToolsGuard(Guard):
         # Trailers, behind a chunked body, arrive here too. They are not headers of the request:
         # they could name a method, or headers that a proxy in front has removed.
         if self._in_head:
-            name = name.lower()
-            if name == b"expect" and value.lower() == b"100-continue":
-                self.expect_100_continue = True  # ty: ignore[missing-slot]  # as above
-            self.headers.append((name, value))
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Make a cycle of a head, and start it.
@@ -169,13 +179,10 @@ class HttpToolsGuard(Guard):
             ValueError: It asks for an upgrade, and has a body, or is not the first one; its version
                 is unknown; or too many requests wait. The parser makes an error of it.
         """
-        parser, scope = self.parser, self.scope
-        scope["method"] = parser.get_method().decode("ascii")
+        parser, headers = self.parser, self.headers
         version = parser.get_http_version()
-        if version != "1.1":
-            if version != "1.0":
-                raise ValueError(_INVALID)
-            scope["http_version"] = version
+        if version not in _VERSIONS:
+            raise ValueError(_INVALID)
         before = self.cycle
         if parser.should_upgrade() and self._upgrades():
             return
@@ -184,21 +191,32 @@ class HttpToolsGuard(Guard):
         path = raw_path.decode("ascii")
         if "%" in path:
             path = unquote(path)
-        if root := self.root_path:
+        root = self.root_path
+        if root:
             path, raw_path = root + path, root.encode("ascii") + raw_path
-        scope["path"], scope["raw_path"] = path, raw_path
-        scope["query_string"] = url.query or b""
-        self._in_head, self._bytes_outside_body = False, 0
+        scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "method": parser.get_method().decode("ascii"),
+            "root_path": root,
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": url.query or b"",
+            "headers": headers,
+            "state": self.app_state.copy(),
+        }
+        self.url, self.headers = b"", []  # ty: ignore[missing-slot]  # uvicorn's class has a dictionary
+        self._in_head, self._head_bytes, self._bytes_outside_body = False, 0, 0
         app = self.app
         limit = self.limit_concurrency
         if limit is not None and max(len(self.connections), len(self.tasks)) >= limit:
             self.logger.warning("Exceeded concurrency limit.")
             app = cast("ASGIApp", service_unavailable)
-        if version == "1.1":
-            keep_alive, expects_continue = parser.should_keep_alive(), self.expect_100_continue
-        else:  # RFC 9110, 10.1.1: the expectation of an older client is ignored
-            keep_alive = expects_continue = False
-        cycle = Cycle(self, scope, keep_alive, expects_continue)
+        cycle = Cycle(self, scope, version == "1.1" and parser.should_keep_alive())
         if before is None or before.response_complete:
             self.cycle = cycle
             self._start_asgi_task(cycle, app)
@@ -221,6 +239,8 @@ class HttpToolsGuard(Guard):
             raise ValueError(_UPGRADE_WITH_BODY)  # stops the parser
         if not self._should_upgrade():
             return False
+        # What hands the connection over reads these.
+        self.scope = {"method": self.parser.get_method().decode("ascii"), "headers": self.headers}
         if self.cycle is not None and not self.cycle.response_complete:
             raise ValueError(_INVALID)  # its protocol would write before the response is complete
         return True
@@ -244,7 +264,11 @@ class HttpToolsGuard(Guard):
         self._bytes_outside_body = 0
         cycle = self.cycle
         if not (self._in_head or cycle.response_complete):
-            cycle.body += body
+            if not cycle.body:  # most bodies arrive as one part, which is not copied
+                cycle.body = body
+            else:
+                cycle.body = bytearray(cycle.body) if type(cycle.body) is bytes else cycle.body
+                cycle.body += body
             if len(cycle.body) > HIGH_WATER_LIMIT:
                 self.flow.pause_reading()
             cycle.has_news = True
@@ -253,8 +277,8 @@ class HttpToolsGuard(Guard):
 
     def on_message_complete(self) -> None:
         """Take note that a request is complete."""
-        cycle = self.cycle
-        if not (self._in_head or cycle.response_complete):
+        if not self._in_head:  # of an upgrade, which has no cycle
+            cycle = self.cycle
             cycle.more_body, cycle.has_news = False, True
             if cycle.event is not None:
                 cycle.event.set()
@@ -276,10 +300,6 @@ class HttpToolsGuard(Guard):
 
     def on_response_complete(self) -> None:
         """Go on with the next request of a pipeline, or be idle."""
-        cycle = self.cycle  # not always the one that has ended: others may wait behind it
-        if cycle.response_complete and self.scope is cycle.scope and not cycle.more_body:
-            self.scope = cycle.scope = SERVED
-            self.headers = []
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
