@@ -68,7 +68,7 @@ class ExchangeExtension(Protocol):
         ...
 
 
-_METHOD_OF_VERB: Final[Mapping[str, str]] = {
+_METHODS: Final[Mapping[str, str]] = {
     "GET": "find",
     # RFC 9110, 9.3.2: HEAD runs what GET runs, so its headers are the same; no body is sent.
     "HEAD": "find",
@@ -77,11 +77,8 @@ _METHOD_OF_VERB: Final[Mapping[str, str]] = {
     "PATCH": "patch",
     "DELETE": "remove",
 }
-_METHOD_OF_VERB_WITH_ID: Final[Mapping[str, str]] = {
-    **_METHOD_OF_VERB,
-    "GET": "get",
-    "HEAD": "get",
-}
+METHOD_OF_VERB: Final = (_METHODS, {**_METHODS, "GET": "get", "HEAD": "get"})
+"""The service method that an HTTP method calls: without the id of a record in the path, and with."""
 
 # The characters that JavaScript's encodeURI keeps, and "%": encoded text is not encoded again.
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
@@ -97,22 +94,9 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 _SCALARS: Final = (type(None), bool, int, float, str)
 
 
-def method_for(verb: str, has_id: bool, custom: str | None) -> str | None:
-    """Return the service method that an HTTP request calls, None if the verb calls none.
-
-    Args:
-        verb: The HTTP method in upper case.
-        has_id: Whether the path names a record.
-        custom: The value of the header ``X-Service-Method``; only a POST uses it.
-    """
-    if custom and verb == "POST":
-        return custom
-    return (_METHOD_OF_VERB_WITH_ID if has_id else _METHOD_OF_VERB).get(verb)
-
-
 def allowed_verbs(methods: Collection[str], has_id: bool) -> list[str]:
     """Return the verbs for the header ``Allow`` of a service with these methods."""
-    table = _METHOD_OF_VERB_WITH_ID if has_id else _METHOD_OF_VERB
+    table = METHOD_OF_VERB[has_id]
     verbs = [verb for verb, method in table.items() if method in methods]
     if "POST" not in verbs and any(method not in STANDARD_METHODS for method in methods):
         verbs.append("POST")

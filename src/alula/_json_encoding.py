@@ -53,6 +53,7 @@ _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCL
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _DIGITS_TO_ZEROS: Final = bytes.maketrans(b"123456789", b"0" * 9)
 _MIN_DIGITS_BEYOND_64_BITS: Final = 19
+_MIN_DEEP: Final = 2 * MAX_DEPTH + 1  # bytes of a text with more than `MAX_DEPTH` levels, at least
 _BEYOND_64_BITS: Final = b"0" * _MIN_DIGITS_BEYOND_64_BITS
 
 
@@ -83,7 +84,7 @@ def loads(raw: bytes, max_containers: int | None = None) -> Any:
     ):
         raise ValueError(f"it has more than {max_containers} objects and lists")
     value = orjson.loads(raw)
-    if size > 2 * MAX_DEPTH and _count_brackets(raw) > MAX_DEPTH:
+    if size >= _MIN_DEEP and _count_brackets(raw) > MAX_DEPTH:
         # Much faster than a loop in Python, which a client could keep busy.
         try:
             orjson.dumps(value)

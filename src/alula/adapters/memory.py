@@ -207,7 +207,6 @@ class MemoryService(AdapterService):
     async def _patch(
         self, id: Id | None, data: Record, query: Query, params: Params, options: Options
     ) -> list[Record]:
-        records = self._selected_records(id, query)
         changes, dotted = data, []
         if not is_plain(data):
             changes, dotted = copied(data), dotted_names(data)
@@ -216,6 +215,10 @@ class MemoryService(AdapterService):
                     raise BadRequest(
                         f"'{self.id}' of a record never changes, not even a part of it"
                     )
+        elif id is not None and query is EMPTY_QUERY:  # most patches need no more
+            record = self._store.get(str(id))
+            return [] if record is None else [self._replace(record, {**record, **changes})]
+        records = self._selected_records(id, query)
         if len(records) > 1 and params.provider is not None:
             budget = Budget(MAX_STEPS) if query.budget is None else query.budget
             budget.spend(len(records) * _values_in(changes), "The data has too many values")

@@ -171,7 +171,6 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
     after_last: NextFunction,
     error: Exception | None = None,
     at: int = 0,
-    endpoints: Sequence[Callable[[Request, Response], Any]] = (),
 ) -> None:
     """Run a request through the steps, and on to ``after_last`` if none of them ends it.
 
@@ -182,18 +181,10 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
         after_last: Gets the error that no step took, or nothing if every step went on.
         error: The error that is under way; only error steps run then.
         at: The first step to look at.
-        endpoints: The functions of the endpoints before it, all of which the request needs.
 
     Raises:
         Exception: What ``after_last`` raises.
     """
-    try:
-        for function in endpoints:
-            response = function(req, res)
-            if response is not None and await response is not GO_ON:
-                return
-    except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
-        error = raised
     for position in range(at, len(steps)):
         function, takes_errors, needs_body, is_endpoint, _ = steps[position]
         if takes_errors is (error is None):
@@ -215,7 +206,7 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
                 result = function(error, req, res, following)
             while result is not following and hasattr(result, "__await__"):
                 result = await result
-        except Exception as raised:  # noqa: BLE001  # as above
+        except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
             error = raised
             continue
         # The traceback of an error refers to this frame. Without a reference back, all of the

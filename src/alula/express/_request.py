@@ -24,6 +24,7 @@ _TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
 # Whether there is a body shows in the headers of HTTP/1 alone.
 _WITH_FRAMES = frozenset({"2", "3"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+_OF_BODY = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class Request:
@@ -76,10 +77,8 @@ class Request:
         elif b"%" in raw:
             path = raw.decode("latin-1")
         self.path = path
-        if (length := headers.sent.get(b"content-length")) is not None:
-            self.has_body = length != b"0"
-        elif b"transfer-encoding" in headers.sent:
-            self.has_body = True
+        if not _OF_BODY.isdisjoint(headers.sent):
+            self.has_body = headers.sent.get(b"content-length") != b"0"
         else:
             may_have = self.method not in _WITHOUT_BODY
             self.has_body = may_have and scope.get("http_version") in _WITH_FRAMES

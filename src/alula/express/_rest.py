@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from starlette.types import Receive
 
 from alula._context import HookContext, Params, RequestParams
-from alula._http import METHOD_HEADER, method_for, not_allowed, response_for
+from alula._http import METHOD_HEADER, METHOD_OF_VERB, not_allowed, response_for
 from alula._routes import PlainMatch
 from alula._service import ServiceHandle, owning_handle
 from alula._user_code import name_of
@@ -125,7 +125,7 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
         if match is None or (surrounded and match[0] in surrounded):
             return False
         custom = req.headers.get(METHOD_HEADER) if req.method == "POST" else None
-        method = method_for(req.method, match[1] is not None, custom)
+        method = custom or METHOD_OF_VERB[match[1] is not None].get(req.method)
         return method in match[0].methods and not (custom and method in STANDARD_METHODS)
 
     def is_surrounded(req: Request) -> bool:
@@ -188,7 +188,7 @@ async def call_service(  # noqa: PLR0912  # one function: each call is 1 % of a 
     handle, record_id, route = match
     verb, headers = req.method, req._headers  # noqa: SLF001  # its property costs a call
     custom = headers.get(METHOD_HEADER) if verb == "POST" else None
-    method = method_for(verb, record_id is not None, custom)
+    method = custom or METHOD_OF_VERB[record_id is not None].get(verb)
     if method not in handle.methods or (custom and method in STANDARD_METHODS):
         raise not_allowed(method, verb, handle.methods, record_id is not None)
     if method == "find" and verb == "GET" and (representations := handle.app.representations):
