@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alula import UNSET, HookContext, Params
-from alula._http import METHOD_HEADER, allowed_verbs, method_for, not_allowed, response_for
+from alula._http import METHOD_HEADER, METHOD_OF_VERB, allowed_verbs, not_allowed, response_for
 from alula.errors import MethodNotAllowed
 from alula.types import STANDARD_METHODS
 
@@ -41,21 +41,12 @@ class TestMethodFor:
         ],
     )
     def test_a_verb(self, verb, has_id, method):
-        assert method_for(verb, has_id, None) == method
+        assert METHOD_OF_VERB[has_id][verb] == method
 
     @pytest.mark.parametrize("verb", ["OPTIONS", "TRACE", "LINK", "SEARCH", "PURGE", "get", ""])
     def test_a_verb_that_stands_for_nothing(self, verb):
-        assert method_for(verb, False, None) is None
-        assert method_for(verb, True, "archive") is None
-
-    @pytest.mark.parametrize("has_id", [False, True])
-    def test_a_custom_method_counts_for_post_alone(self, has_id):
-        assert method_for("POST", has_id, "archive") == "archive"
-        assert method_for("GET", has_id, "archive") in {"find", "get"}
-        assert method_for("PUT", has_id, "archive") == "update"
-
-    def test_an_empty_header_is_create(self):
-        assert method_for("POST", False, "") == "create"
+        assert verb not in METHOD_OF_VERB[False]
+        assert verb not in METHOD_OF_VERB[True]
 
     def test_the_header_is_in_lower_case_as_servers_give_it(self):
         assert METHOD_HEADER == "x-service-method"

@@ -17,10 +17,10 @@ from alula.types import STANDARD_METHODS, UNSET
 __all__ = [
     "EXCHANGE_EXTENSION",
     "METHOD_HEADER",
+    "METHOD_OF_VERB",
     "ExchangeExtension",
     "Response",
     "allowed_verbs",
-    "method_for",
     "not_allowed",
     "response_for",
 ]

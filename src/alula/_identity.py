@@ -135,17 +135,14 @@ def authentication_at(app: Application, path: str | None = None) -> Any:
     return service
 
 
-def authentication_lookup(
-    path: str | None, find: Callable[[Application, str | None], Any] = authentication_at
-) -> Callable[[Application], Any]:
+def authentication_lookup(path: str | None) -> Callable[[Application], Any]:
     """Return a function that returns the authentication service of an application.
 
-    It calls ``find`` again only where another handle is at the path than the last time (an
-    authenticated get: -4 % instructions).
+    It calls `authentication_at` again only where another handle is at the path than the last time
+    (an authenticated get: -4 % instructions).
 
     Args:
         path: As in `find_authentication`.
-        find: `authentication_at`, or another function of an application and a path.
     """
     # One tuple, read and replaced as a whole: applications in several threads may share a hook.
     known: tuple[Any, Mapping[str, ServiceHandle], Mapping[str, Any], Any, Any]
@@ -160,7 +157,7 @@ def authentication_lookup(
             and services.get(settings.get("authentication") or "authentication") is known_handle
         ):
             return service
-        service = find(app, path)  # before anything else: it explains what is wrong
+        service = authentication_at(app, path)  # before anything else: it explains what is wrong
         services, settings = app.services, fixed if path else app.settings
         handle = services.get(settings.get("authentication") or "authentication")
         known = app, services, settings, handle, service

@@ -13,7 +13,6 @@ from alula._context import Params
 from alula._identity import (
     Application,
     authentication_at,
-    authentication_lookup,
     find_authentication,
     identify,
     strategies_of,
@@ -109,10 +108,16 @@ def credentials_step(app: App) -> Step:
     Args:
         app: The application that holds the services.
     """
-    service_of = authentication_lookup(None, _parsing_service)
+    services, settings = app.services, app.settings  # once: reading them of an `App` takes long
+    known: tuple[Any, Any] = None, None  # a handle, and its service if that parses requests
 
     def read(req: Request, res: Response) -> Awaitable[object] | None:
-        service = service_of(app)
+        nonlocal known
+        handle, service = known
+        found = services.get(settings.get("authentication") or "authentication")
+        if found is not handle:
+            service = _parsing_service(app)
+            known = found, service
         if service is None:
             return None  # an application without sign-in pays for one look-up only
         parsed = service.parse(req, res)
