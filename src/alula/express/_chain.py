@@ -30,6 +30,7 @@ __all__ = [
     "Next",
     "NextFunction",
     "Step",
+    "always",
     "ignores_body",
     "never",
     "run_steps",
@@ -109,6 +110,11 @@ def ignores_body(middleware: M) -> M:
     """Mark middleware that never reads the body of a request."""
     middleware.ignores_body = True  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]  # a mark on the user's function
     return middleware
+
+
+def always(_: object) -> bool:
+    """Return True: what a step without a `Step.may_read_body` says."""
+    return True
 
 
 def never(_: object) -> bool:

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from alula._routes import decode_segment
 from alula._user_code import name_of
 from alula.express._body_parsing import BodyParser, joined_parsers
-from alula.express._chain import Chain, Handler, NextFunction, Step, never, run_steps
+from alula.express._chain import Chain, Handler, NextFunction, Step, always, never, run_steps
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.types import STANDARD_METHODS, is_array
@@ -50,7 +50,8 @@ class Router:
     def __init__(self) -> None:
         self._steps: list[Step] = []
         self._bodyless: list[Step] = []  # the same without the body parsers
-        self._behind_parsers: list[Step] = []  # those that may read a parsed body
+        # Of the steps behind the parsers: whether one may read the body of a request.
+        self._body_readers: list[Callable[[Request], bool]] = []
         self._has_parsers = False
         self._chains: tuple[Chain, Chain] | None = None  # of both, since the first request
 
@@ -137,7 +138,7 @@ class Router:
             return
         self._bodyless.append(step)
         if self._has_parsers and not step.takes_errors and step.may_read_body is not never:
-            self._behind_parsers.append(step)
+            self._body_readers.append(step.may_read_body or always)
 
     def chain_for(self, req: Request) -> Chain:
         """Return the steps for a request, without the body parsers if nothing needs its body.
@@ -151,8 +152,8 @@ class Router:
         if not req.has_body or not self._has_parsers:
             return bodyless
         try:
-            for step in self._behind_parsers:
-                if step.may_read_body is None or step.may_read_body(req):
+            for may_read_body in self._body_readers:
+                if may_read_body(req):
                     return whole
         except Exception:  # noqa: BLE001  # the step raises it again, where error middleware sees it
             return whole
