@@ -9,7 +9,7 @@ from alula.adapters.memory import MemoryService
 from alula.client import create_client
 from alula.client import rest as client_rest
 from alula.errors import BadRequest
-from alula.express import express, rest
+from alula.express import express, not_found, rest
 from alula.schema import with_schema
 
 
@@ -18,6 +18,18 @@ def test_rest_twice():
     app = express(App()).configure(rest())
     with pytest.raises(RuntimeError, match=r"rest\(\) is configured already"):
         app.configure(rest(lambda req, res: None))
+
+
+def test_rest_behind_not_found():
+    """Every service would be a 404."""
+    app = express(App()).use(not_found())
+    with pytest.raises(RuntimeError, match=r"register not_found\(\) behind rest\(\)"):
+        app.configure(rest())
+
+
+def test_not_found_of_a_part():
+    app = express(App()).use("/old", not_found())
+    assert app.configure(rest()).transports == ["rest"]
 
 
 def test_the_rest_of_the_client():

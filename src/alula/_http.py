@@ -78,7 +78,7 @@ _METHODS: Final[Mapping[str, str]] = {
     "DELETE": "remove",
 }
 METHOD_OF_VERB: Final = (_METHODS, {**_METHODS, "GET": "get", "HEAD": "get"})
-"""The service method that an HTTP method calls: without the id of a record in the path, and with."""
+"""The service method that an HTTP method calls: for a path without the id of a record, and with."""
 
 # The characters that JavaScript's encodeURI keeps, and "%": encoded text is not encoded again.
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"

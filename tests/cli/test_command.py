@@ -137,6 +137,16 @@ def test_commands_import_what_they_need_when_they_run():
     assert [name for name in done.stdout.split() if name.startswith(late)] == []
 
 
+def test_without_its_extra_it_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from alula._cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "alula: the command alula needs typer, which is not installed;"
+        " install it with: pip install 'alula[cli]'\n"
+    )
+
+
 def test_without_arguments_it_prints_the_help(run):
     result = run()
     assert "openapi" in result.output
@@ -161,8 +171,8 @@ def test_the_project_installs_it():
 def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "alula._cli")
-    with pytest.raises(ImportError, match=r"needs typer.*pip install 'alula\[cli\]'"):
-        importlib.import_module("alula._cli")
+    with pytest.raises(SystemExit, match=r"needs typer.*pip install 'alula\[cli\]'"):
+        importlib.import_module("alula._cli").main()
 
 
 class TestClient:

@@ -7,8 +7,7 @@ from tests.express.asgi_client import call
 
 from alula.errors import BadRequest
 from alula.express import Router, express
-from alula.express._chain import GO_ON, Step
-from alula.express._routing import singleton
+from alula.express._chain import GO_ON, Step, singleton
 
 
 def where(req):

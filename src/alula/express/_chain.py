@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import takewhile
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 from alula._user_code import describe_frames, name_of
 from alula.errors import GeneralError
@@ -34,6 +35,8 @@ __all__ = [
     "ignores_body",
     "never",
     "run_steps",
+    "singleton",
+    "singleton_name",
 ]
 
 
@@ -110,6 +113,28 @@ def ignores_body(middleware: M) -> M:
     """Mark middleware that never reads the body of a request."""
     middleware.ignores_body = True  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]  # a mark on the user's function
     return middleware
+
+
+_SINGLETONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def singleton(name: str, middleware: M) -> M:
+    """Mark middleware that an application needs once only, and return it.
+
+    Args:
+        name: The same for all middleware that does this job.
+        middleware: A function.
+    """
+    _SINGLETONS[middleware] = name
+    return middleware
+
+
+def singleton_name(middleware: Any) -> str | None:
+    """Return the name that `singleton` noted, None for other middleware."""
+    try:
+        return _SINGLETONS.get(middleware)
+    except TypeError:  # it has slots and no weak references, so it was never marked
+        return None
 
 
 def always(_: object) -> bool:

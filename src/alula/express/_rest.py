@@ -58,7 +58,7 @@ def rest(
     Raises:
         TypeError: ``formatter`` is not such a function; or, by the plugin, the application is not
             made by ``express(App())``.
-        RuntimeError: By the plugin: the application has one already.
+        RuntimeError: By the plugin: the application has one already, or `not_found` before it.
     """
     if isinstance(formatter, ExpressApplication):
         raise TypeError("write app.configure(rest()), with brackets")
@@ -78,6 +78,11 @@ def rest(
             raise TypeError(f"rest() configures what express(App()) returns, not {app!r}")
         if "rest" in app.transports:  # a second one would never be reached, nor its formatter
             raise RuntimeError("rest() is configured already; one carries all services")
+        if app.has("not_found"):
+            raise RuntimeError(
+                "rest() is configured behind not_found(), which responds to every request before"
+                " it; register not_found() behind rest()"
+            )
         app.transports.append("rest")
         if cancel_on_disconnect:
 

@@ -10,16 +10,24 @@ import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 from urllib.parse import unquote
-from weakref import WeakKeyDictionary
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._routes import decode_segment
 from alula._user_code import name_of
 from alula.express._body_parsing import BodyParser, joined_parsers
-from alula.express._chain import Chain, Handler, NextFunction, Step, always, never, run_steps
+from alula.express._chain import (
+    Chain,
+    Handler,
+    NextFunction,
+    Step,
+    always,
+    never,
+    run_steps,
+    singleton_name,
+)
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.types import STANDARD_METHODS, is_array
@@ -31,11 +39,8 @@ __all__ = [
     "asgi_step",
     "flatten",
     "item_type_of",
-    "singleton",
     "step_of",
 ]
-
-M = TypeVar("M", bound=Callable[..., Any])
 
 
 class Router:
@@ -125,6 +130,10 @@ class Router:
                 else:
                     at = names.index(name) + 1
         return self
+
+    def has(self, name: str) -> bool:
+        """Tell whether middleware is registered here that says its name (see `singleton`)."""
+        return any(singleton_name(step.function) == name for step in self._steps)
 
     def add(self, step: Step, path: str = "/") -> None:
         """Add one step, below a path unless that is the root."""
@@ -247,28 +256,6 @@ class _Mount:
             await run_steps(self._steps, req, res, leave, error)
         finally:
             req.path, req.base_url, req.params = outer
-
-
-_SINGLETONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-
-
-def singleton(name: str, middleware: M) -> M:
-    """Mark middleware that an application needs once only, and return it.
-
-    Args:
-        name: The same for all middleware that does this job.
-        middleware: A function.
-    """
-    _SINGLETONS[middleware] = name
-    return middleware
-
-
-def singleton_name(middleware: Any) -> str | None:
-    """Return the name that `singleton` noted, None for other middleware."""
-    try:
-        return _SINGLETONS.get(middleware)
-    except TypeError:  # it has slots and no weak references, so it was never marked
-        return None
 
 
 _SEGMENT: Final = re.compile(r":[A-Za-z_]\w*|[^:*?(){}]+")

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from alula.express._chain import Middleware, NextFunction, ignores_body
+from alula.express._chain import Middleware, NextFunction, ignores_body, singleton
 from alula.express._request import Request, without_id
 from alula.express._response import Response
-from alula.express._routing import singleton
 from alula.logs._formatters import one_line, short_line
 from alula.types import is_mapping
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from alula._service import ServiceHandle
 from alula.errors import NotFound
-from alula.express._chain import Middleware, NextFunction, ignores_body
+from alula.express._chain import Middleware, NextFunction, ignores_body, singleton
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.outgoing import escape_html
@@ -48,7 +48,7 @@ def not_found(*, verbose: bool = False, hints: bool = True) -> Middleware:
         error = page_not_found(req, res, verbose=verbose, hints=hints)
         return None if error is None else next(error)
 
-    return middleware
+    return singleton("not_found", middleware)
 
 
 def page_not_found(

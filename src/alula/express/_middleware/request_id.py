@@ -9,10 +9,9 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from alula.express._chain import Middleware, NextFunction, ignores_body
+from alula.express._chain import Middleware, NextFunction, ignores_body, singleton
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.express._routing import singleton
 from alula.logs._request_ids import (
     begin_request,
     end_request,

@@ -111,8 +111,8 @@ class Cycle:
                 self._fail(f"ASGI callable returned without {missing} response.")
         finally:
             self._connection.tasks.discard(self.task)
-            # Memory should not wait for the gc: all of them have this object. And the connection may
-            # stay idle for a minute, when the scope would take 2 KiB.
+            # Memory should not wait for the gc: all of them have this object. And the connection
+            # may stay idle for a minute, when the scope would take 2 KiB.
             self._connection = self.task = None
             self.scope.pop("extensions", None)
             self.scope = SERVED

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from contextvars import Context, copy_context
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
+
+from starlette.types import Scope
 
 from alula._json_encoding import dumps
 from alula.errors import BadRequest, FrameworkError, Timeout
@@ -25,7 +27,7 @@ HEAD_TOO_LARGE: Final = f"The head of the request has over {MAX_HEAD_BYTES} byte
 TRAILERS_TOO_LARGE: Final = f"The trailers of the request have over {MAX_HEAD_BYTES} bytes"
 
 _CHECKS_PER_TIMEOUT: Final = 4  # how often the progress of a connection is checked
-SERVED: Final[Mapping[str, Any]] = {}
+SERVED: Final[Scope] = {}
 """The scope of all requests that have their response.
 
 The connection may stay idle for a minute, and the request would take 2 KiB meanwhile.
