@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._registry import call_plugin, read_setting
-from alula.express._chain import GO_ON, Handler, NextFunction, Step, run_steps
+from alula.express._chain import GO_ON, Handler, NextFunction, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._final_handler import final_handler, refuse_connection, report_silence
 from alula.express._lifespan import run_asgi_lifespan
@@ -183,21 +183,15 @@ class WebApplication(ServedApplication, Router):
             except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
                 error = raised
             if error is not None or not res.headers_sent:
-                await self._run_steps(steps, len(endpoints), req, res, error)
+                after_last = partial(final_handler, req, res, self._existing)
+                await run_steps(steps, req, res, after_last, error, len(endpoints))
                 error = None  # its traceback refers to this frame; see `run_steps`
+                if not res.headers_sent:
+                    await report_silence(self._steps, req, res, after_last)
             if not res.finish_at_once(scope, send):
                 await res.finish(scope, req.receive, send)
         else:
             await self._serve_other(scope, receive, send)
-
-    async def _run_steps(
-        self, steps: Sequence[Step], at: int, req: Request, res: Response, error: Exception | None
-    ) -> None:
-        """Run a request through the steps from ``at`` on, and have something respond."""
-        after_last = partial(final_handler, req, res, self._existing)
-        await run_steps(steps, req, res, after_last, error, at)
-        if not res.headers_sent:
-            await report_silence(self._steps, req, res, after_last)
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve an ASGI connection that is not a request."""
