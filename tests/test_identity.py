@@ -130,15 +130,6 @@ def test_a_look_up_of_one_path(app, door):
     assert look_up(app) is door
 
 
-async def test_a_look_up_that_may_find_nothing():
-    look_up, app = authentication_lookup(None, find_authentication), App()
-    assert look_up(app) is look_up(app) is None
-    door = Door()
-    assert look_up(app.use("authentication", door)) is door
-    await app.unuse("authentication")
-    assert look_up(app) is None
-
-
 def test_no_service():
     app = App()
     assert find_authentication(app) is None

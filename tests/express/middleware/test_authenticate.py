@@ -386,3 +386,40 @@ async def test_signing_in_over_http():
     assert (await call(app, url="/secrets/1", headers=headers)).status == 200
     assert (await call(app, "DELETE", "/authentication", headers=headers)).status == 200
     assert (await call(app, url="/authentication")).status == 405
+
+
+class Door:
+    """Reads the same credentials from every request."""
+
+    def __init__(self, name):
+        self.name = name
+
+    async def create(self, data, params):
+        return {}
+
+    def parse(self, req, res):
+        return {"strategy": self.name}
+
+
+class Told:
+    async def get(self, id, params):
+        return {"credentials": params.authentication}
+
+
+async def test_rest_asks_the_authentication_service_of_the_moment():
+    app = express(App()).configure(rest()).use("told", Told())
+
+    async def credentials():
+        for _ in range(2):  # once looked up, and once remembered
+            answer = await call(app, url="/told/1")
+        return answer.json["credentials"]
+
+    assert await credentials() is None
+    app.use("authentication", Door("first"))
+    assert await credentials() == {"strategy": "first"}
+    await app.unuse("authentication")
+    assert await credentials() is None
+    app.use("authentication", Told())  # parses no requests
+    assert await credentials() is None
+    app.use("other", Door("second")).set("authentication", "other")
+    assert await credentials() == {"strategy": "second"}
