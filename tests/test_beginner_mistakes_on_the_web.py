@@ -20,16 +20,11 @@ def test_rest_twice():
         app.configure(rest(lambda req, res: None))
 
 
-def test_rest_behind_not_found():
-    """Every service would be a 404."""
-    app = express(App()).use(not_found())
-    with pytest.raises(RuntimeError, match=r"register not_found\(\) behind rest\(\)"):
-        app.configure(rest())
-
-
-def test_not_found_of_a_part():
-    app = express(App()).use("/old", not_found())
-    assert app.configure(rest()).transports == ["rest"]
+@pytest.mark.parametrize("path", ["/", "/old"])
+def test_rest_behind_not_found(path, caplog):
+    """Every service is a 404, unless `not_found` is that of a part."""
+    express(App()).use(path, not_found()).configure(rest())
+    assert ("register not_found() behind rest()" in caplog.text) is (path == "/")
 
 
 def test_the_rest_of_the_client():

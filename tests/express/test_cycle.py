@@ -285,6 +285,18 @@ async def test_a_client_that_waits_for_it_gets_a_100():
         assert (await asyncio.wait_for(reader.readuntil(b"one"), SECONDS)).endswith(b"one")
 
 
+async def test_a_body_that_is_here_already_needs_no_100():
+    async def app(scope, receive, send):
+        await sends(start(200, length(3)), body((await receive())["body"]))(scope, receive, send)
+
+    async with connected(app) as (reader, writer):
+        writer.write(
+            b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\none"
+        )
+        answered = await asyncio.wait_for(reader.readuntil(b"one"), SECONDS)
+        assert answered.startswith(b"HTTP/1.1 200 ")
+
+
 async def test_a_body_that_nobody_reads_is_dropped_at_the_end_of_the_response():
     app = sends(start(200, length(2)), body(b"ok"))
     async with connected(app) as (reader, writer):

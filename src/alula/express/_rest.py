@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from starlette.types import Receive
 
@@ -29,6 +30,8 @@ from alula.outgoing import public_part
 from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
 
 __all__ = ["Formatter", "rest"]
+
+_log: Final = logging.getLogger("alula")
 
 Formatter: TypeAlias = Callable[[Request, Response], object]
 """``(req, res)``, plain or asynchronous: sends ``res.data``."""
@@ -58,7 +61,7 @@ def rest(
     Raises:
         TypeError: ``formatter`` is not such a function; or, by the plugin, the application is not
             made by ``express(App())``.
-        RuntimeError: By the plugin: the application has one already, or `not_found` before it.
+        RuntimeError: By the plugin: the application has one already.
     """
     if isinstance(formatter, ExpressApplication):
         raise TypeError("write app.configure(rest()), with brackets")
@@ -79,9 +82,9 @@ def rest(
         if "rest" in app.transports:  # a second one would never be reached, nor its formatter
             raise RuntimeError("rest() is configured already; one carries all services")
         if app.has("not_found"):
-            raise RuntimeError(
+            _log.warning(
                 "rest() is configured behind not_found(), which responds to every request before"
-                " it; register not_found() behind rest()"
+                " it, so that no service is reached; register not_found() behind rest()"
             )
         app.transports.append("rest")
         if cancel_on_disconnect:
