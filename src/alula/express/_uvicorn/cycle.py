@@ -114,7 +114,6 @@ class Cycle:
             # Memory should not wait for the gc: all of them have this object. And the connection
             # may stay idle for a minute, when the scope would take 2 KiB.
             self._connection = self.task = None
-            self.scope.pop("extensions", None)
             self.scope = SERVED
 
     def _fail(self, message: str, error: BaseException | None = None) -> None:
