@@ -215,6 +215,23 @@ async def test_a_leftover_may_vanish_meanwhile(store, tmp_path, monkeypatch):
     assert len(await store.leftovers(0)) == 1
 
 
+async def test_each_upload_flushes_the_folders_of_its_content(store, tmp_path, monkeypatch):
+    """The first one may not have done so yet when the second one is acknowledged."""
+    flushed = []
+    real = os.fsync
+
+    def fsync(descriptor):
+        flushed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    content = tmp_path / "files" / "content"
+    for _ in range(2):
+        flushed.clear()
+        await keep(store)
+        assert flushed[1:] == [str(content / HELLO[:2]), str(content), str(tmp_path / "files")]
+
+
 async def test_where_folders_cannot_be_flushed(store, monkeypatch):
     monkeypatch.delattr(os, "O_DIRECTORY")
     await keep(store)

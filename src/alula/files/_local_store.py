@@ -108,14 +108,16 @@ class LocalFileStore(FileStore):
         def link() -> None:
             path = self._path(file.sha256 or "")
             path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                try:
+            try:
+                with suppress(FileExistsError):
                     os.link(self._staged / file.key, path)
-                except FileNotFoundError:
-                    if not path.exists():
-                        raise Unavailable("The upload took too long; send it again") from None
-                if hasattr(os, "O_DIRECTORY"):  # where names are flushed by themselves
-                    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                if not path.exists():
+                    raise Unavailable("The upload took too long; send it again") from None
+            # Also if the file was there: another upload of it may not have come this far.
+            if hasattr(os, "O_DIRECTORY"):  # where names are flushed by themselves
+                for folder in path.parents[:3]:  # which may all be new
+                    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
                     try:
                         os.fsync(descriptor)
                     finally:
