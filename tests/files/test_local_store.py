@@ -221,7 +221,7 @@ async def test_each_upload_flushes_the_folders_of_its_content(store, tmp_path, m
     real = os.fsync
 
     def fsync(descriptor):
-        flushed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        flushed.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
