@@ -59,7 +59,7 @@ settings.load_profile(
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SECONDS_TO_END = 2.0
+SECONDS_TO_END = 30.0
 
 # What runs beside the tests and is none of theirs.
 BESIDE = re.compile(r"TestRunner\.|at \S*[/\\]pymongo[/\\]")

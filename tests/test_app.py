@@ -6,6 +6,7 @@ import time
 import types
 
 import pytest
+from tests.waiting import settle
 
 from alula import UNSET, App, Params, _registry
 from alula.errors import NotFound
@@ -255,7 +256,7 @@ class TestUnuse:
         handle = app.service("late")
         handle.on("created", lambda data, context: asyncio.sleep(0.001, trace.append("heard")))
         removing = asyncio.ensure_future(app.unuse("late"))
-        await asyncio.sleep(0.001)
+        await settle()
         assert not removing.done()
         handle.emit("created", {}, None)
         service.go_on.set()
@@ -332,7 +333,7 @@ class TestSetupAndTeardown:
         service = living("a")
         service.go_on.clear()
         both = asyncio.gather(app.setup(), app.setup())
-        await asyncio.sleep(0.001)
+        await settle()
         assert not both.done()
         service.go_on.set()
         await both
@@ -342,7 +343,7 @@ class TestSetupAndTeardown:
         service = living("a")
         service.go_on.clear()
         first, second = asyncio.ensure_future(app.setup()), asyncio.ensure_future(app.setup())
-        await asyncio.sleep(0.001)
+        await settle()
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
@@ -356,7 +357,7 @@ class TestSetupAndTeardown:
         starting = asyncio.ensure_future(app.setup())
         await asyncio.sleep(0)
         stopping = asyncio.ensure_future(app.teardown())
-        await asyncio.sleep(0.001)
+        await settle()
         service.go_on.set()
         await asyncio.gather(starting, stopping)
         assert trace == ["a setup", "a teardown"]
@@ -406,9 +407,9 @@ class TestSetupAndTeardown:
         setattr(service, outer, call)
         app.use("messages", service)
         with pytest.raises(RuntimeError, match="cannot call each other"):
-            await asyncio.wait_for(life_of(app), 2)
+            await asyncio.wait_for(life_of(app), 30)
         delattr(service, outer)
-        await asyncio.wait_for(life_of(app), 2)
+        await asyncio.wait_for(life_of(app), 30)
 
     async def test_a_task_that_a_setup_began_may_tear_down_later(self, app, trace):
         """Such as one that watches a connection and ends the application when it breaks."""
@@ -422,7 +423,7 @@ class TestSetupAndTeardown:
 
         service = Watching()
         await app.use("watching", service).setup()
-        await asyncio.wait_for(service.task, 2)
+        await asyncio.wait_for(service.task, 30)
         assert trace == ["teardown"]
 
 
@@ -489,7 +490,7 @@ class TestFailingSetup:
         living("a")
         living("b").go_on.clear()
         starting = asyncio.ensure_future(app.setup())
-        await asyncio.sleep(0.001)
+        await settle()
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting
@@ -523,7 +524,7 @@ class TestFailingTeardown:
         trace.clear()
         slow.go_on.clear()
         stopping = asyncio.ensure_future(app.teardown())
-        await asyncio.sleep(0.001)
+        await settle()
         stopping.cancel()
         with pytest.raises(asyncio.CancelledError):
             await stopping
@@ -593,7 +594,7 @@ class TestTeardownAndListeners:
 
         await app.service("a").create({})
         await asyncio.sleep(0)
-        await asyncio.wait_for(tasks[0], 2)
+        await asyncio.wait_for(tasks[0], 30)
         assert trace == ["a setup", "a teardown"]
 
 
@@ -717,7 +718,7 @@ class TestLateRegistration:
         service = living("late")
         service.go_on.clear()
         calls = [asyncio.ensure_future(app.service("late").find()) for _ in range(2)]
-        await asyncio.sleep(0.001)
+        await settle()
         assert trace == []
         service.go_on.set()
         await asyncio.gather(*calls)
@@ -764,7 +765,7 @@ class TestLateRegistration:
 
         await app.setup()
         app.use("seeding", Seeding(trace, "seeding"))
-        await asyncio.wait_for(app.service("seeding").find(), 2)
+        await asyncio.wait_for(app.service("seeding").find(), 30)
         assert trace == ["seeded", "seeding find"]
 
     async def test_teardown_waits_for_a_set_up_that_is_under_way(self, app, living, trace):
@@ -772,7 +773,7 @@ class TestLateRegistration:
         service = living("late")
         service.go_on.clear()
         stopping = asyncio.ensure_future(app.teardown())
-        await asyncio.sleep(0.001)
+        await settle()
         assert not stopping.done()
         service.go_on.set()
         await stopping

@@ -4,6 +4,7 @@ import asyncio
 import gc
 
 import pytest
+from tests.waiting import settle
 
 from alula import _service_object as late_start
 from alula._service_object import DeferredSetup
@@ -31,7 +32,7 @@ async def test_is_begun_once_and_waited_for_by_all():
     setup = Setup()
     late = setup.late()
     waiting = [asyncio.ensure_future(late.wait()) for _ in range(3)]
-    await asyncio.sleep(0.001)
+    await settle()
     assert setup.begun == 1
     assert not any(waiter.done() for waiter in waiting)
     setup.go_on.set()
@@ -147,7 +148,7 @@ async def test_what_it_calls_does_not_wait_for_its_end():
         done.append("inside")
 
     late = DeferredSetup("late", start, lambda work, name: asyncio.create_task(work))
-    await asyncio.wait_for(late.wait(), 2)
+    await asyncio.wait_for(late.wait(), 30)
     assert done == ["inside"]
 
 
@@ -160,7 +161,7 @@ async def test_two_that_call_each_other_end():
 
     first = DeferredSetup("first", start_first, lambda work, name: asyncio.create_task(work))
     second = DeferredSetup("second", start_second, lambda work, name: asyncio.create_task(work))
-    await asyncio.wait_for(first.wait(), 2)
+    await asyncio.wait_for(first.wait(), 30)
 
 
 async def test_its_task_is_named():

@@ -154,7 +154,7 @@ class TestAsynchronousListeners:
 
         emitter.on("ready", listener)
         emitter.emit("ready")
-        await asyncio.wait_for(emitter.wait_for_listeners(), 2)
+        await asyncio.wait_for(emitter.wait_for_listeners(), 30)
         assert heard == ["drained"]
 
     async def test_that_take_long_are_named_in_the_log(self, emitter, monkeypatch):

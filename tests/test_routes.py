@@ -346,9 +346,9 @@ def test_a_path_of_any_length_is_answered_quickly():
         shape = "/".join(f":x{i}" if bits >> i & 1 else "a" for i in range(6))
         routes.add(shape + "/end", bits)
     assert routes.find("/a" * 50_000) is None
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert routes.find("/a/a/a/a/a/a/nope/nope") is None
-    assert time.perf_counter() - begin < 0.5
+    assert time.process_time() - begin < 0.5
 
 
 def test_the_braces_of_other_frameworks_are_refused_and_not_taken_literally():

@@ -24,7 +24,7 @@ def test_one_process_fills_a_folder(tmp_path):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(10)
+        process.join(60)
         assert process.exitcode == 0
     assert len((folder / "lines").read_text().splitlines()) == 1
 

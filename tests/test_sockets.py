@@ -18,7 +18,7 @@ from alula._sockets import (
     url_of,
 )
 
-SECONDS = 10
+SECONDS = 60
 
 
 @pytest.fixture

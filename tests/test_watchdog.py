@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import uvloop
@@ -26,7 +28,10 @@ TOLD = re.compile(r"the event loop was held for (\d+\.\d\d) s by (.+), at (.+), 
 
 
 def hold(seconds=HOLD):
-    time.sleep(seconds)
+    # Not at once: a process that stands still for so long meanwhile would have held nothing.
+    while seconds > 0:
+        time.sleep(min(seconds, 0.05))
+        seconds -= 0.05
 
 
 class Holds:
@@ -45,13 +50,13 @@ class Holds:
 
 @pytest.fixture
 def told(caplog):
-    """Return what was told, each as seconds, what and function; the rest by its text."""
+    """Return what was told, each as seconds, what, file and function; the rest by its text."""
     caplog.set_level(logging.WARNING, "alula.watchdog")
 
     def found():
         lines = [each.getMessage() for each in caplog.records if each.name == "alula.watchdog"]
         return [
-            (float(match[1]), match[2], match[4]) if (match := TOLD.fullmatch(line)) else line
+            (float(match[1]), *match.groups()[1:]) if (match := TOLD.fullmatch(line)) else line
             for line in lines
         ]
 
@@ -63,13 +68,19 @@ async def watched(work, **options):
     with LoopWatchdog(**options):
         await asyncio.sleep(0.1)
         result = await work
-        await asyncio.sleep(0.2)
+        for _ in range(2):  # the thread runs in between, also where the process stood still
+            await asyncio.sleep(0.2)
     return result
 
 
+def own(told):
+    """Return what code of this file has held; a slow machine holds the loop elsewhere, too."""
+    return [line for line in told() if isinstance(line, tuple) and line[2] == __file__]
+
+
 def one(told):
-    ((seconds, what, function),) = told()
-    assert HOLD * 0.8 <= seconds <= HOLD + 2
+    ((seconds, what, _, function),) = own(told)
+    assert HOLD * 0.7 <= seconds <= HOLD + 2
     return what, function
 
 
@@ -166,7 +177,7 @@ class TestWhatIsNamed:
             found = told()[-1]  # on a slow machine, it is told meanwhile, too
             if isinstance(found, tuple):
                 break
-        seconds, what, function = found
+        seconds, what, _, function = found
         assert seconds > 0.2
         assert what.endswith(".work")
         assert function == "work"
@@ -186,9 +197,9 @@ class TestWhatIsNamed:
         assert what.endswith(".short")
 
     async def test_a_callback_without_a_frame(self, told):
-        asyncio.get_running_loop().call_later(0.1, time.sleep, HOLD)
+        asyncio.get_running_loop().call_later(0.1, time.sleep, 4 * HOLD)
         await watched(asyncio.sleep(0.2))
-        (line,) = told()
+        (line,) = (line for line in told() if isinstance(line, str))
         assert line.endswith("by a callback of the event loop, at an unknown place")
 
     async def test_what_the_thread_did_not_see(self, told):
@@ -206,7 +217,7 @@ class TestWhenItIsTold:
                 await asyncio.sleep(0.2)
 
         await watched(work())
-        assert len(told()) == 2
+        assert len(own(told)) == 2
 
     async def test_what_does_not_end_is_logged_meanwhile(self, told, monkeypatch):
         monkeypatch.setattr(watchdog_module, "_LONG_SECONDS", 0.4)
@@ -215,7 +226,8 @@ class TestWhenItIsTold:
             hold(1.5)
 
         await watched(work())
-        so_far, end = told()
+        (so_far,) = (line for line in told() if isinstance(line, str))
+        (end,) = own(told)
         assert so_far.startswith("the event loop has been held for 0.")
         assert "s so far by tests.test_watchdog.hold, at " in so_far
         assert end[0] > 0.8
@@ -225,7 +237,7 @@ class TestWhenItIsTold:
             hold(0.4)
 
         await watched(work(), seconds=1.5)
-        assert told() == []
+        assert own(told) == []
 
     async def test_a_loop_that_has_nothing_to_do_is_not_held(self, told):
         await watched(asyncio.sleep(0.8))
@@ -239,16 +251,16 @@ class TestWhenItIsTold:
                 await asyncio.sleep(0)
 
         await watched(work())
-        assert told() == []
+        assert own(told) == []
 
     async def test_the_record_has_the_figures(self, caplog):
         async def work():
             hold()
 
         await watched(work())
-        (record,) = [each for each in caplog.records if each.name == "alula.watchdog"]
-        assert record.held_seconds >= HOLD * 0.8
-        assert record.held_by == f"{__name__}.hold"
+        records = [each for each in caplog.records if each.name == "alula.watchdog"]
+        (record,) = (each for each in records if each.held_by == f"{__name__}.hold")
+        assert record.held_seconds >= HOLD * 0.7
 
     def test_a_loop_that_does_not_run_is_not_held(self, told):
         with asyncio.Runner() as runner:
@@ -276,7 +288,8 @@ async def main():
         await asyncio.to_thread(sys.stdin.readline)
         await asyncio.sleep(0.3)
         print("went on", flush=True)
-        time.sleep(0.6)
+        for _ in range(12):
+            time.sleep(0.05)
         await asyncio.sleep(0.3)
 
 configure_logging(json=False, stream=sys.stdout)
@@ -302,7 +315,38 @@ def test_a_process_that_was_stopped_is_not_logged():
     first, *more = said.splitlines()
     assert first == "went on"
     assert len(more) == 1, more
-    assert "was held for 0.5" in more[0] or "was held for 0.6" in more[0], more
+    held = re.search(r"was held for (\d\.\d\d) s", more[0])
+    assert 0.4 < float(held[1]) < 1.5, more
+
+
+def test_a_stop_is_remembered_until_it_is_judged(told, monkeypatch):
+    now = 100.0
+    clock = SimpleNamespace(monotonic=lambda: now, process_time=lambda: 0.0)
+    monkeypatch.setattr(watchdog_module, "time", clock)
+    passing = iter([1.5, 0.05, 9])
+
+    def wait(_):
+        nonlocal now
+        now += next(passing)
+        return now > 110
+
+    class Late(deque):
+        """The loop comes to go on just after the thread has looked."""
+
+        def __bool__(self):
+            is_late = len(self) > 0
+            if now > 101 and watchdog._last < 101:
+                self.append((watchdog._last, now))
+                watchdog._last = now
+            return is_late
+
+    watchdog = LoopWatchdog()
+    watchdog._loop = SimpleNamespace(is_running=lambda: True)
+    watchdog._last, watchdog._late = now, Late()
+    watchdog._stopped = SimpleNamespace(wait=wait)
+    watchdog._watch()
+    assert not watchdog._late
+    assert told() == []
 
 
 class TestUse:
@@ -314,14 +358,14 @@ class TestUse:
             hold()
 
         await watched(work())
-        assert len(told()) == 2
+        assert len(own(told)) == 2
 
     async def test_after_its_end_nothing_is_logged(self, told):
         with LoopWatchdog():
             await asyncio.sleep(0.1)
         hold()
         await asyncio.sleep(0.2)
-        assert told() == []
+        assert own(told) == []
 
     def test_it_needs_a_loop(self):
         with pytest.raises(RuntimeError, match="no running event loop"):
@@ -359,7 +403,7 @@ class TestThePlugin:
             await app.setup()
         hold()
         await asyncio.sleep(0.2)
-        assert told() == []
+        assert own(told) == []
 
     def test_an_application_without_services(self):
         with pytest.raises(TypeError, match=r"with alula\.watchdog\.LoopWatchdog\(\):"):

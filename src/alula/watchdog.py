@@ -131,7 +131,8 @@ class LoopWatchdog:
             while self._late:
                 self._judge(*self._late.popleft())
             if now - self._last < self._seconds / 2:
-                self._forget()
+                if not self._late:  # the loop may have noted it just now: the pauses belong to it
+                    self._forget()
             else:
                 frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  # the one way to the stack of another thread
                 frames = callback_frames(frame)

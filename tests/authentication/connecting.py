@@ -160,4 +160,5 @@ def is_signed_out(connection: Connection) -> bool:
 async def is_closed(connection: Connection) -> bool:
     """Tell whether the server closes a connection soon because its user was signed out."""
     await asyncio.sleep(0.03)
+    await settle()
     return (connection.is_open, link_of(connection).reason) == (False, "signed out")

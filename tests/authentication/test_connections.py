@@ -21,6 +21,7 @@ from tests.authentication.connecting import (
     token_for,
     who,
 )
+from tests.waiting import eventually
 
 from alula import App, Params
 from alula._channels import call_params
@@ -452,33 +453,46 @@ class TestExpiry:
         monkeypatch.setattr(connections_module, "time", clock)
         return clock
 
-    async def test_closes_the_connection(self, app, connection, told):
-        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 0.05))
-        await asyncio.sleep(0.08)
+    @pytest.fixture
+    def token_for_seconds(self, app, clock):
+        """Make a token that connections soon take for expired, and that signs in until then."""
+
+        def token_for_seconds(seconds):
+            clock.offset = 60 - seconds
+            return token_for(app, exp=time.time() + 60)
+
+        return token_for_seconds
+
+    async def test_closes_the_connection(self, app, connection, told, token_for_seconds):
+        await sign_in_by_token(connection, app, token_for_seconds(0.05))
+        await eventually(lambda: len(told) > 1)
         assert link_of(connection).reason == "expired"
         assert told[1:] == [("disconnect", "ada@example.com")]
         assert is_empty(app)
 
-    async def test_may_sign_out_in_its_place(self, app, connection, told):
+    async def test_may_sign_out_in_its_place(self, app, connection, told, token_for_seconds):
         service = app.service("authentication").service
         service.register("jwt", JWTStrategy(on_expiry="sign_out"))
-        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 0.05))
-        await asyncio.sleep(0.08)
+        await sign_in_by_token(connection, app, token_for_seconds(0.05))
+        await eventually(lambda: len(told) > 1)
+        await settle()
         assert told[1:] == [("logout", "ada@example.com", None)]
         assert (connection.is_open, connection.user) == (True, None)
         assert connection.channels == ["anonymous"]
         assert is_empty(app)
 
     async def test_a_later_token_keeps_the_connection(self, app, connection):
-        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 0.03))
+        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 1.5))
         await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 60))
-        await asyncio.sleep(0.06)
+        await asyncio.sleep(1.6)
+        await settle()
         assert connection.is_open
 
     async def test_after_a_sign_out_the_token_closes_nothing(self, app, connection):
-        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 0.03))
+        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 1.5))
         await sign_out(connection, app)
-        await asyncio.sleep(0.06)
+        await asyncio.sleep(1.6)
+        await settle()
         assert connection.is_open
 
     async def test_an_expired_token_signs_nobody_in(self, app, connection):
@@ -499,16 +513,16 @@ class TestExpiry:
 
     async def test_long_timers_run_in_turns(self, app, connection, monkeypatch):
         monkeypatch.setattr(connections_module, "_MAX_TIMER_SECONDS", 0.01)
-        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 0.05))
+        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 1.5))
         await asyncio.sleep(0.02)
+        await settle()
         assert connection.is_open
-        await asyncio.sleep(0.06)
-        assert not connection.is_open
+        await eventually(lambda: not connection.is_open)
 
-    async def test_a_late_timer_lets_no_call_through(self, app, connection, clock, told):
-        token = token_for(app, exp=time.time() + 0.02)
-        await sign_in_by_token(connection, app, token)
-        block(0.03)  # the loop is busy, and the timer late
+    async def test_a_late_timer_lets_no_call_through(self, app, connection, told):
+        end = time.time() + 1.5
+        await sign_in_by_token(connection, app, token_for(app, exp=end))
+        block(max(0, end - time.time()) + 0.01)  # the loop is busy, and the timer late
         for _ in range(2):
             with pytest.raises(NotAuthenticated, match="jwt expired"):
                 await call(connection, app, "notes", "find")
@@ -516,11 +530,11 @@ class TestExpiry:
         assert link_of(connection).reason == "expired"
         assert told[1:] == [("disconnect", "ada@example.com")]
 
-    async def test_a_late_timer_signs_out(self, app, connection):
+    async def test_a_late_timer_signs_out(self, app, connection, clock):
         service = app.service("authentication").service
         service.register("jwt", JWTStrategy(on_expiry="sign_out"))
-        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 0.02))
-        block(0.03)
+        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 60))
+        clock.offset = 61
         assert await call(connection, app, "notes", "find") == NOBODY
         assert connection.is_open
         await sign_in(connection, app)  # a new sign-in gets through
@@ -534,14 +548,15 @@ class TestExpiry:
         with pytest.raises(ValueError, match='write "close" or "sign_out"'):
             JWTStrategy(on_expiry="nothing")
 
-    async def test_a_transport_that_cannot_close_is_logged(self, app, connection, caplog):
+    async def test_a_transport_that_cannot_close_is_logged(
+        self, app, connection, caplog, token_for_seconds
+    ):
         async def fail(reason, reconnect):
             raise OSError("broken")
 
-        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 0.02))
         link_of(connection).close = fail
-        await asyncio.sleep(0.05)
-        assert "a connection could not be closed" in caplog.text
+        await sign_in_by_token(connection, app, token_for_seconds(0.02))
+        await eventually(lambda: "a connection could not be closed" in caplog.text)
         assert not connection.is_open
 
 
@@ -700,8 +715,10 @@ class TestSecrets:
         caplog.set_level(logging.DEBUG)
         result = await sign_in(connection, app)
         await app.service("users").remove(1)
-        await sign_in_by_token(connection, app, token_for(app, 2, exp=time.time() + 0.01))
-        await asyncio.sleep(0.03)
+        token = token_for(app, 2, exp=time.time() + 1.5)
+        await sign_in_by_token(connection, app, token)
+        await eventually(lambda: not connection.is_open)
+        assert token not in caplog.text
         assert result["accessToken"] not in caplog.text
 
 

@@ -22,7 +22,7 @@ PACKAGES = (
     "@feathersjs/feathers",
     "@feathersjs/memory",
 )
-SECONDS_TO_END = 10
+SECONDS_TO_END = 30
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 RESET, CLOSE, STALL = "reset", "close", "stall"
-SECONDS_TO_WAIT = 10
+SECONDS_TO_WAIT = 30
 
 
 def answer(value: Any = None, status: int = 200, *, body: bytes | None = None, **headers: str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from ssl import SSLContext
@@ -15,6 +16,7 @@ from websockets.exceptions import ConnectionClosed
 
 from alula._wire import (
     MESSAGE,
+    PING,
     PONG,
     Decoder,
     OpenPacket,
@@ -56,6 +58,7 @@ class ScriptedServer:
         calls: The arguments of each call.
         joins: The data that each client has joined with.
         requests: The path and the headers of each handshake.
+        pongs: How many pings the clients have answered.
     """
 
     def __init__(self, **handshake: Any) -> None:
@@ -69,6 +72,7 @@ class ScriptedServer:
         self.joins: list[Any] = []
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.users: dict[ServerConnection, str] = {}
+        self.pongs = 0
         self.is_mute = False
         self.ssl: SSLContext | None = None
         self.port = 0
@@ -137,6 +141,14 @@ class ScriptedServer:
 
         self.run(send())
 
+    def ping(self) -> None:
+        """Return once a client has answered, and so has handled all that was sent before."""
+        before, end = self.pongs, time.monotonic() + 30
+        self.send(PING)
+        while self.pongs == before:
+            assert time.monotonic() < end, "no client answers"
+            time.sleep(0.002)
+
     def emit(self, *values: Any) -> None:
         """Send an event to all clients."""
         self.send(*frames_of(PacketType.EVENT, list(values)))
@@ -156,6 +168,7 @@ class ScriptedServer:
             async for frame in websocket:
                 if isinstance(frame, str) and not frame.startswith(MESSAGE):
                     assert frame.startswith(PONG)
+                    self.pongs += 1
                 elif (packet := decoder.decode(frame)) is not None:
                     for sent in self._replies(websocket, packet):
                         await websocket.send(sent)

@@ -16,16 +16,17 @@ from tests.client.raw_server import CLOSE, RESET, STALL, answer, raw_server
 from alula import errors
 from alula.client import AbortController, Aborted
 
-SOON = 5.0
+SOON = 30.0
 OPEN_FILES = Path("/proc/self/fd")
 
 
 async def test_nobody_listens(kind):
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    async with kind.client(url) as client:
-        with pytest.raises(errors.Unavailable, match=f"GET {url}/items failed: .") as caught:
-            await settled(client.service("items").find())
+    with socket.socket() as bound:  # so that nobody else takes the port
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        async with kind.client(url) as client:
+            with pytest.raises(errors.Unavailable, match=f"GET {url}/items failed: .") as caught:
+                await settled(client.service("items").find())
     assert caught.value.code == 503
     assert isinstance(caught.value.__cause__.__cause__, Exception)
     assert caught.value.to_dict() == {
@@ -64,8 +65,9 @@ async def test_an_answer_that_stalls(kind, first):
             # What a library loads with its first request may take longer than the timeout.
             await settled(client.service("items").find())
             began = time.monotonic()
-            with pytest.raises(errors.Timeout, match=r"took longer than 0\.2 seconds"):
-                await settled(client.service("items").find(connection={"timeout": 0.2}))
+            # Long enough for the request to go out on a slow machine.
+            with pytest.raises(errors.Timeout, match=r"took longer than 1 seconds"):
+                await settled(client.service("items").find(connection={"timeout": 1}))
             assert time.monotonic() - began < SOON
             assert await asyncio.to_thread(server.disconnected.wait, SOON)
 
@@ -246,8 +248,9 @@ async def test_nothing_stays_open(kind, alula_url):
                 with pytest.raises(errors.NotFound):
                     await settled(client.service("nowhere").find())
             assert open_files() <= before + 5
-    await asyncio.sleep(0.05)
-    assert open_files() <= before
+    async with asyncio.timeout(SOON):
+        while open_files() > before:  # noqa: ASYNC110  # connections end a moment later
+            await asyncio.sleep(0.01)
 
 
 class TestProxies:
@@ -413,7 +416,7 @@ async def test_what_comes_in_drops_is_bounded_as_a_whole(kind, at_once, text):
             began = time.monotonic()
             with pytest.raises(errors.Timeout, match=r"took longer than 0\.4 seconds"):
                 await settled(items.find(connection={"timeout": 0.4}))
-            assert 0.3 < time.monotonic() - began < 2
+            assert 0.3 < time.monotonic() - began < 10  # of 20 seconds
 
 
 async def test_without_a_limit_nothing_is_bounded(kind):

@@ -16,7 +16,7 @@ from alula import errors
 from alula.client import AbortController, Aborted, create_sync_client, rest
 from alula.client._httpx import _Connections, _Deadline, _Deadlines
 
-SOON = 5.0
+SOON = 30.0
 CONNECTED, ENCRYPTED = "connection.connect_tcp.complete", "connection.start_tls.complete"
 
 

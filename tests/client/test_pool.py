@@ -27,7 +27,7 @@ def pool():
     pool.close()
 
 
-def run(pool, url, timeout=5.0, path="/items"):
+def run(pool, url, timeout=30.0, path="/items"):
     return Exchange(pool, Request("GET", f"{url}{path}", {}), timeout, LIMIT).run()
 
 
@@ -72,11 +72,11 @@ class TestOneExchange:
             began = time.monotonic()
             with pytest.raises(errors.Timeout):
                 run(pool, server.url, 0.2)
-            assert time.monotonic() - began < 4
+            assert time.monotonic() - began < 20
 
     def test_given_up_before_it_began(self, pool):
         with raw_server() as server:
-            exchange = Exchange(pool, Request("GET", server.url, {}), 5.0, LIMIT)
+            exchange = Exchange(pool, Request("GET", server.url, {}), 30.0, LIMIT)
             exchange.abort()
             with pytest.raises(Aborted):
                 exchange.run()
@@ -85,10 +85,10 @@ class TestOneExchange:
     @pytest.mark.parametrize("first", [b"", b"HTTP/1.0 200 OK\r\n\r\n[1"])
     def test_given_up_twice(self, pool, first):
         with raw_server((first, STALL)) as server:
-            exchange = Exchange(pool, Request("GET", server.url, {}), 5.0, LIMIT)
+            exchange = Exchange(pool, Request("GET", server.url, {}), 30.0, LIMIT)
 
             def abort():
-                server.stalled.wait(5)
+                server.stalled.wait(30)
                 exchange.abort()
                 exchange.abort()
 
@@ -110,13 +110,17 @@ class TestIdleConnections:
             assert server.connections == 2
 
     def test_those_that_say_something_unasked_are_not_used(self, pool):
+        has_answer, has_said = threading.Event(), threading.Event()
+
         def say(connection):
-            time.sleep(0.02)
+            has_answer.wait(30)
             connection.sendall(b"HTTP/1.1 408 Too slow\r\n\r\n")
+            has_said.set()
 
         with raw_server((answer([1]), say), answer([2])) as server:
             assert run(pool, server.url).body == b"[1]"
-            time.sleep(0.1)
+            has_answer.set()
+            assert has_said.wait(30)
             assert run(pool, server.url).body == b"[2]"
             assert server.connections == 2
             pool.close()

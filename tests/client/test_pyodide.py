@@ -48,7 +48,7 @@ def page_url():
         try:
             yield process.stdout.readline().strip()
             process.stdin.close()
-            assert process.wait(10) == 0
+            assert process.wait(30) == 0
         finally:
             process.kill()
 

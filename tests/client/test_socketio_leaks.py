@@ -6,8 +6,14 @@ import asyncio
 
 import pytest
 from tests.client.kinds import settled
-from tests.client.socketio_server import SILENT, ScriptedServer
-from tests.client.test_leaks import BLOCKS_THAT_COME_AND_GO, FILES_THAT_DO, OPEN_FILES, counted
+from tests.client.socketio_server import SILENT, ScriptedServer, breaks_of
+from tests.client.test_leaks import (
+    BLOCKS_THAT_COME_AND_GO,
+    FILES_THAT_DO,
+    OPEN_FILES,
+    counted,
+    until_as_at_first,
+)
 
 from alula import errors
 from alula.client import _retries as retries_module
@@ -23,7 +29,7 @@ pytestmark = [
 ]
 
 
-async def some(client, server) -> None:
+async def some(client, server, breaks) -> None:
     """Make calls that succeed and fail, take events, break the connection."""
     messages = client.service("messages")
     stream = messages.events("created")  # nobody reads it
@@ -34,7 +40,10 @@ async def some(client, server) -> None:
     for n in range(EVENTS):
         server.emit("messages created", {"n": n})
     server.cut()
-    await asyncio.sleep(0.005)
+    async with asyncio.timeout(30):
+        while not breaks:  # noqa: ASYNC110  # a thread of the client makes it true
+            await asyncio.sleep(0.002)
+    breaks.clear()
     await settled(client.open())
     server.calls.clear()
     server.joins.clear()
@@ -51,12 +60,13 @@ async def test_nothing_grows(create, monkeypatch):
         at_first = counted()
         client = create().configure(socketio(server.url))
         client.service("messages").on("created", lambda data: None)
+        breaks = breaks_of(client)
         await settled(client.open())
         for _ in range(3):  # what is made once
-            await some(client, server)
+            await some(client, server, breaks)
         before = counted()
         for _ in range(ROUNDS):
-            await some(client, server)
+            await some(client, server, breaks)
         files, threads, tasks, blocks = (
             after - each for after, each in zip(counted(), before, strict=True)
         )
@@ -65,5 +75,4 @@ async def test_nothing_grows(create, monkeypatch):
         assert tasks <= 0
         assert blocks < BLOCKS_THAT_COME_AND_GO
         await settled(client.close())
-        await asyncio.sleep(0.05)
-        assert counted()[:3] <= at_first[:3]
+        await until_as_at_first(at_first)

@@ -22,7 +22,7 @@ from alula.client import _retries as retries_module
 
 __all__ = ["messages", "room"]
 
-SECONDS = 5
+SECONDS = 30
 
 
 @pytest.fixture(autouse=True)

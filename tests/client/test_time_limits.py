@@ -102,9 +102,10 @@ async def test_one_timer_serves_all(limits, timers):
 
 async def test_the_timer_waits_on_for_the_next(limits, timers):
     event = asyncio.Event()
-    first = asyncio.create_task(wait_within(limits, SHORT, event))
-    await asyncio.sleep(SHORT / 2)
-    second = asyncio.create_task(wait_within(limits, SHORT))
+    # Longer than the event loop may stand still: the first one must not be late.
+    first = asyncio.create_task(wait_within(limits, 1.5, event))
+    await asyncio.sleep(0.01)
+    second = asyncio.create_task(wait_within(limits, 1.5))
     event.set()
     await first
     with pytest.raises(TimeoutError):

@@ -37,7 +37,7 @@ ASYNCHRONOUS = [Kind(library, synchronous=False) for library in ("fetch", "httpx
 @asynccontextmanager
 async def gateway(kind, upstream):
     """Serve an application with a hook that calls another server; yield what asks it."""
-    async with kind.client(upstream, timeout=2) as other:
+    async with kind.client(upstream, timeout=30) as other:
         app = express(App())
         app.configure(serve_rest())
         app.use("orders", MemoryService())
@@ -55,7 +55,7 @@ async def ask(port, accept="application/json"):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = f"GET /orders HTTP/1.1\r\nhost: here\r\naccept: {accept}\r\nconnection: close\r\n\r\n"
     writer.write(head.encode())
-    answered = await asyncio.wait_for(reader.read(), 10)
+    answered = await asyncio.wait_for(reader.read(), 30)
     writer.close()
     head, _, body = answered.decode().partition("\r\n\r\n")
     first, *lines = head.lower().split("\r\n")
@@ -141,7 +141,7 @@ async def test_a_slow_server():
     async with listening, client, await app.listen(0) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(f"GET /stock?apiKey={KEY} HTTP/1.0\r\nhost: here\r\n\r\n".encode())
-        answered = (await asyncio.wait_for(reader.read(), 10)).decode()
+        answered = (await asyncio.wait_for(reader.read(), 30)).decode()
         writer.close()
     assert " 408 " in answered.partition("\r\n")[0]
     assert "the called server took longer than 0.2 seconds" in answered

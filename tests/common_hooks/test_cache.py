@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from tests.common_hooks.conftest import ADA, BOB, app_of
+from tests.waiting import settle
 
 from alula import App, Page
 from alula._events import HeldEvents
@@ -257,7 +258,7 @@ class TestConcurrentCalls:
     async def test_they_share_one(self, notes, counting):
         counting.go_on.clear()
         calls = [asyncio.create_task(notes.find()) for _ in range(5)]
-        await asyncio.sleep(0.01)
+        await settle()
         counting.go_on.set()
         results = await asyncio.gather(*calls)
         assert (counting.calls, results) == (1, [[{"n": 1, "tags": ["a"]}]] * 5)
@@ -267,7 +268,7 @@ class TestConcurrentCalls:
         counting.failing = 1
         counting.go_on.clear()
         calls = [asyncio.create_task(notes.find()) for _ in range(3)]
-        await asyncio.sleep(0.01)
+        await settle()
         counting.go_on.set()
         results = await asyncio.gather(*calls, return_exceptions=True)
         assert isinstance(results[0], Unavailable)
@@ -277,19 +278,19 @@ class TestConcurrentCalls:
     async def test_a_cancelled_call_cancels_no_other(self, notes, counting, cancelled):
         counting.go_on.clear()
         calls = [asyncio.create_task(notes.find()) for _ in range(3)]
-        await asyncio.sleep(0.01)
+        await settle()
         calls.pop(cancelled).cancel()
-        await asyncio.sleep(0.01)
+        await settle()
         counting.go_on.set()
         assert [len(result) for result in await asyncio.gather(*calls)] == [1, 1]
 
     async def test_who_reads_behind_a_change_gets_it(self, notes, counting, kept):
         counting.go_on.clear()
         early = asyncio.create_task(notes.find())
-        await asyncio.sleep(0.01)
+        await settle()
         await notes.create({})
         late = asyncio.create_task(notes.find())
-        await asyncio.sleep(0.01)
+        await settle()
         counting.go_on.set()
         assert await late == await early
         assert counting.calls == 2

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 from tests.common_hooks.conftest import ADA, app_of
+from tests.waiting import settle
 
 from alula import App
 from alula.adapters.memory import MemoryService
@@ -216,7 +217,7 @@ class TestDebug:
 
         caplog.set_level(logging.DEBUG, "alula")
         task = asyncio.create_task(app_of(Slow(), around=[debug()]).find())
-        await asyncio.sleep(0.01)
+        await settle()
         task.cancel()
         await asyncio.wait([task])
         assert "CancelledError" in caplog.text

@@ -19,7 +19,7 @@ from tests.conformance.replay import Bases, bases_of
 import alula
 
 ROOT = Path(__file__).parents[2]
-SECONDS_TO_END = 10
+SECONDS_TO_END = 60
 
 STACK = re.compile(r"^Traceback \(most recent call last\):\n(?: .*\n)*(.*)$", re.MULTILINE)
 ON_PURPOSE = (

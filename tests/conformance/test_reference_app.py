@@ -32,7 +32,7 @@ def test_prints_when_it_is_ready_and_ends_on_a_signal(signal_):
         assert send(f"http://127.0.0.1:{port}", "GET", "/echo").status == 200
         assert send(f"http://127.0.0.1:{port + 1}", "GET", "/echo").status == 200
         process.send_signal(signal_)
-        rest, errors = process.communicate(timeout=10)
+        rest, errors = process.communicate(timeout=60)
     assert f":{port}" in line
     assert f":{port + 1}" in line
     assert (rest, errors, process.returncode) == ("", "", 0)
@@ -50,7 +50,7 @@ def test_fills_a_database_of_its_own_and_drops_it(mongodb_url):
             assert send(base, "POST", "/__reset").status == 204
             assert send(base, "GET", "/pages?$limit=0").json()["total"] == 15
             process.terminate()
-            _, errors = process.communicate(timeout=10)
+            _, errors = process.communicate(timeout=60)
         assert (errors, process.returncode) == ("", 0)
         assert f"alula_conformance_{port}" not in client.list_database_names()
 
@@ -58,7 +58,7 @@ def test_fills_a_database_of_its_own_and_drops_it(mongodb_url):
 def test_an_unreachable_database_is_an_error():
     url = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
     with start("--port", str(free_ports()), "--mongodb", url) as process:
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode != 0
     assert "127.0.0.1:1" in errors
 
@@ -67,7 +67,7 @@ def test_a_taken_port_is_an_error():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with start("--port", str(port)) as process:
-            _, errors = process.communicate(timeout=10)
+            _, errors = process.communicate(timeout=60)
     assert process.returncode != 0
     assert str(port) in errors
 

@@ -20,7 +20,7 @@ def listener(*answers):
     """Answer requests with the given bytes, and yield an address and what was received."""
     received = []
     server = socket.create_server(("127.0.0.1", 0))
-    server.settimeout(5)
+    server.settimeout(30)
 
     def serve():
         for answer in answers:
@@ -37,7 +37,7 @@ def listener(*answers):
     try:
         yield f"http://127.0.0.1:{server.getsockname()[1]}", received
     finally:
-        thread.join(5)
+        thread.join(30)
         server.close()
 
 

@@ -10,7 +10,7 @@ from http.client import HTTPResponse
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-SECONDS_TO_ANSWER = 15
+SECONDS_TO_ANSWER = 60
 
 WITHOUT_LENGTH = frozenset({"GET", "HEAD", "DELETE", "OPTIONS", "TRACE", "LINK", "SEARCH", "PURGE"})
 """Methods that are sent without Content-Length where they have no body."""

@@ -12,7 +12,7 @@ const [modules, executablePath, url, folder, ...pages] = process.argv.slice(2)
 const require = createRequire(path.join(path.resolve(modules), 'from-here.js'))
 const { chromium } = require('playwright-core')
 
-const SECONDS_TO_HAPPEN = 30
+const SECONDS_TO_HAPPEN = 60
 const SCREENS = { phone: { width: 390, height: 844 }, desktop: { width: 1280, height: 900 } }
 const SHOWN = ['index.html', 'tutorial.html', 'from-feathersjs.html', 'architecture.html', 'reference-web.html']
 

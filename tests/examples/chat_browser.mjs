@@ -17,7 +17,7 @@ const [modules, executablePath, folder, python, data] = process.argv.slice(2)
 const require = createRequire(path.join(path.resolve(modules), 'from-here.js'))
 const { chromium } = require('playwright-core')
 
-const SECONDS_TO_HAPPEN = 15
+const SECONDS_TO_HAPPEN = 60
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const PHONE = { width: 390, height: 844 }
 const DESKTOP = { width: 1280, height: 800 }

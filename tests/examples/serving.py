@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.conformance.serving import ROOT, environment
 
-SECONDS_TO_END = 10
+SECONDS_TO_END = 60
 
 
 class Running(NamedTuple):

@@ -23,7 +23,7 @@ from tests.requirements import absent, require_mongod
 
 pytestmark = pytest.mark.slow
 
-SECONDS_TO_END_PROMPTLY = 5
+SECONDS_TO_END_PROMPTLY = 20
 ENDINGS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 
 

@@ -11,7 +11,8 @@ import httpx2
 
 from alula.express._uvicorn import UvicornServer
 
-SECONDS_TO_START = 10
+SECONDS_TO_START = 30
+SECONDS_TO_ANSWER = 30
 
 
 class Lifespan:
@@ -56,7 +57,8 @@ async def living(app: Any) -> AsyncIterator[Lifespan]:
 @asynccontextmanager
 async def client_of(server: Any, **options: Any) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield a client whose paths are those of a server."""
-    async with httpx2.AsyncClient(base_url=server.url, trust_env=False, **options) as client:
+    given = {"timeout": SECONDS_TO_ANSWER, **options}
+    async with httpx2.AsyncClient(base_url=server.url, trust_env=False, **given) as client:
         yield client
 
 

@@ -11,7 +11,7 @@ import pytest
 from alula import App
 from alula.express import access_log, error_handler, express, json, rest
 
-SECONDS = 10
+SECONDS = 30
 
 
 class Slow:

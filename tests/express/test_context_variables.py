@@ -42,7 +42,7 @@ async def connection(request):
 
 
 async def answered(reader) -> bytes:
-    head = await asyncio.wait_for(reader.readuntil(b">"), 10)
+    head = await asyncio.wait_for(reader.readuntil(b">"), 30)
     return head[head.index(b"<") :]
 
 

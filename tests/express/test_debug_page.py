@@ -174,10 +174,10 @@ class TestHints:
             assert (answer.status, answer.json["message"]) == (404, "Page not found")
 
     async def test_a_long_path_is_compared_with_nothing(self):
-        begun = time.monotonic()
+        begun = time.process_time()
         answer = await call(app_with(), url=f"/{'message/' * 5000}")
         assert answer.json["message"] == "Page not found"
-        assert time.monotonic() - begun < 5
+        assert time.process_time() - begun < 5
 
     async def test_a_page_has_it_as_text(self):
         answer = await call(app_with(), url="/message/%3Cb%3E", headers=BROWSER)

@@ -10,6 +10,7 @@ import time
 
 import pytest
 from tests.express.asgi_client import call
+from tests.waiting import settle
 
 from alula.express import express
 from alula.express import json as json_parser
@@ -36,22 +37,38 @@ async def server(web, request):
 
 async def talk(server, *parts: bytes) -> list[bytes]:
     """Send parts one after the other; return the answers until the server closes or is quiet."""
-    received = await asyncio.to_thread(exchange, (server.host, server.port), parts)
+    loop = asyncio.get_running_loop()
+
+    def wait_for_server():
+        asyncio.run_coroutine_threadsafe(settle(), loop).result()
+
+    address = (server.host, server.port)
+    received = await asyncio.to_thread(exchange, address, parts, wait_for_server)
     return [b"HTTP/1.1 " + answer for answer in received.split(b"HTTP/1.1 ")[1:]]
 
 
-def exchange(address, parts) -> bytes:
-    received = b""
+def exchange(address, parts, wait_for_server) -> bytes:
+    received, was_quiet = b"", False
     with socket.create_connection(address) as connection:
         with contextlib.suppress(ConnectionError):  # the server may have heard enough
             for part in parts:
                 connection.sendall(part)
                 time.sleep(0.002)
-        connection.settimeout(5)
-        with contextlib.suppress(ConnectionError, TimeoutError):
-            while chunk := connection.recv(100_000):
-                received += chunk
-                connection.settimeout(0.2)
+        connection.settimeout(30)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                try:
+                    chunk = connection.recv(100_000)
+                except TimeoutError:
+                    if was_quiet:
+                        break
+                    wait_for_server()  # it may have stood still
+                    was_quiet = True
+                    continue
+                if not chunk:
+                    break
+                received, was_quiet = received + chunk, False
+                connection.settimeout(0.1)
     return received
 
 

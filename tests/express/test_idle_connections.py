@@ -9,6 +9,7 @@ import tracemalloc
 import pytest
 import uvicorn
 from tests.express.test_stalled_clients import end_of
+from tests.waiting import settle
 from uvicorn.server import ServerState
 
 from alula import App
@@ -44,7 +45,7 @@ async def connected(request):
             head = await reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200")
             assert await reader.readexactly(1) == b"x"
-            await asyncio.sleep(0.01)
+            await settle()
             (connection,) = server._backend.server_state.connections
             return connection
 
@@ -87,7 +88,7 @@ async def test_connections_share_the_names_of_their_attributes():
         transport = Transport()
         connection.connection_made(transport)
         connection.data_received(request)
-        await asyncio.sleep(0.05)
+        await settle()
         assert transport.last.startswith(b"HTTP/1.1 ")
         assert len(vars(connection)) <= 30
         connection.connection_lost(RuntimeError("the end of the test"))
@@ -119,7 +120,7 @@ async def test_an_idle_connection_is_small():
             connection.connection_made(Transport())
             connection.data_received(HEAD)
             connections.append(connection)
-        await asyncio.sleep(0.05)
+        await settle()
         gc.collect()
 
     await connect(20)

@@ -57,7 +57,7 @@ async def behind_nginx(folder: Path, upstream: int):
     nginx = require_nginx()
     process = await asyncio.create_subprocess_exec(nginx, "-p", str(folder), "-c", str(path))
     try:
-        for _ in range(500):
+        for _ in range(3_000):
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 break

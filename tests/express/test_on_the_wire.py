@@ -23,7 +23,7 @@ from alula.express import (
     urlencoded,
 )
 
-SECONDS = 10
+SECONDS = 30
 
 
 class Notes:

@@ -11,7 +11,7 @@ import pytest
 from alula.express import express
 from alula.express._uvicorn.httptools_guard import _MAX_WAITING
 
-SECONDS = 10
+SECONDS = 30
 HOST = b"host: a\r\n"
 SLOW = b"GET /slow HTTP/1.1\r\n" + HOST + b"\r\n"
 QUICK = b"GET /quick HTTP/1.1\r\n" + HOST + b"\r\n"

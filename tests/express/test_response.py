@@ -505,7 +505,7 @@ async def test_an_endless_stream_ends_with_its_client():
     endless = Endless()
     res = Response(request())
     res.send(endless.parts())
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await res.finish(scope_of(), receive, Receiver())
     assert endless.closed.is_set()
 
@@ -518,7 +518,7 @@ async def test_a_client_that_left_is_no_error():
     endless = Endless()
     res = Response(request(asgi={"version": "3.0", "spec_version": "2.4"}))
     res.send(endless.parts())
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await res.finish(res.req.scope, res.req.receive, send)
     assert endless.closed.is_set()
 
@@ -545,7 +545,7 @@ async def test_a_client_that_left_is_no_error_for_servers_that_raise_early():
     endless = Endless()
     res = Response(request())
     res.send(endless.parts())
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await res.finish(scope_of(), anyio.sleep_forever, send)
     assert not endless.closed.is_set(), "it has not begun"
 
@@ -567,7 +567,7 @@ async def test_a_stream_that_waits_ends_with_its_client():
 
     res, receiver = Response(request()), Receiver()
     res.send(waiting())
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await res.finish(scope_of(), receive, receiver)
     assert closed.is_set()
     assert not messages
@@ -581,7 +581,7 @@ async def test_a_server_that_fails_while_a_stream_is_sent():
     endless = Endless()
     res = Response(request())
     res.send(endless.parts())
-    with pytest.raises(KeyError, match="receive"), anyio.fail_after(5):
+    with pytest.raises(KeyError, match="receive"), anyio.fail_after(30):
         await res.finish(scope_of(), receive, Receiver())
     assert endless.closed.is_set()
 

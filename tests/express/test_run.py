@@ -20,7 +20,7 @@ import alula
 from alula import App
 from alula.express import express, rest
 
-SECONDS_TO_END = 10
+SECONDS_TO_END = 30
 
 SCRIPT = """
 import asyncio, sys

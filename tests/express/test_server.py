@@ -25,6 +25,7 @@ from alula import App
 from alula._sockets import url_of
 from alula.express import error_handler, express, json, rest
 from alula.express._granian.server import GranianServer
+from alula.express._lifespan import StartupGate
 from alula.express._server import start_server
 from alula.express._uvicorn.server import uvicorn_server
 
@@ -120,7 +121,7 @@ def is_refused(server):
 
 
 async def until(condition):
-    for _ in range(1000):
+    for _ in range(3000):
         if condition():
             return
         await asyncio.sleep(0.01)
@@ -134,7 +135,7 @@ async def open_connection(server):
 async def ended(reader):
     """Wait for the end of a connection, however it ends."""
     with contextlib.suppress(ConnectionError):
-        await asyncio.wait_for(reader.read(), 5)
+        await asyncio.wait_for(reader.read(), 30)
 
 
 @asynccontextmanager
@@ -269,8 +270,21 @@ async def test_a_server_that_cannot_start_leaves_nothing_open(app, monkeypatch):
 # -- the server first, then set-up -----------------------------------------------------------------
 
 
+@pytest.fixture
+def waiting(monkeypatch):
+    """What grows by an item with each request that waits for the set-up."""
+    items, admits = [], StartupGate.admits
+
+    def noted(gate):
+        items.append(gate)
+        return admits(gate)
+
+    monkeypatch.setattr(StartupGate, "admits", noted)
+    return items
+
+
 @both
-async def test_early_requests_wait_for_the_set_up():
+async def test_early_requests_wait_for_the_set_up(waiting):
     service = Starting()
     app = application(service)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -280,7 +294,7 @@ async def test_early_requests_wait_for_the_set_up():
         async with httpx2.AsyncClient(trust_env=False) as client:
             url = f"http://127.0.0.1:{port}/slow/5"
             async with running(asyncio.gather(*(client.get(url) for _ in range(5)))) as early:
-                await asyncio.sleep(0.05)
+                await until(lambda: len(waiting) == 5)
                 assert not early.done()
                 service.go_on.set()
                 assert [answer.status_code for answer in await early] == [200] * 5
@@ -302,7 +316,7 @@ async def test_set_up_gets_the_server(app):
 
 
 @both
-async def test_a_failing_set_up_closes_the_server_and_early_requests_get_a_503():
+async def test_a_failing_set_up_closes_the_server_and_early_requests_get_a_503(waiting):
     service = Starting(RuntimeError("no database"))
     app = application(service)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -311,7 +325,7 @@ async def test_a_failing_set_up_closes_the_server_and_early_requests_get_a_503()
         await service.starts.wait()
         url = f"http://127.0.0.1:{port}/slow/5"
         async with httpx2.AsyncClient(trust_env=False) as client, running(client.get(url)) as early:
-            await asyncio.sleep(0.05)
+            await until(lambda: waiting)
             service.go_on.set()
             answer = await early
         assert answer.status_code == 503
@@ -389,7 +403,7 @@ async def test_running_out_of_file_descriptors_is_logged(app, monkeypatch, told)
     async with await app.listen(0):
         with few_descriptors() as leave:
             leave(0)
-            await asyncio.sleep(0.2)
+            await until(told)
     assert told()[0].startswith("no file descriptors are left (0 connections): new ones are")
 
 
@@ -416,7 +430,7 @@ async def test_the_end_of_the_time_leaves_what_is_no_request_alone(app, slow):
     """A WebSocket is a connection, too, and knows nothing of responses."""
     server = await app.listen(0, timeout_graceful_shutdown=0.1)
     server._backend.server_state.connections.add(socket_like := Foreign())
-    await asyncio.wait_for(server.close(), 5)
+    await asyncio.wait_for(server.close(), 30)
     assert socket_like.log == ["shutdown", "abort"]
 
 
@@ -432,7 +446,7 @@ async def test_a_response_that_has_begun_is_cut_off_at_the_end(app):
     idle = await open_connection(server)
     writer.write(b"GET /parts HTTP/1.1\r\nhost: x\r\n\r\n")
     assert b"200 OK" in await reader.readuntil(b"begun")
-    await asyncio.wait_for(server.close(), 5)
+    await asyncio.wait_for(server.close(), 30)
     assert b"503" not in await reader.read()
     for each in (writer, idle[1]):
         each.close()
@@ -474,13 +488,20 @@ async def test_close_lets_requests_end_refuses_new_ones_and_tears_down_last(app,
 
 @both
 async def test_a_body_that_is_still_coming_may_end(app):
+    arrived = asyncio.Event()
+
+    def note(req, res, next):
+        arrived.set()
+        return next()
+
+    app.prepend_middleware(note)
     server = await app.listen(0)
     reader, writer = await open_connection(server)
     writer.write(
         b"POST /slow HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
         b'content-length: 7\r\n\r\n{"a"'
     )
-    await asyncio.sleep(0.05)
+    await arrived.wait()
     async with running(server.close()) as closing:
         await asyncio.sleep(0.05)
         writer.write(b":1}")
@@ -518,7 +539,7 @@ async def test_connections_that_are_kept_alive_do_not_hold_up_the_end(app):
     half = await open_connection(server)
     half[1].write(b"GET /slow/5 HTT")
     await asyncio.sleep(0.05)
-    await asyncio.wait_for(server.close(), 2)
+    await asyncio.wait_for(server.close(), 10)
     for reader, writer in (idle, used, half):
         await ended(reader)
         writer.close()
@@ -561,7 +582,7 @@ async def test_a_client_that_reads_nothing_is_cut_off(slow):
     reader, writer = await open_connection(server)
     writer.write(b"GET /flood HTTP/1.1\r\nhost: x\r\n\r\n")
     await slow.entered.wait()
-    await asyncio.wait_for(server.close(), 5)
+    await asyncio.wait_for(server.close(), 30)
     await ended(reader)
     writer.close()
 
@@ -681,7 +702,7 @@ async def test_a_server_that_ends_by_itself_tears_down(app, slow):
     server = await app.listen(0, limit_max_requests=1)
     async with client_of(server) as client:
         await client.get("/slow/5")
-    await asyncio.wait_for(server.wait_closed(), 5)
+    await asyncio.wait_for(server.wait_closed(), 30)
     assert slow.log == ["setup", "teardown"]
 
 
@@ -708,7 +729,7 @@ async def test_a_call_goes_on_although_its_client_went_away(app, slow, caplog):
         writer.transport.abort()
         await asyncio.sleep(0.05)
         slow.go_on.set()
-        await asyncio.wait_for(created.wait(), 5)
+        await asyncio.wait_for(created.wait(), 30)
     assert caplog.records == []
 
 

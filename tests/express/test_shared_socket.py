@@ -10,6 +10,7 @@ import ssl
 import pytest
 import trustme
 import uvicorn
+from tests.waiting import settle
 
 from alula import App
 from alula._sockets import listen_on_path, listen_on_port
@@ -195,6 +196,7 @@ async def test_what_lingers_is_answered_and_closed(app, slow, sock):
         await slow.begun.wait()
         closing = asyncio.ensure_future(server.close())
         await asyncio.sleep(0.05)
+        await settle()
         assert await ask(idle) == (200, "close", b'{"id":"5"}')
         assert await ask(fresh) == (200, "close", b'{"id":"5"}')
         assert await idle[0].read() == await fresh[0].read() == b""

@@ -25,6 +25,10 @@ BACKENDS = {
     "granian": {"server": "granian", "timeout_keep_alive": 4 * TIMEOUT},
 }
 LIMITS = {"read_timeout": TIMEOUT, "write_timeout": TIMEOUT, "min_rate": RATE}
+# For clients that go on: they must not look stalled where the machine stands still for a second.
+PATIENT_TIMEOUT = 2.0
+PATIENT = {"read_timeout": PATIENT_TIMEOUT, "write_timeout": PATIENT_TIMEOUT, "min_rate": 1}
+ASKED = []  # the paths of long responses that were asked for
 HEAD = (
     b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n"
 )
@@ -49,8 +53,8 @@ def application():
     app.use(json_parser())
     app.get("/slow", slow)
     app.all("/x", lambda req, res: res.json(req.body or None))
-    app.get("/large", lambda req, res: res.send(b"x" * LARGE))
-    app.get("/long", lambda req, res: res.send(parts_without_end()))
+    app.get("/large", lambda req, res: ASKED.append("/large") or res.send(b"x" * LARGE))
+    app.get("/long", lambda req, res: ASKED.append("/long") or res.send(parts_without_end()))
     return app
 
 
@@ -77,6 +81,12 @@ async def server(backend):
         yield server
 
 
+@pytest.fixture
+async def patient_server(backend):
+    async with await application().listen(0, **BACKENDS[backend], **PATIENT) as server:
+        yield server
+
+
 @asynccontextmanager
 async def connected(server):
     reader, writer = await asyncio.open_connection(server.host, server.port)
@@ -92,7 +102,7 @@ async def end_of(reader) -> bytes:
     A server that closes a connection to which more is written resets it, behind its answer.
     """
     parts = []
-    async with asyncio.timeout(20 * TIMEOUT):
+    async with asyncio.timeout(30):
         try:
             while part := await reader.read(2**16):
                 parts.append(part)
@@ -143,12 +153,12 @@ async def test_the_head_of_a_further_request_has_an_end_too(http):
             assert (await end_of(reader)).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_a_body_that_comes_slowly_is_waited_for(server):
-    async with connected(server) as (reader, writer):
+async def test_a_body_that_comes_slowly_is_waited_for(patient_server):
+    async with connected(patient_server) as (reader, writer):
         writer.write(HEAD)
         for byte in b'{"a":1234}':
             writer.write(bytes([byte]))
-            await asyncio.sleep(TIMEOUT / 4)
+            await asyncio.sleep(PATIENT_TIMEOUT / 8)
         assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
 
 
@@ -177,8 +187,8 @@ async def test_who_owes_the_rest_of_a_body_that_nobody_wants(server):
         assert (await end_of(reader)).endswith(b"unread")
 
 
-async def test_an_answer_that_has_begun_is_cut_off(server):
-    async with connected(server) as (reader, writer):
+async def test_an_answer_that_has_begun_is_cut_off(patient_server):
+    async with connected(patient_server) as (reader, writer):
         writer.write(HEAD.replace(b"/x", b"/stream"))
         answer = await end_of(reader)
     assert b"begun" in answer
@@ -217,6 +227,7 @@ async def test_a_body_that_nobody_wants_has_an_end_too(server):
 async def until_gone(server, path, count=1, **options):
     """Ask for a path on connections that are never read; return when the server has none."""
     clients = []
+    ASKED.clear()
     with contextlib.ExitStack() as stack:
         for _ in range(count):
             client = stack.enter_context(socket.socket())
@@ -225,8 +236,9 @@ async def until_gone(server, path, count=1, **options):
             await asyncio.get_running_loop().sock_connect(client, (server.host, server.port))
             clients.append(client)
             await asyncio.get_running_loop().sock_sendall(client, GET.replace(b"/x", path))
-        async with asyncio.timeout(10):
-            await until_connections(server, count)
+        async with asyncio.timeout(30):
+            while len(ASKED) < count:  # noqa: ASYNC110  # connections may be gone already
+                await asyncio.sleep(0.01)
             await until_connections(server, 0)
 
 
@@ -251,17 +263,19 @@ async def test_a_response_over_tls_that_nobody_reads(backend, tmp_path):
             server.host, server.port, ssl=trusting, limit=1
         )
         writer.write(GET.replace(b"/x", b"/long"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await reader.readexactly(1)
             await until_connections(server, 0)
         writer.transport.abort()
 
 
 @on_all
-async def test_a_response_that_is_read_slowly_is_waited_for(server):
+async def test_a_response_that_is_read_slowly_is_waited_for(patient_server):
     """Also where the connection is to be closed behind it."""
     request = GET.replace(b"/x", b"/large").replace(b"host", b"connection: close\r\nhost")
-    reader, writer = await asyncio.open_connection(server.host, server.port, limit=2**16)
+    reader, writer = await asyncio.open_connection(
+        patient_server.host, patient_server.port, limit=2**16
+    )
     writer.write(request)
     size = 0
     async with asyncio.timeout(60):
@@ -273,11 +287,11 @@ async def test_a_response_that_is_read_slowly_is_waited_for(server):
     writer.close()
 
 
-async def test_a_stream_that_never_waits_for_its_client_goes_on(server):
+async def test_a_stream_that_never_waits_for_its_client_goes_on(patient_server):
     """Its buffer is never empty, though its client reads all the time."""
-    reader, writer = await asyncio.open_connection(server.host, server.port)
+    reader, writer = await asyncio.open_connection(patient_server.host, patient_server.port)
     writer.write(GET.replace(b"/x", b"/long"))
-    until = asyncio.get_running_loop().time() + 4 * TIMEOUT
+    until = asyncio.get_running_loop().time() + 1.5 * PATIENT_TIMEOUT
     while asyncio.get_running_loop().time() < until:
         assert await reader.read(100_000)
         await asyncio.sleep(TIMEOUT / 50)
@@ -285,10 +299,11 @@ async def test_a_stream_that_never_waits_for_its_client_goes_on(server):
 
 
 @pytest.mark.parametrize("backend", ["httptools", "h11"], indirect=True)
-async def test_a_connection_that_became_a_websocket_is_left_alone(server):
+async def test_a_connection_that_became_a_websocket_is_left_alone(patient_server):
+    server = patient_server
     async with connected(server) as (_, writer):
         writer.write(GET[:10])
-        await asyncio.sleep(0.05)
+        await until_connections(server, 1)
         (connection,) = server._backend.server_state.connections
         server._backend.server_state.connections.clear()
         connection._next_check.cancel()

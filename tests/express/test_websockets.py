@@ -338,7 +338,7 @@ async def test_messages_are_offered_to_the_application_before_they_are_queued():
         assert app.written == [True] * 3
         assert not app.woken.is_set()
         app.extension.wake()
-        await asyncio.wait_for(app.woken.wait(), 2)
+        await asyncio.wait_for(app.woken.wait(), 30)
     assert app.extension.write("late") is False
 
 

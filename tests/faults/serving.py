@@ -19,7 +19,7 @@ from alula.adapters.mongodb import MongoDBService, transaction
 from alula.express import error_handler, express, json, not_found, rest
 
 DATABASE = "alula_faults"
-SECONDS_TO_RECOVER = 15
+SECONDS_TO_RECOVER = 45
 
 
 class Watch(ConnectionPoolListener, CommandListener):

@@ -24,7 +24,8 @@ from alula.local_postgresql import LocalServer
 pytestmark = pytest.mark.slow
 
 SECONDS_TO_ANSWER = 20
-SECONDS_TO_RECOVER = 2
+SECONDS_TO_RECOVER = 8
+"""Far more than it takes, and less than the limit that statements have by default."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ async def server(own_server):
 async def database(server):
     database = Database(server.url)
     yield database
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while database._driver._primary.pool().in_use:  # noqa: ASYNC110  # a pool has no event
             await asyncio.sleep(0.01)
     await database.close()
@@ -99,7 +100,7 @@ def children_of(pid):
 
 async def test_a_server_that_hangs_holds_up_no_one(server, database, thorough, caplog, monkeypatch):
     monkeypatch.setattr(_pool, "SECONDS_TO_RESET", 0.2)
-    monkeypatch.setattr(_postgresql, "SECONDS_TO_CONNECT", 0.5)
+    monkeypatch.setattr(_postgresql, "SECONDS_TO_CONNECT", 1.5)
     one = Statement("select 1")
 
     async def in_transaction():
@@ -107,7 +108,7 @@ async def test_a_server_that_hangs_holds_up_no_one(server, database, thorough, c
             await transaction.run(one, 5)
 
     for _ in range(20 if thorough else 2):
-        await asyncio.gather(*(database.run(one, 5) for _ in range(5)))
+        await asyncio.gather(*(database.run(one, 30) for _ in range(5)))
         hung = [server._process._process.pid]
         os.kill(hung[0], signal.SIGSTOP)  # first: it starts one for each connection that is opened
         for process in children_of(hung[0]):
@@ -118,13 +119,13 @@ async def test_a_server_that_hangs_holds_up_no_one(server, database, thorough, c
             begun = time.monotonic()
             calls = [database.run(one, 0.3) for _ in range(20)]
             errors = await asyncio.gather(*calls, in_transaction(), return_exceptions=True)
-            assert time.monotonic() - begun < 1.5
+            assert time.monotonic() - begun < 6
         finally:
             for process in reversed(hung):
                 os.kill(process, signal.SIGCONT)
         assert all(isinstance(error, OSError) for error in errors), errors
         async with asyncio.timeout(SECONDS_TO_RECOVER):
-            await asyncio.gather(*(database.run(one, 5) for _ in range(20)))
+            await asyncio.gather(*(database.run(one, 30) for _ in range(20)))
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -136,7 +137,7 @@ async def test_cancelled_calls_leave_no_connection_checked_out(database, thoroug
     ]
     kept = 0
     for _ in range(2_000 if thorough else 50):
-        calls = [asyncio.ensure_future(database.run(work[n % 2], 5)) for n in range(12)]
+        calls = [asyncio.ensure_future(database.run(work[n % 2], 30)) for n in range(12)]
         await asyncio.sleep(random.random() * 0.006)
         for call in random.sample(calls, 9):
             call.cancel()
@@ -145,4 +146,4 @@ async def test_cancelled_calls_leave_no_connection_checked_out(database, thoroug
         assert all(isinstance(each, list | asyncio.CancelledError) for each in results), results
     assert kept > 0
     assert len(database._driver._primary.pool()._open) <= 10
-    assert len(await asyncio.gather(*(database.run(work[1], 5) for _ in range(10)))) == 10
+    assert len(await asyncio.gather(*(database.run(work[1], 30) for _ in range(10)))) == 10

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.slow
 CLIENTS = 6
 KINDS = ("create", "push", "mark", "order")
 SECONDS_TO_ANSWER = 20
-SECONDS_TO_REFUSE = 5
+SECONDS_TO_REFUSE = 8
 """Far more than the limits of the tests, and less than the one that operations have by default."""
-SECONDS_TO_ELECT = 15
+SECONDS_TO_ELECT = 45
 """Far more than an election takes here: the machine may be busy with other things."""
 
 
@@ -203,7 +203,7 @@ async def test_a_silent_primary_holds_up_no_one(replica_set):
 
 async def test_a_client_that_hangs_up_leaves_nothing_behind(replica_set):
     async def take_long(context):
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(1.5)
 
     async with site_on(replica_set.url, 10) as site:
         site.app.service("orders").hooks(after={"create": [take_long]})
@@ -219,7 +219,7 @@ async def test_a_client_that_hangs_up_leaves_nothing_behind(replica_set):
 
 async def open_transactions(site: Site) -> int:
     """Return how many are open, once those that are ending have ended."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while True:
         status = await site.mongo.admin.command("serverStatus")
         count = status["transactions"]["currentOpen"]

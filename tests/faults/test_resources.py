@@ -92,7 +92,7 @@ async def test_no_connection_within_the_time_limit_is_an_error_and_recovers(mong
         site.app.service("records").hooks(before={"find": [is_a_report]})
         for _ in range(2):
             reports = [asyncio.ensure_future(site.send("GET", "/records")) for _ in range(2)]
-            for _ in range(100):
+            for _ in range(3_000):
                 await asyncio.sleep(0.01)
                 if site.watch.in_use == 2:
                     break

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.files.forms import files_below, pieces_of
+from tests.waiting import settle
 
 from alula.errors import Unavailable
 from alula.files import LocalFileStore, StagedFile
@@ -63,7 +64,7 @@ async def test_a_reader_that_stops_early_closes_the_file(store):
     pieces = store.read(HELLO)
     await anext(pieces)
     await pieces.aclose()
-    assert open_files() == before
+    assert open_files() <= before
 
 
 async def test_who_reads_a_file_gets_all_of_it_though_it_is_removed(store):
@@ -81,16 +82,16 @@ async def test_an_upload_that_is_cancelled_leaves_nothing(store, tmp_path, monke
     class SlowFile(FileIO):
         def write(self, data):
             entered.set()
-            go_on.wait(10)
+            go_on.wait(60)
             return real(self, data)
 
     monkeypatch.setattr("alula.files._local_store.FileIO", SlowFile)
     task = asyncio.create_task(store.stage(pieces_of(b"x" * 300_000)))
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, 60)
     task.cancel()
-    await asyncio.sleep(0.05)
+    await settle()
     task.cancel()  # as impatient servers do
-    await asyncio.sleep(0.05)
+    await settle()
     assert not task.done()  # the thread still writes
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
@@ -112,16 +113,16 @@ async def test_an_error_after_the_cancellation_is_not_reported_twice(store, monk
 
     def fail(descriptor):
         entered.set()
-        go_on.wait(10)
+        go_on.wait(60)
         raise OSError(errno.EIO, "broken")
 
     monkeypatch.setattr(os, "fsync", fail)
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     task = asyncio.create_task(store.stage(pieces_of(b"x")))
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, 60)
     task.cancel()
-    await asyncio.sleep(0.01)
+    await settle()
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -108,7 +108,7 @@ class TestWhatIsAwaited:
             await asyncio.gather(next(), asyncio.sleep(0))
 
         async def in_time(trace, next):
-            await asyncio.wait_for(next(), 5)
+            await asyncio.wait_for(next(), 30)
 
         assert await run([together, in_time], []) == ["core"]
 

@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 
-const SECONDS_FOR_A_CHECK = 20
+const SECONDS_FOR_A_CHECK = 60
 
 const [folder, base, library, seedFile] = process.argv.slice(2)
 const seed = JSON.parse(readFileSync(seedFile, 'utf8'))

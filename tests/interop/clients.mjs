@@ -13,7 +13,7 @@ import methodChecks from './checks/methods.mjs'
 import queryChecks from './checks/queries.mjs'
 import transportChecks, { withSignal } from './checks/transport.mjs'
 
-const SECONDS_FOR_A_CHECK = 20
+const SECONDS_FOR_A_CHECK = 60
 
 const [folder, base, library] = process.argv.slice(2)
 const require = createRequire(path.join(path.resolve(folder), 'from-here.js'))

@@ -19,7 +19,7 @@ const { createPinia } = require('pinia')
 const { createPiniaClient } = require('feathers-pinia')
 const { rx } = require('feathers-reactive')
 
-const SECONDS_TO_HAPPEN = 10
+const SECONDS_TO_HAPPEN = 60
 const ALL = { query: { $sort: { createdAt: 1 }, $limit: 50 } }
 
 function connect() {

@@ -58,7 +58,7 @@ def is_alive(pid: int) -> bool:
 
 def gone(pid: int) -> bool:
     """Tell whether a process ends in time."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while is_alive(pid) and time.monotonic() < end:
         time.sleep(0.02)
     return not is_alive(pid)
@@ -220,7 +220,7 @@ async def test_takes_another_port_where_the_free_one_was_taken_meanwhile(
 
 
 async def test_ends_what_does_not_answer(tmp_path, bin_folder, monkeypatch):
-    monkeypatch.setattr(_local_process, "SECONDS_TO_START", 1)
+    monkeypatch.setattr(_local_process, "SECONDS_TO_START", 3)
     script(bin_folder, 'echo $$ > "$2/pid"; exec sleep 60')
     server = Mongod(tmp_path)
     with pytest.raises(LocalServerError, match=r"mongod does not respond; see \S+/mongod.log"):
@@ -259,7 +259,7 @@ async def test_kills_what_does_not_end(tmp_path, bin_folder):
     await server.start()
     begun = time.monotonic()
     await server.stop(grace=0.3)
-    assert 0.3 <= time.monotonic() - begun < 10
+    assert 0.3 <= time.monotonic() - begun < 60
     assert not server.is_running()
 
 

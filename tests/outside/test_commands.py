@@ -168,7 +168,7 @@ def test_the_commands_of_a_page(page, environments, tmp_path):
         env = variables(python)
         if command.line.startswith(SERVES):
             with serving(command.line, tmp_path, env) as url:
-                assert urlopen(f"{url}/messages", timeout=10).status == 200
+                assert urlopen(f"{url}/messages", timeout=60).status == 200
         else:
             printed = bash(command.line, tmp_path, env)
             assert command.prints in {"", printed}, printed
@@ -214,8 +214,8 @@ def test_an_application_from_nothing(name, environments, wheel, tmp_path):
     pip["UV"] = str(Path(sys.prefix) / "bin" / "uv")
     env = variables(python, **pip)
     with serving(begin + first.replace("$ ", ""), tmp_path, env) as url:
-        assert urlopen(f"{url}/health/ready", timeout=10).status == 200
-        assert urlopen(f"{url}/messages", timeout=10).status == 200
+        assert urlopen(f"{url}/health/ready", timeout=60).status == 200
+        assert urlopen(f"{url}/messages", timeout=60).status == 200
     app = tmp_path / "chat"
     inside = app / ".venv" / "bin" / "python"
     env = variables(inside if inside.exists() else python, **pip)

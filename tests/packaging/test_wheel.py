@@ -154,9 +154,9 @@ def test_the_web_layer_serves_with_its_extra(server, tmp_path):
             data=b'{"text": "hello"}',
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             created = (answer.status, json.load(answer))
-        with urllib.request.urlopen(f"{base}/messages/0", timeout=10) as answer:
+        with urllib.request.urlopen(f"{base}/messages/0", timeout=60) as answer:
             found = (answer.status, json.load(answer))
     assert created == (201, {"text": "hello", "id": 0})
     assert found == (200, {"text": "hello", "id": 0})

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from alula._wire import MESSAGES_EXTENSION, decode_payload
 
 PATH = "/socket.io/?EIO=4&transport="
+SECONDS_TO_ANSWER = 30
 AT_ONCE = 60  # messages of one read that a server with the extension offers; ours 64
 
 
@@ -177,7 +178,7 @@ class Peer:
 
     async def next(self):
         """Return the next frame: its head and its JSON, or bytes."""
-        frame = await asyncio.wait_for(self.from_server.get(), 2)
+        frame = await asyncio.wait_for(self.from_server.get(), SECONDS_TO_ANSWER)
         return frame if isinstance(frame, bytes) else split(frame)
 
     async def join(self, auth=None):
@@ -200,13 +201,13 @@ class Peer:
         return answer
 
     async def wait_closed(self):
-        await asyncio.wait_for(self.closed.wait(), 2)
+        await asyncio.wait_for(self.closed.wait(), SECONDS_TO_ANSWER)
 
     async def leave(self):
         self.closed.set()
         self.to_server.put_nowait({"type": "websocket.disconnect", "code": 1006})
         self.reads.set()
-        await asyncio.wait_for(self.task, 2)
+        await asyncio.wait_for(self.task, SECONDS_TO_ANSWER)
 
 
 def split(frame):

@@ -2,7 +2,7 @@
 // Arguments: the folder of the JavaScript packages, how many clients, and the addresses of the
 // servers, which the clients share. Lines on the standard input are commands: "create" has each
 // client create a record and wait until every client has got all events, "cut" cuts the connections,
-// "connect" waits until all clients are connected, "end" ends.
+// "connect" waits until all clients are connected and get responses, "end" ends.
 import { createRequire } from 'node:module'
 import { createInterface } from 'node:readline'
 import { join } from 'node:path'
@@ -12,9 +12,9 @@ const require = createRequire(join(folder, 'index.js'))
 const { io } = require('socket.io-client')
 
 const tell = (line) => console.log(JSON.stringify(line))
-const soon = (what, ms = 10000) =>
+const soon = (what, ms = 30000) =>
   Promise.race([what, new Promise((_, reject) => setTimeout(() => reject(new Error('late')), ms))])
-const until = async (condition, ms = 10000) => {
+const until = async (condition, ms = 30000) => {
   const end = Date.now() + ms
   while (!condition()) {
     if (Date.now() > end) return false
@@ -41,7 +41,21 @@ const clients = Array.from({ length: Number(count) }, (_, number) => {
   return client
 })
 
+// Ends once a server responds. A call over a connection whose end the client has not noticed is
+// lost, so it is made again over the next connection.
+const responds = (socket) =>
+  new Promise((resolve) => {
+    const ask = () =>
+      socket.emit('find', 'messages', {}, () => {
+        socket.off('connect', ask)
+        resolve()
+      })
+    socket.on('connect', ask)
+    ask()
+  })
+
 const connect = async () => {
+  await Promise.all(clients.map(({ socket }) => soon(responds(socket)).catch(() => {})))
   const connected = await until(() => clients.every(({ socket }) => socket.connected))
   const upgraded = await until(() =>
     clients.every(({ socket }) => socket.io.engine?.transport?.name === 'websocket')

@@ -18,7 +18,7 @@ from alula.realtime._bus._relay import Relay, RelaySettings
 QUICK = RelaySettings(first_pause=0.005, longest_pause=0.02, publish_timeout=0.5, flush_timeout=0.5)
 
 
-async def eventually(condition, seconds=20):
+async def eventually(condition, seconds=60):
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # nothing tells of it
             await asyncio.sleep(0.002)

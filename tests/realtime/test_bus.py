@@ -87,7 +87,7 @@ async def test_own_events_that_come_back_are_dropped(broker):
 
 async def test_forwarding_neither_waits_nor_raises(broker):
     broker.fail(ConnectionError("away"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         process = Process(BrokerBus(broker))
         process.relay.start()
         await eventually(lambda: process.relay.state() == "away")

@@ -16,8 +16,8 @@ from alula.realtime._bus import RedisBus
 from alula.realtime._bus._redis import _position_before
 
 
-def bus_of(redis, **options):
-    return RedisBus(redis.url, stream=redis.stream, timeout=0.3, **options)
+def bus_of(redis, *, timeout=20, **options):
+    return RedisBus(redis.url, stream=redis.stream, timeout=timeout, **options)
 
 
 async def test_events_reach_all_other_processes_in_order(redis_url):
@@ -174,7 +174,7 @@ async def read(bus, position, count):
 async def test_events_of_a_stalled_redis_arrive_when_it_goes_on(running_redis, caplog):
     caplog.set_level(logging.INFO, "alula.realtime.bus")
     redis = running_redis
-    async with processes(bus_of(redis), bus_of(redis)) as (first, second):
+    async with processes(*(bus_of(redis, timeout=0.3) for _ in range(2))) as (first, second):
         first.publish(*range(10))
         await eventually(lambda: len(second.received) == 10)
         redis.stall()

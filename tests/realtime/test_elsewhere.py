@@ -93,13 +93,11 @@ async def test_binary_data_passes_both_ways(workers):
 
 
 async def test_heartbeats_are_those_of_each_worker(workers):
-    one, two = await workers(ping_interval=0.03, ping_timeout=0.2), await workers()
+    one, two = await workers(ping_interval=0.03, ping_timeout=1.5), await workers()
     told, offset = await asleep(one)
     peer = Peer(two)
     await peer.join({"pid": told["pid"], "offset": offset})
-    await asyncio.sleep(0.1)
-    await asyncio.sleep(0.1)
-    await asyncio.sleep(0.1)  # longer than an interval and a timeout
+    await asyncio.sleep(1.8)  # longer than an interval and a timeout
     await publish(one, 2)
     assert (await events(peer, 1))[0] == [2]
     await peer.leave()

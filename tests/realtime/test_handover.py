@@ -95,11 +95,11 @@ class Exchange:
         self.messages.put_nowait(message)
 
     async def next(self):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             return await self.sent.get()
 
     async def response(self):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await self.task
         messages = [self.sent.get_nowait() for _ in range(self.sent.qsize())]
         body = b"".join(message.get("body", b"") for message in messages[1:])
@@ -323,9 +323,10 @@ async def test_a_client_that_leaves_ends_the_request_there(workers):
 
 async def test_what_is_sent_to_a_worker_that_is_gone_is_an_error(workers):
     first, second, _, _ = workers
-    failed = asyncio.get_running_loop().create_future()
+    begun, failed = asyncio.Event(), asyncio.get_running_loop().create_future()
 
     async def late(scope, receive, send):
+        begun.set()
         while (await receive())["type"] != "http.disconnect":
             pass
         try:
@@ -337,9 +338,9 @@ async def test_what_is_sent_to_a_worker_that_is_gone_is_an_error(workers):
 
     second._app = late
     exchange = Exchange(first)
-    await asyncio.sleep(0.01)
-    exchange.task.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
+        await begun.wait()
+        exchange.task.cancel()
         assert isinstance(await failed, ConnectionError)
 
 

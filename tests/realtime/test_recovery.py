@@ -8,6 +8,7 @@ import logging
 
 import pytest
 from tests.realtime.asgi_peer import Clock, Peer, settle
+from tests.realtime.processes import eventually
 from tests.realtime.test_socketio import joined, make
 
 from alula.realtime._recovery import EventWithOffset, MissedEvents, RecoverOptions
@@ -156,14 +157,13 @@ async def test_a_connection_ends_if_the_bus_has_lost_events(web):
 
 
 async def test_a_connection_does_not_sleep_forever():
-    web = make(recover=0.02)
+    web = make(recover=1)
     ended = []
     web.on("disconnect", ended.append)
     peer = await joined(web)
     await peer.leave()
     assert ended == []
-    while not ended:
-        await settle()
+    await eventually(lambda: ended)
     assert web.app.channels == []
 
 

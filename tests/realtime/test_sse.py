@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from bson import ObjectId
 from tests.authentication.building import add_authentication, add_user, login
+from tests.realtime.processes import eventually
 
 from alula import App
 from alula._channels import Publication
@@ -105,7 +106,7 @@ class Stream:
         return [line[4:] for line in lines if line.startswith("id: ")][-1]
 
     async def until(self, condition):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
@@ -813,7 +814,7 @@ class TestAClientThatComesBack:
         released = asyncio.Event()
         app.on("connection", lambda connection: released.wait())
         second = Stream(app, "/messages?room=a", last=first.last_id)
-        await asyncio.sleep(0.01)
+        await eventually(lambda: len(connections) == 2)
         await app.service("messages").create({"room": "a"})
         await connections[1].close()
         released.set()
@@ -851,7 +852,7 @@ class TestASlowReader:
         await app.service("messages").create({"n": 1})
         await asyncio.sleep(0)
         await connections[0].close("expired")
-        await asyncio.wait_for(asyncio.shield(stream.task), 2)
+        await asyncio.wait_for(asyncio.shield(stream.task), 30)
         assert not stream.ended
 
     async def test_does_not_keep_a_stream_whose_token_expires(self, monkeypatch):
@@ -863,7 +864,7 @@ class TestASlowReader:
 
         app.service("messages").hooks(before={"find": [sign_in]})
         stream = Stream(app, "/messages", reads=False)
-        await asyncio.wait_for(asyncio.shield(stream.task), 2)
+        await asyncio.wait_for(asyncio.shield(stream.task), 30)
         assert stream.events == []
 
     async def test_does_not_keep_a_stream_that_ends_before_it_begins(
@@ -876,7 +877,7 @@ class TestASlowReader:
         stream = await connect("/messages", reads=False)
         await asyncio.sleep(0)
         await connections[0].close()
-        await asyncio.wait_for(asyncio.shield(stream.task), 2)
+        await asyncio.wait_for(asyncio.shield(stream.task), 30)
 
     async def test_is_reset_where_events_were_lost(self, app, connect):
         stream, away = await connect("/messages"), await connect("/messages")
@@ -1031,7 +1032,7 @@ async def test_a_token_that_expires_ends_the_stream():
     app = build()
 
     def sign_in(context):
-        context.params.authentication = {"payload": {"exp": time.time() + 0.05}}
+        context.params.authentication = {"payload": {"exp": time.time() + 1.5}}
 
     app.service("messages").hooks(before={"find": [sign_in]})
     stream = await Stream(app, "/messages").started()

@@ -124,9 +124,9 @@ def served(app):
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    assert ready.wait(10), "the application did not start"
+    assert ready.wait(60), "the application did not start"
     try:
         yield state["url"]
     finally:
         state["loop"].call_soon_threadsafe(state["stop"].set)
-        thread.join(10)
+        thread.join(60)

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 
 import pytest
+from tests.waiting import settle
 
 from alula import App
 from alula.adapters.memory import MemoryService
@@ -128,7 +129,7 @@ async def test_when_the_server_closes_calls_fail(app):
         call = asyncio.create_task(client.call("create", "slow", {}))
         await asyncio.sleep(0)
         await connection.close()  # tells the client to stay away
-        await asyncio.sleep(0.01)
+        await settle()
         await client.close()
         assert not client.is_connected
         with pytest.raises(Unavailable, match="closed the connection"):
@@ -149,10 +150,10 @@ async def test_it_connects_once(app):
 
 
 async def test_it_answers_heartbeats():
-    app = express(App()).configure(socketio(ping_interval=0.02, ping_timeout=0.02))
+    app = express(App()).configure(socketio(ping_interval=0.02, ping_timeout=1.5))
     app.use("echo", Echo())
     async with RealtimeClient(app) as client:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(1.8)  # longer than both
         assert (await client.call("find", "echo"))["provider"] == "socketio"
 
 

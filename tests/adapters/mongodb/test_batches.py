@@ -633,7 +633,7 @@ async def test_beside_two_patches_that_are_held_up_a_third_goes_at_once(
         for n in (0, 1):
             locked.append(asyncio.create_task(service.patch(n, {"n": 100})))
             await asyncio.sleep(0.02)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             assert (await service.patch(2, {"n": 102}))["n"] == 102
         assert not any(task.done() for task in locked)
         await session.abort_transaction()
@@ -650,14 +650,14 @@ async def test_writes_that_a_transaction_holds_up_hold_up_nobody_else(watched, m
             await asyncio.sleep(0.02)
         began = time.monotonic()
         assert (await service.patch(2, {"n": 102}))["n"] == 102  # and nobody comes behind it
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 8
         assert not any(task.done() for task in locked)
         await session.abort_transaction()
     assert [record["n"] for record in await asyncio.gather(*locked)] == [100] * 3
 
 
 async def test_where_the_server_is_gone_all_wait_equally_long():
-    url = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"
+    url = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=3000"
     async with AsyncMongoClient(url) as client:
         # Without a limit of the service, that of the client holds.
         service = MongoDBService(client["alula_sharing"]["gone"], max_time_ms=False)
@@ -669,4 +669,4 @@ async def test_where_the_server_is_gone_all_wait_equally_long():
         ended = await asyncio.gather(*calls, return_exceptions=True)
         took = time.monotonic() - began
     assert {type(error) for error in ended} == {Unavailable}
-    assert took < 1.7
+    assert took < 5.5

@@ -35,7 +35,7 @@ COMMON = {"$eq", "$ne", "$in", "$nin", "$lt", "$lte", "$gt", "$gte", "$or", "$an
 STAGES = {"$match", "$sort", "$skip", "$limit", "$project", "$count", "$group", "$sum"}
 OF_THE_DRIVER = {"$db", "$clusterTime", "$readPreference", "$set"}
 COMMANDS = {"find", "aggregate", "findAndModify", "insert", "update", "delete", "commitTransaction"}
-SECONDS = 5
+SECONDS = 30
 SECONDS_TO_START = 30
 
 
@@ -85,7 +85,7 @@ async def serve(url, commands, name, started):
             multi=True,
             operators=["$regex", "$options"],
             update_operators=["$push"],
-            max_time_ms=300,
+            max_time_ms=3_000,
         )
         paginate = {"default": 5, "max": 10}
         app = express(App())

@@ -331,7 +331,7 @@ async def test_a_cancelled_caller_hurts_no_other(service):
 
 @pytest.mark.parametrize("share", [True, False])
 async def test_over_time_is_over_time_for_all_that_shared_it(model, share):
-    sleep = {"body": "function () { sleep(100); return true }", "args": [], "lang": "js"}
+    sleep = {"body": "function () { sleep(500); return true }", "args": [], "lang": "js"}
     slow = [{"$match": {"$expr": {"$function": sleep}}}]
     batches = Batches()
     options = MongoDBOptions(seconds=0.2).changed({"share": share}, ())
@@ -342,6 +342,6 @@ async def test_over_time_is_over_time_for_all_that_shared_it(model, share):
             *(batches.page(model, slow, 5, options, {}) for _ in range(3)),
             return_exceptions=True,
         )
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert all(isinstance(result, PyMongoError) and result.timeout for result in results)
     assert batches._batchers == {}

@@ -43,9 +43,9 @@ def test_an_own_id_stands_for_the_one_of_the_database():
 
 def test_many_fields_take_no_long_time():
     names = [f"a{number}.b.c" for number in range(20_000)]
-    start = time.perf_counter()
+    start = time.process_time()
     projection_of(names, "_id")
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_stages_have_the_order_of_the_interface():

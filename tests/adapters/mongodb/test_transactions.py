@@ -565,11 +565,11 @@ def shop(client, **options):
 @pytest.mark.parametrize(
     ("kind", "seconds", "options", "refuses"),
     [
-        ("before", 0.4, {"max_time_ms": 500}, False),
-        ("after", 0.4, {"max_time_ms": 500}, False),
-        ("after", 0.4, {"max_time_ms": 500}, True),
-        ("after", 0.4, {}, False),
-        ("after", 0.4, {}, True),
+        ("before", 1.5, {"max_time_ms": 2_000}, False),
+        ("after", 1.5, {"max_time_ms": 2_000}, False),
+        ("after", 1.5, {"max_time_ms": 2_000}, True),
+        ("after", 1.5, {}, False),
+        ("after", 1.5, {}, True),
     ],
 )
 async def test_a_server_that_falls_silent_holds_nobody_up(
@@ -593,7 +593,7 @@ async def test_a_server_that_falls_silent_holds_nobody_up(
         begun = time.monotonic()
         with pytest.raises(BadRequest if refuses else (Timeout, Unavailable)):
             await orders.create(order(1))
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
         await silencer.hang_up()
         # The server has not heard of the end, and would wait a minute for more.
         await database.client.admin.command("killSessions", sessions)
@@ -648,12 +648,12 @@ async def test_a_server_that_is_away_is_asked_again_until_the_time_is_over(app, 
         cause = labelled(AutoReconnect("gone"), TRANSIENT)
         raise Unavailable("The database cannot be reached") from cause
 
-    app.service("stock").hooks(around={"create": [transaction(seconds=0.3)]})
+    app.service("stock").hooks(around={"create": [transaction(seconds=2)]})
     app.service("stock").hooks(after={"create": [away]})
     with pytest.raises(Unavailable):
         await app.service("stock").create({"_id": "pears"})
     assert len(tried) > 2
-    assert 0 < tried[-1] - tried[0] < 2
+    assert 0 < tried[-1] - tried[0] < 10
     assert await database.stock.count_documents({}) == 1
 
 

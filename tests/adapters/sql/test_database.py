@@ -107,7 +107,7 @@ def test_levels_of_isolation_are_written_with_spaces_or_underscores():
 
 
 async def test_rows_come_by_position_and_those_of_ones_own_statements_by_name(database, insert):
-    rows = await database.run(insert("Library"), 5, writes=True)
+    rows = await database.run(insert("Library"), 30, writes=True)
     assert [tuple(row) for row in rows] == [("Library",)]
     assert await database.run(Statement("delete from rooms where 1 = 0"), None, writes=True) == []
     mark = "$1" if database.dialect == "postgresql" else "?"
@@ -127,8 +127,8 @@ async def test_rows_come_by_position_and_those_of_ones_own_statements_by_name(da
 async def test_errors_are_those_of_the_driver(database, insert):
     with pytest.raises(REFUSED[database.dialect]):
         await asyncio.gather(
-            database.run(insert("Library"), 5, writes=True),
-            database.run(insert("Library"), 5, writes=True),
+            database.run(insert("Library"), 30, writes=True),
+            database.run(insert("Library"), 30, writes=True),
         )
     for method in (database.fetch, database.execute):
         with pytest.raises((asyncpg.PostgresSyntaxError, sqlite3.OperationalError)):
@@ -136,7 +136,7 @@ async def test_errors_are_those_of_the_driver(database, insert):
 
 
 async def test_a_refused_write_leaves_those_beside_it(database, insert):
-    calls = [database.run(insert(f"room {n % 30:02}"), 5, writes=True) for n in range(60)]
+    calls = [database.run(insert(f"room {n % 30:02}"), 30, writes=True) for n in range(60)]
     results = await asyncio.gather(*calls, return_exceptions=True)
     refused = [result for result in results if isinstance(result, Exception)]
     assert {type(error) for error in refused} == {REFUSED[database.dialect]}
@@ -147,9 +147,9 @@ async def test_a_refused_write_leaves_those_beside_it(database, insert):
 async def test_a_statement_over_its_time_limit_is_stopped(database):
     slow = Statement(SLEEP[database.dialect])
     quick = Statement("select 1")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         results = await asyncio.gather(
-            database.run(slow, 0.05), database.run(quick, 2), return_exceptions=True
+            database.run(slow, 0.05), database.run(quick, 30), return_exceptions=True
         )
     assert isinstance(results[0], TimeoutError)
     assert tuple(results[1][0]) == (1,)
@@ -160,14 +160,14 @@ async def test_a_cancelled_call_is_stopped_and_leaves_nothing_behind(sql_url):
     slow = Statement(SLEEP[database.dialect])
     try:
         await database.open()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             for _ in range(3):
                 calls = [asyncio.ensure_future(database.run(slow, None)) for _ in range(4)]
                 await asyncio.sleep(0.05)
                 for call in calls:
                     call.cancel()
                 assert await asyncio.gather(*calls, return_exceptions=True)
-            assert tuple((await database.run(Statement("select 1"), 2))[0]) == (1,)
+            assert tuple((await database.run(Statement("select 1"), 30))[0]) == (1,)
     finally:
         await database.close()
 
@@ -212,14 +212,14 @@ def test_one_database_serves_one_event_loop_after_the_other(sql_url):
 async def test_a_transaction_is_kept_as_a_whole_or_not_at_all(database, insert):
     async with database.begin() as transaction:
         assert transaction.is_open
-        await transaction.run(insert("Hall"), 5, writes=True)
+        await transaction.run(insert("Hall"), 30, writes=True)
         await transaction.run(insert("Attic"), None, writes=True)
         assert await transaction.execute("delete from rooms where name = 'Attic'") == 1
         assert await names(transaction) == ["Hall"]
     assert not transaction.is_open
     with pytest.raises(ZeroDivisionError):
         async with database.begin() as transaction:
-            await transaction.run(insert("Library"), 5, writes=True)
+            await transaction.run(insert("Library"), 30, writes=True)
             raise ZeroDivisionError
     assert await names(database) == ["Hall"]
 
@@ -245,8 +245,8 @@ async def test_after_its_end_it_refuses_further_statements(database):
 
 async def test_an_error_after_it_has_expired_is_that_of_the_caller(database):
     with pytest.raises(ZeroDivisionError):
-        async with database.begin(seconds=0.2):
-            await asyncio.sleep(0.25)
+        async with database.begin(seconds=1):
+            await asyncio.sleep(1.1)
             raise ZeroDivisionError
 
 
@@ -255,7 +255,7 @@ async def test_a_cancelled_task_rolls_it_back(database, insert):
 
     async def hold():
         async with database.begin() as transaction:
-            await transaction.run(insert("Hall"), 5, writes=True)
+            await transaction.run(insert("Hall"), 30, writes=True)
             inside.set()
             await asyncio.sleep(60)
 
@@ -264,8 +264,8 @@ async def test_a_cancelled_task_rolls_it_back(database, insert):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    async with asyncio.timeout(10):
-        await database.run(insert("Hall"), 5, writes=True)
+    async with asyncio.timeout(60):
+        await database.run(insert("Hall"), 30, writes=True)
     assert await names(database) == ["Hall"]
 
 
@@ -274,24 +274,24 @@ async def test_a_task_that_is_cancelled_within_a_statement_rolls_it_back(databas
 
     async def hold():
         async with database.begin() as transaction:
-            await transaction.run(insert("Hall"), 5, writes=True)
+            await transaction.run(insert("Hall"), 30, writes=True)
             await transaction.run(slow, None)
 
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(hold(), 0.1)
-    async with asyncio.timeout(10):
-        await database.run(insert("Hall"), 5, writes=True)
+    async with asyncio.timeout(60):
+        await database.run(insert("Hall"), 30, writes=True)
     assert await names(database) == ["Hall"]
 
 
 async def test_one_that_takes_too_long_is_rolled_back(database, insert):
-    with pytest.raises(TimeoutError, match=r"longer than 0\.3 seconds and was rolled back"):
-        async with database.begin(seconds=0.3) as transaction:
-            await transaction.run(insert("Hall"), 5, writes=True)
-            await asyncio.sleep(0.35)
+    with pytest.raises(TimeoutError, match=r"longer than 1\.5 seconds and was rolled back"):
+        async with database.begin(seconds=1.5) as transaction:
+            await transaction.run(insert("Hall"), 30, writes=True)
+            await asyncio.sleep(1.6)
             assert not transaction.is_open
-            async with asyncio.timeout(10):
-                await database.run(insert("Hall"), 5, writes=True)
+            async with asyncio.timeout(60):
+                await database.run(insert("Hall"), 30, writes=True)
     with pytest.raises(TimeoutError, match="was rolled back"):
         await transaction.fetch("select 1")
     assert await names(database) == ["Hall"]
@@ -299,7 +299,7 @@ async def test_one_that_takes_too_long_is_rolled_back(database, insert):
 
 async def test_a_statement_may_not_take_longer_than_its_transaction(database):
     slow = Statement(SLEEP[database.dialect])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with pytest.raises(TimeoutError):
             async with database.begin(seconds=0.1) as transaction:
                 await transaction.run(slow, 20)
@@ -310,7 +310,7 @@ async def test_one_that_only_reads_cannot_write(database, insert):
     with pytest.raises((asyncpg.ReadOnlySQLTransactionError, sqlite3.OperationalError)):
         async with database.begin(read_only=True) as transaction:
             assert await names(transaction) == []
-            await transaction.run(insert("Hall"), 5, writes=True)
+            await transaction.run(insert("Hall"), 30, writes=True)
     assert await names(database) == []
 
 

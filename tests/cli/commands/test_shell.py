@@ -80,17 +80,18 @@ class TestLines:
     @pytest.mark.parametrize(
         "waiting",
         [
-            "await asyncio.sleep(600)",
-            "time.sleep(600)",
-            "while True: pass",
+            "tell_the_test(); await asyncio.sleep(600)",
+            "tell_the_test(); time.sleep(600)",
+            "while True: tell_the_test()",
             # Another task holds the loop: the first Ctrl+C asks, the second one ends it.
-            "asyncio.get_running_loop().call_soon(time.sleep, 600); await asyncio.sleep(600)",
+            "asyncio.get_running_loop().call_soon(hold); await asyncio.sleep(600)",
         ],
     )
     def test_ctrl_c_ends_a_line_and_no_more(self, run, waiting):
         times = 2 if "call_soon" in waiting else 1
+        hold = "hold = lambda: (tell_the_test(), time.sleep(600))"
         with interrupted(times):
-            result = run("import asyncio, time", "tell_the_test()", waiting, "", "print('on')")
+            result = run("import asyncio, time", hold, waiting, "", "print('on')")
         assert result.exit_code == 0, result.output
         assert result.stderr.split() == ["KeyboardInterrupt"]
         assert "on" in result.stdout.splitlines()
@@ -104,12 +105,16 @@ class TestLines:
 
 @contextlib.contextmanager
 def interrupted(times=1):
-    """Press Ctrl+C so often, a moment after a line has called `tell_the_test`."""
+    """Press Ctrl+C so often, a moment after a line has called `tell_the_test`.
+
+    Yields the event of that call.
+    """
 
     def interrupt():
         assert seen.wait(60)
-        for _ in range(times):
-            time.sleep(0.3)
+        for number in range(times):
+            # Two signals are one where the process stands still in between.
+            time.sleep(2 if number else 0.3)
             os.kill(os.getpid(), signal.SIGINT)
 
     seen = threading.Event()
@@ -117,7 +122,7 @@ def interrupted(times=1):
     thread = threading.Thread(target=interrupt)
     thread.start()
     try:
-        yield
+        yield seen
     finally:
         seen.set()
         del builtins.tell_the_test
@@ -131,9 +136,12 @@ class Terminal:
         self.lines = list(lines)
         self.prompts = []
         self.seconds = 0
+        self.events = {}
 
     def __call__(self, prompt=""):
         time.sleep(self.seconds)
+        if self.lines and self.lines[0] in self.events:
+            assert self.events[self.lines[0]].wait(60)
         self.prompts.append(prompt)
         if not self.lines:
             raise EOFError
@@ -179,14 +187,15 @@ class TestATerminal:
         assert "done before the line: True" in run().stdout
 
     def test_ctrl_c_where_something_in_the_background_holds_the_loop(self, run, terminal):
-        terminal(
+        typed = terminal(
             "import asyncio, time",
-            "hold = lambda: (tell_the_test(), time.sleep(1))",
+            "hold = lambda: (tell_the_test(), time.sleep(5))",
             "handle = asyncio.get_running_loop().call_later(0.01, hold)",
             "print('not this')",
             "print('on')",
-        ).seconds = 0.1
-        with interrupted():
+        )
+        with interrupted() as held:
+            typed.events["print('not this')"] = held
             result = run()
         assert result.stderr.count("KeyboardInterrupt") == 1
         assert "not this" not in result.stdout

@@ -219,6 +219,7 @@ async def test_a_spare_worker_needs_no_file_with_a_name(file, monkeypatch, tmp_p
 )
 async def test_signals(file, number, status):
     file.write_text("import time; time.sleep(600)")
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run below nohup
     with listen_on_port("127.0.0.1", 0) as sock:
         reloader = Reloader(WorkerSettings("app:app"), sock, [file.parent])
         running_task = asyncio.create_task(reloader.run())
@@ -229,6 +230,7 @@ async def test_signals(file, number, status):
         finally:
             for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 asyncio.get_running_loop().remove_signal_handler(each)
+            signal.signal(signal.SIGHUP, before)
 
 
 async def test_a_signal_that_nohup_ignores_stays_ignored(file):

@@ -168,7 +168,7 @@ async def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(folder, 
 
 
 def test_a_stop_waits_for_requests_but_not_for_ever(folder, server):
-    with serving(folder, "--graceful-timeout", "1", server=server) as command:
+    with serving(folder, "--graceful-timeout", "3", server=server) as command:
         port, answers = command.port(), {}
 
         def get(seconds):

@@ -113,7 +113,7 @@ async def house_of(count=2, patience=5.0, drain=0.0, *, begins=True):
         yield house
     finally:
         house.supervisor.stop()
-        house.status = await asyncio.wait_for(running, 10)
+        house.status = await asyncio.wait_for(running, 60)
 
 
 async def test_there_are_as_many_workers_as_were_asked_for():
@@ -211,11 +211,13 @@ class TestAWorkerThatDies:
             await house.until(1, 2)
             house.begun[0].end(3)
             await house.until(2, 3)
+            assert house.supervisor._pause == 1
+            house.supervisor._pause = 30  # nobody can miss it
             house.begun[2].end(3)
             await house.until(2)
             await asyncio.sleep(0.01)
             assert house.pids == [2]
-            assert "worker 3 ended with the exit code 3; another one replaces it in 1 seconds" in (
+            assert "worker 3 ended with the exit code 3; another one replaces it in 30 seconds" in (
                 caplog.text
             )
         assert len(house.begun) == 3  # the stop did not wait for the pause
@@ -310,7 +312,7 @@ class TestASystemThatCannotStartAProcess:
     async def test_at_the_beginning_is_the_end(self, caplog):
         house = House()
         house.failures = 1
-        assert await asyncio.wait_for(house.supervisor.run(), 10) == 1
+        assert await asyncio.wait_for(house.supervisor.run(), 60) == 1
         assert house.begun == []
         assert "cannot start a worker" in caplog.text
 

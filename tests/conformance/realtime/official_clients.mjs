@@ -14,7 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 // FeathersJS' client signs in again by itself after a reconnection, and lets nobody catch its failure.
 process.on('unhandledRejection', () => {})
 
-const MS_FOR_AN_ANSWER = 6000
+const MS_FOR_AN_ANSWER = 30000
 const LONG_TEXT = 1000
 
 const [folder, ...addresses] = process.argv.slice(2)

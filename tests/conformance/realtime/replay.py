@@ -26,7 +26,7 @@ from tests.requirements import find_node, node_modules
 HERE = Path(__file__).parent
 FOLDERS = (HERE / "vectors", HERE / "vectors-own")
 
-MS_FOR_AN_EVENT = 3000
+MS_FOR_AN_EVENT = 8_000
 MS_OF_SILENCE = 60
 MS_WITHOUT_ANSWER = 300
 MS_OF_HEAD_START = 30

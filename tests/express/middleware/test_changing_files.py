@@ -154,7 +154,7 @@ async def test_a_server_that_sends_files_itself_gets_the_path(file):
     messages = []
     scope = scope_of(extensions={"http.response.pathsend": {}})
     app = file_response(StaticFiles(directory=file.parent), str(file), file.stat())
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await app(scope, Sender(), receive)
     assert [message["type"] for message in messages] == [
         "http.response.start",

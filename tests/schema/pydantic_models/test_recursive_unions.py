@@ -90,10 +90,10 @@ def test_choices_that_contain_their_union_count(model, expected):
 
 @pytest.mark.parametrize("leaf", [None, {"size": "no number"}])
 def test_deep_data_is_refused_at_once(leaf):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(BadRequest, match="nested too deeply: too many combinations"):
         ModelValidator(Row).validate(nested(40, leaf))
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_deep_lists_are_refused():

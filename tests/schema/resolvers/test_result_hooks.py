@@ -147,7 +147,7 @@ class TestResult:
         service = await people(
             resolve_result(resolve({"how": virtual(wait)})), paginate={"default": 9}
         )
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             page = await service.find()
         assert [each["how"] for each in page["data"]] == ["find", "find"]
 
