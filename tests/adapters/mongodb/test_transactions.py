@@ -593,7 +593,7 @@ async def test_a_server_that_falls_silent_holds_nobody_up(
         begun = time.monotonic()
         with pytest.raises(BadRequest if refuses else (Timeout, Unavailable)):
             await orders.create(order(1))
-        assert time.monotonic() - begun < 30
+        assert time.monotonic() - begun < 8
         await silencer.hang_up()
         # The server has not heard of the end, and would wait a minute for more.
         await database.client.admin.command("killSessions", sessions)

@@ -186,7 +186,7 @@ async def test_closing_does_not_wait_for_a_server_that_hangs(server):
     try:
         begun = time.monotonic()
         await database.close()
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - begun < 4  # it waits 5 for statements
         assert connection.is_closed()
     finally:
         os.kill(backend, signal.SIGCONT)
@@ -452,7 +452,7 @@ async def test_a_server_that_is_killed_and_comes_back(server, caplog):
     await server.start()
     begun, before = time.monotonic(), len(counts)
     while len(counts) < before + 20:
-        assert time.monotonic() < begun + 30, "the pool is not whole again"
+        assert time.monotonic() < begun + 4.5, "the pool is not whole again"
         await asyncio.sleep(0.005)
     stop = True
     await asyncio.gather(*writers)

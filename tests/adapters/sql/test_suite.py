@@ -18,14 +18,15 @@ TYPES = {str: Text, int: BigInteger, dict: OBJECTS, list: OBJECTS}
 ONE_TYPE = "a column has one type"
 
 
-TABLES = set()
+# With each database, the names of its tables: a process may come back to this module, whose tests
+# are shared out, and then has another database.
 
 
 @pytest.fixture(scope="module")
 async def sqlite_database(tmp_path_factory):
     database = Database(f"sqlite:///{tmp_path_factory.mktemp('suite') / 'suite.sqlite'}")
     await database.open()
-    yield database
+    yield database, set()
     await database.close()
 
 
@@ -33,8 +34,9 @@ async def sqlite_database(tmp_path_factory):
 async def postgresql_database(postgresql_url):
     database = Database(postgresql_url, pool=2)
     await database.open()
-    yield database
-    for name in TABLES:
+    tables = set()
+    yield database, tables
+    for name in tables:
         await database.execute(f"drop table if exists {name}")
     await database.close()
 
@@ -71,9 +73,9 @@ class OnTables(AdapterSuite):
         key = Column(id_name, self.id_type, primary_key=True)
         table = Table(name, MetaData(), key, *fields)
         service = SQLService(table, self.database, **options, **more)
-        if name not in TABLES:
+        if name not in self.tables:
             await self.database.create(service)
-            TABLES.add(name)
+            self.tables.add(name)
         await self.database.execute(f"delete from {name}")
         return service
 
@@ -81,13 +83,13 @@ class OnTables(AdapterSuite):
 class OnSQLite:
     @pytest.fixture(autouse=True)
     def _database(self, sqlite_database):
-        self.database = sqlite_database
+        self.database, self.tables = sqlite_database
 
 
 class OnPostgreSQL:
     @pytest.fixture(autouse=True)
     def _database(self, postgresql_database):
-        self.database = postgresql_database
+        self.database, self.tables = postgresql_database
 
 
 class CalledDirectly(OnTables):
