@@ -20,8 +20,8 @@ def second_transport() -> Any:
     transport = socketio(
         "/ws/",
         ping_interval=0.5,
-        ping_timeout=2,
-        join_timeout=2,
+        ping_timeout=0.4,
+        join_timeout=0.5,
         max_message=2000,
         origins=["http://allowed.example"],
         admit=lambda handshake: "not today" if "x-refuse" in handshake.headers else None,
