@@ -84,16 +84,17 @@ def json(
 
     def decode(raw: bytes, charset: str) -> Any:
         try:
+            if charset in _UTF_8 and raw.startswith(b"{"):  # nearly all bodies
+                return loads(raw, max_containers)
             if charset not in _UTF_8:
                 if charset not in _OTHER_JSON_CHARSETS:
                     raise UnsupportedMediaType(
                         f"JSON in the charset {charset} is not supported; send utf-8"
                     )
                 raw = raw.decode(charset).encode()
-            if not raw.startswith(b"{"):
-                raw = raw.removeprefix(codecs.BOM_UTF8)
-                if not raw:
-                    return {}
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+            if not raw:
+                return {}
             value = loads(raw, max_containers)
         except ValueError as error:
             raise BadRequest(f"The body is not valid JSON: {error}") from None
@@ -184,7 +185,7 @@ class BodyParser:
         """
         if req.body is not UNSET:  # another parser took it
             return None
-        content_type, encoding = req.headers.of_body()
+        content_type, encoding = req._headers.of_body()  # noqa: SLF001  # its property costs a call
         taken = self._by_content_type.get(content_type) or self._look_up(content_type)
         if taken is None:
             return None

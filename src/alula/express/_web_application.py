@@ -168,7 +168,8 @@ class WebApplication(ServedApplication, Router):
         elif scope["type"] == "http":
             req = Request(self, scope, receive)
             res = Response(req)
-            steps, endpoints = self.chain_for(req)
+            chains = self._chains
+            steps, endpoints = self.chain_for(req) if chains is None or req.has_body else chains[1]
             error: Exception | None = None
             # Here, and not in the server: any ASGI server may run this.
             if len(scope["headers"]) > MAX_HEADERS:

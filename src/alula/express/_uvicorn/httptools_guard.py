@@ -219,7 +219,9 @@ class HttpToolsGuard(Guard):
         cycle = Cycle(self, scope, version == "1.1" and parser.should_keep_alive())
         if before is None or before.response_complete:
             self.cycle = cycle
-            self._start_asgi_task(cycle, app)
+            # As `_start_asgi_task`, whose call would take 1 % of the bytecodes of a get.
+            cycle.task = self.loop.create_task(cycle.run(app), context=self._context.copy())
+            self.tasks.add(cycle.task)
         else:
             self._wait(cycle, app)
 
@@ -294,9 +296,9 @@ class HttpToolsGuard(Guard):
     # -- what a cycle calls --------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: Cycle, app: ASGIApp) -> None:
-        task = self.loop.create_task(cycle.run(app), context=self._context.copy())
-        cycle.task = task
-        self.tasks.add(task)  # `Cycle.run` takes it out: a callback would be a turn of the loop
+        cycle.task = self.loop.create_task(cycle.run(app), context=self._context.copy())
+        # `Cycle.run` takes it out: a callback would be a turn of the loop.
+        self.tasks.add(cycle.task)
 
     def on_response_complete(self) -> None:
         """Go on with the next request of a pipeline, or be idle."""
