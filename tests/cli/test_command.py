@@ -14,6 +14,7 @@ import pytest
 from tests.client.raw_server import CLOSE, answer, raw_server
 from typer.testing import CliRunner
 
+import alula
 from alula._cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -170,6 +171,7 @@ def test_the_project_installs_it():
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.setattr(alula, "_cli", alula._cli)  # the import below replaces it
     monkeypatch.delitem(sys.modules, "alula._cli")
     with pytest.raises(SystemExit, match=r"needs typer.*pip install 'alula\[cli\]'"):
         importlib.import_module("alula._cli").main()

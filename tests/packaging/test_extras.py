@@ -185,7 +185,7 @@ WITHOUT = {
     "postgresql": "import alula.adapters.sql",
     "schema": "import alula.schema",
     "auth": "import alula.authentication",
-    "cli": "import alula._cli",
+    "cli": "from alula._cli import main; main()",
     "httpx": "from alula.client import rest; rest('http://host.example').httpx()",
     "aiohttp": "from alula.client import rest; rest('http://host.example').aiohttp()",
     "telemetry": "import alula.telemetry",
@@ -199,7 +199,7 @@ told = {{}}
 for extra, code in {programs!r}.items():
     try:
         exec(code, {{}})
-    except ImportError as error:
+    except (ImportError, SystemExit) as error:
         told[extra] = str(error)
 print(json.dumps(told))
 """
