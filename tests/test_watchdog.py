@@ -81,7 +81,8 @@ def own(told):
 def one(told):
     ((seconds, what, _, function),) = own(told)
     assert HOLD * 0.7 <= seconds <= HOLD + 2
-    return what, function
+    # A machine that stands still in another callback gives that a part of it.
+    return what.removeprefix("many callbacks in a row, among them "), function
 
 
 class TestWhatIsNamed:
@@ -192,7 +193,7 @@ class TestWhatIsNamed:
             await asyncio.sleep(0)
 
         await watched(work())
-        what, _ = one(told)
+        ((_, what, _, _),) = own(told)
         assert what.startswith("many callbacks in a row, among them ")
         assert what.endswith(".short")
 
