@@ -306,6 +306,17 @@ async def test_a_body_that_nobody_reads_is_dropped_at_the_end_of_the_response():
             writer.write(b"two")
 
 
+async def test_trailers_behind_the_response_get_no_second_one():
+    """A client, or a proxy, would take it for the response to its next request."""
+    async with connected(sends(start(200, length(2)), body(b"ok"))) as (reader, writer):
+        for _ in range(2):
+            writer.write(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
+            line = await asyncio.wait_for(reader.readuntil(b"ok"), SECONDS)
+            assert line.startswith(b"HTTP/1.1 200 ")
+            # They pass the limit in the piece in which they end.
+            writer.write(b"0\r\n" + b"t: %b\r\n" % (b"v" * 8_180) * 8 + b"\r\n")
+
+
 # -- options of uvicorn ----------------------------------------------------------------------------
 
 

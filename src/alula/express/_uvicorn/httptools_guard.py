@@ -281,6 +281,10 @@ class HttpToolsGuard(Guard):
         """Take note that a request is complete."""
         if not self._in_head:  # of an upgrade, which has no cycle
             cycle = self.cycle
+            if cycle.response_complete:
+                # What comes next belongs to no request. An error for trailers that have ended would
+                # be taken for the response to the next one.
+                self._bytes_outside_body = 0
             cycle.more_body, cycle.has_news = False, True
             if cycle.event is not None:
                 cycle.event.set()
