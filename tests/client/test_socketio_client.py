@@ -14,6 +14,7 @@ import pytest
 import trustme
 from tests.client.faking import faked
 from tests.client.socketio_server import SILENT, ScriptedServer, breaks_of, frames_of
+from tests.waiting import eventually
 
 from alula import App, errors
 from alula._connection import Connection as RealtimeConnection
@@ -56,12 +57,6 @@ def client_of(server, **given) -> Client:
 async def client(server):
     async with client_of(server) as client:
         yield client
-
-
-async def until(condition):
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110  # a thread of the server makes it true
-            await asyncio.sleep(0.002)
 
 
 class TestCalls:
@@ -142,7 +137,7 @@ class TestCalls:
         async with client_of(server) as client:
             data = {"text": "first"}
             call = asyncio.create_task(client.service("messages").create(data))
-            await until(lambda: server._open)
+            await eventually(lambda: server._open)
             data["text"] = "second"
             server.send(server.opening)
             await call
@@ -235,7 +230,7 @@ class TestTheHandshake:
         server.status = HTTPStatus.SERVICE_UNAVAILABLE
         async with client_of(server) as client:
             call = asyncio.create_task(client.service("messages").find())
-            await until(lambda: len(server.requests) >= 3)
+            await eventually(lambda: len(server.requests) >= 3)
             server.status = None
             await call
 
@@ -327,7 +322,7 @@ class TestAnUnreachableServer:
         transport._release(None)
         server.answers["create", "messages"] = SILENT
         sent = asyncio.create_task(client.service("messages").create({}))
-        await until(lambda: server.calls)
+        await eventually(lambda: server.calls)
         sent.cancel()
         transport._session.closed("at the same moment")
         for call in (waiting, sent):
@@ -351,7 +346,7 @@ class TestAnUnreachableServer:
         async with client_of(server, connect_timeout=0.05) as client:
             with pytest.raises(NotConnected):
                 await client.open()
-            await until(lambda: len(server.requests) > 1)
+            await eventually(lambda: len(server.requests) > 1)
 
     async def test_a_server_that_speaks_nonsense(self, server):
         server.opening = "hello"
@@ -364,7 +359,7 @@ class TestABreak:
     async def test_a_call_without_an_answer_is_not_repeated(self, client, server):
         server.answers["create", "messages"] = SILENT
         call = asyncio.create_task(client.service("messages").create({}))
-        await until(lambda: server.calls)
+        await eventually(lambda: server.calls)
         server.cut()
         with pytest.raises(errors.Unavailable, match="got no response: ConnectionClosedError") as e:
             await call
@@ -375,9 +370,9 @@ class TestABreak:
     async def test_a_read_is_repeated_once(self, client, server):
         server.answers["get", "messages"] = SILENT
         call = asyncio.create_task(client.service("messages").get(1))
-        await until(lambda: server.calls)
+        await eventually(lambda: server.calls)
         server.cut()
-        await until(lambda: len(server.calls) == 2)
+        await eventually(lambda: len(server.calls) == 2)
         server.cut()
         with pytest.raises(errors.Unavailable, match="got no response"):
             await call
@@ -386,7 +381,7 @@ class TestABreak:
     async def test_a_read_that_is_repeated_has_its_result(self, client, server):
         server.answers["get", "messages"] = SILENT
         call = asyncio.create_task(client.service("messages").get(1))
-        await until(lambda: server.calls)
+        await eventually(lambda: server.calls)
         server.answers["get", "messages"] = {"id": 1}
         server.cut()
         assert await call == {"id": 1}
@@ -399,7 +394,7 @@ class TestABreak:
         server.pid = "p"
         for number in (1, 2):
             server.cut()
-            await until(lambda n=number: told.count("ConnectionClosedError") == n)
+            await eventually(lambda n=number: told.count("ConnectionClosedError") == n)
             await client.open()
         assert told == [False, *["ConnectionClosedError", False], "ConnectionClosedError", True]
         await client.close()
@@ -408,7 +403,7 @@ class TestABreak:
     async def test_by_the_server(self, client, server):
         await client.open()
         server.send("41")
-        await until(lambda: len(server.joins) == 2)
+        await eventually(lambda: len(server.joins) == 2)
 
     async def test_a_server_that_falls_silent(self):
         with ScriptedServer(ping_interval=0.02, ping_timeout=0.02) as server:
@@ -416,7 +411,7 @@ class TestABreak:
                 reasons = []
                 client.on("disconnect", reasons.append)
                 await client.open()
-                await until(lambda: len(server.joins) > 1)
+                await eventually(lambda: len(server.joins) > 1)
                 assert reasons[0] == "the server was silent for too long"
 
     async def test_a_server_that_pings_is_alive(self):
@@ -434,7 +429,7 @@ class TestABreak:
             await client.open()
             breaks = breaks_of(client)
             server.cut()
-            await until(partial(bool, breaks))
+            await eventually(partial(bool, breaks))
         await client.open()
 
     async def test_a_call_that_takes_too_long(self, client, server):
@@ -450,7 +445,7 @@ class TestABreak:
         call = asyncio.create_task(
             client.service("messages").create({}, connection={"signal": controller.signal})
         )
-        await until(lambda: server.calls)
+        await eventually(lambda: server.calls)
         controller.abort()
         with pytest.raises(Aborted):
             await call
@@ -468,7 +463,7 @@ class TestSigningIn:
         server.calls.clear()
         breaks = breaks_of(signing)
         server.cut()
-        await until(lambda: breaks)
+        await eventually(lambda: breaks)
         await signing.service("messages").create({})
         assert [call[:2] for call in server.calls] == [
             ["create", "authentication"],
@@ -490,7 +485,7 @@ class TestSigningIn:
         server.tokens.clear()
         breaks = breaks_of(signing)
         server.cut()
-        await until(lambda: breaks)
+        await eventually(lambda: breaks)
         await signing.service("messages").find()
         assert signing.authentication.access_token is None
         assert not signing.authentication.authenticated
@@ -501,9 +496,9 @@ class TestSigningIn:
         server.calls.clear()
         breaks = breaks_of(signing)
         server.cut()
-        await until(lambda: breaks)
+        await eventually(lambda: breaks)
         call = asyncio.create_task(signing.service("messages").create({}))
-        await until(lambda: len(server.calls) > 2)
+        await eventually(lambda: len(server.calls) > 2)
         assert {call[1] for call in server.calls} == {"authentication"}
         assert signing.authentication.access_token == "t1"
         del server.answers["create", "authentication"]
@@ -515,7 +510,7 @@ class TestSigningIn:
             server.answers["create", "authentication"] = odd
             breaks = breaks_of(signing)
             server.cut()
-            await until(partial(bool, breaks))
+            await eventually(partial(bool, breaks))
             await signing.open()
         assert signing.authentication.result == {"user": {"name": "ada"}}
         assert signing.authentication.access_token == "t1"
@@ -554,7 +549,7 @@ class TestListeners:
         server.emit("messages created", {"id": 1})
         server.emit("others created", {"id": 2})
         server.emit("messages created", {"id": 3})
-        await until(lambda: len(heard) == 2)
+        await eventually(lambda: len(heard) == 2)
         assert heard == [{"id": 1}, {"id": 3}]
         assert whole[0] == ({"id": 1}, "create", "created", {"id": 1}, "messages")
 
@@ -569,7 +564,7 @@ class TestListeners:
         client.service("ticker").on("tick", heard.append)
         await client.open()
         server.emit("ticker tick", {"i": 1})
-        await until(lambda: heard == [{"i": 1}])
+        await eventually(lambda: heard == [{"i": 1}])
 
     async def test_once_and_off(self, client, server):
         messages = client.service("messages")
@@ -581,7 +576,7 @@ class TestListeners:
         await client.open()
         for number in (1, 2):
             server.emit("messages created", number)
-        await until(lambda: last == [1, 2])
+        await eventually(lambda: last == [1, 2])
         assert (once, off) == ([1], [])
 
     async def test_may_be_coroutine_functions_that_call(self, client, server):
@@ -595,7 +590,7 @@ class TestListeners:
 
         await client.open()
         server.emit("messages created", {"id": 1})
-        await until(lambda: heard == [{"id": 1, "whole": True}])
+        await eventually(lambda: heard == [{"id": 1, "whole": True}])
 
     async def test_that_fail_are_logged(self, client, server, caplog):
         messages = client.service("messages")
@@ -606,7 +601,7 @@ class TestListeners:
 
         await client.open()
         server.emit("messages created", {"id": 1})
-        await until(lambda: "failing" in caplog.text)
+        await eventually(lambda: "failing" in caplog.text)
         await messages.find()
 
     async def test_that_do_not_fit(self, client):
@@ -617,7 +612,7 @@ class TestListeners:
 
     async def test_open_the_connection(self, client, server):
         client.service("messages").on("created", print)
-        await until(lambda: server.joins)
+        await eventually(lambda: server.joins)
 
     def test_outside_of_a_loop_they_wait_for_one(self, server):
         client = client_of(server)
@@ -626,9 +621,9 @@ class TestListeners:
 
         async def main():
             async with client:
-                await until(lambda: server.joins)
+                await eventually(lambda: server.joins)
                 server.emit("messages created", 1)
-                await until(lambda: heard == [1])
+                await eventually(lambda: heard == [1])
 
         asyncio.run(main())
 
@@ -641,7 +636,7 @@ class TestListeners:
             try:
                 await client.service("messages").find()
                 server.emit("messages created", 1)
-                await until(lambda: heard == [1])
+                await eventually(lambda: heard == [1])
             finally:
                 await client.close()
 
@@ -731,7 +726,7 @@ class TestStreams:
         server.emit("messages created", 1, "offset-1")
         assert (await anext(stream)).data == 1
         server.cut()
-        await until(lambda: len(server.joins) == 2)
+        await eventually(lambda: len(server.joins) == 2)
         assert server.joins[1] == {"pid": "p", "offset": "offset-1"}
         await client.open()
         server.emit("messages created", 2, "offset-2")
@@ -809,7 +804,7 @@ class TestTheConnection:
         await client.open()
         await client.close()
         assert not client.connection.is_connected
-        await until(lambda: not server._open)
+        await eventually(lambda: not server._open)
         await client.service("messages").find()
         assert len(server.joins) == 2
         assert server.joins == [None, None]
@@ -817,7 +812,7 @@ class TestTheConnection:
     async def test_calls_fail_when_it_is_closed(self, client, server):
         server.answers["create", "s"] = SILENT
         sent = asyncio.create_task(client.service("s").create({}))
-        await until(lambda: server.calls)
+        await eventually(lambda: server.calls)
         await client.close()
         with pytest.raises(errors.Unavailable, match="this client closed the connection"):
             await sent

@@ -7,6 +7,7 @@ import json
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.waiting import eventually
 
 from alula.express import express
 from alula.express._uvicorn.httptools_guard import _MAX_WAITING
@@ -64,11 +65,6 @@ def connection_of(server):
     return connection
 
 
-async def until(condition):
-    while not condition():  # noqa: ASYNC110  # of the server's own state, which sets no event
-        await asyncio.sleep(0.01)
-
-
 def bodies(answer):
     """Return status and body of each response."""
     found = []
@@ -85,9 +81,9 @@ def bodies(answer):
 async def test_no_more_than_some_wait_and_the_connection_ends_behind_them():
     async with served(http="httptools") as (app, server, reader, writer):
         writer.write(SLOW + QUICK * 1000)
-        await until(lambda: server._backend.server_state.connections)
+        await eventually(lambda: server._backend.server_state.connections)
         connection = connection_of(server)
-        await until(lambda: len(connection.pipeline) == _MAX_WAITING)
+        await eventually(lambda: len(connection.pipeline) == _MAX_WAITING)
         app.go.set()
         answer = bodies(await reader.read())
     assert answer == [(200, b'"slow"'), *[(200, b'"quick"')] * _MAX_WAITING]
@@ -97,12 +93,12 @@ async def test_no_more_than_some_wait_and_the_connection_ends_behind_them():
 async def test_nothing_is_read_until_all_that_wait_have_run(http):
     async with served(http=http) as (app, server, reader, writer):
         writer.write(SLOW + QUICK)
-        await until(lambda: server._backend.server_state.connections)
+        await eventually(lambda: server._backend.server_state.connections)
         connection = connection_of(server)
-        await until(lambda: connection.flow.read_paused)
+        await eventually(lambda: connection.flow.read_paused)
         app.go.set()
         assert (await reader.readuntil(b'"quick"')).count(b"HTTP/1.1 200") == 2
-        await until(lambda: not connection.flow.read_paused)
+        await eventually(lambda: not connection.flow.read_paused)
         writer.write(QUICK)
         await reader.readuntil(b'"quick"')
 
@@ -111,10 +107,10 @@ async def test_nothing_is_read_until_all_that_wait_have_run(http):
 async def test_who_leaves_ends_the_request_that_runs(http):
     async with served(http=http) as (app, server, _, writer):
         writer.write(SLOW.replace(b"slow", b"until-gone") + QUICK * 2)
-        await until(lambda: server._backend.server_state.connections)
+        await eventually(lambda: server._backend.server_state.connections)
         writer.close()
-        await until(lambda: app.ends == ["gone"])
-        await until(lambda: not server._backend.server_state.connections)
+        await eventually(lambda: app.ends == ["gone"])
+        await eventually(lambda: not server._backend.server_state.connections)
 
 
 async def body_first(req, res):
@@ -128,12 +124,12 @@ async def test_who_leaves_while_others_wait_ends_none_that_does_not_look():
     async with served(http="httptools") as (app, server, _, writer):
         app.get("/body-first", body_first)
         writer.write(SLOW.replace(b"slow", b"body-first") + QUICK * 2)
-        await until(lambda: server._backend.server_state.connections)
+        await eventually(lambda: server._backend.server_state.connections)
         writer.close()
-        await until(lambda: not server._backend.server_state.connections)
+        await eventually(lambda: not server._backend.server_state.connections)
         assert app.ends == []
         app.go.set()
-        await until(lambda: app.ends == ["body first"])
+        await eventually(lambda: app.ends == ["body first"])
 
 
 async def test_the_path_of_a_mount_comes_before_that_of_the_request():
@@ -176,7 +172,7 @@ async def test_the_end_of_the_server_breaks_off_the_response_that_runs(http):
         writer.write(SLOW.replace(b"slow", b"stream"))
         begun = await reader.readuntil(b"begun,")
         writer.write(QUICK)
-        await until(lambda: connection_of(server).flow.read_paused)
+        await eventually(lambda: connection_of(server).flow.read_paused)
         await server.close()
         assert (begun + await reader.read()).endswith(b"\r\n\r\nbegun,")
 
@@ -185,7 +181,7 @@ async def test_an_upgrade_does_not_overtake_the_response_before_it():
     async with served(http="httptools") as (app, server, reader, writer):
         app.add_endpoint("/socket", app)
         writer.write(SLOW + HANDSHAKE)
-        await until(lambda: server._backend.server_state.connections)
+        await eventually(lambda: server._backend.server_state.connections)
         app.go.set()
         assert bodies(await reader.read()) == [(200, b'"slow"')]
 

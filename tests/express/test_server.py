@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from tests.express.serving import client_of
+from tests.waiting import eventually
 
 from alula import App
 from alula._sockets import url_of
@@ -118,14 +119,6 @@ def app(slow):
 def is_refused(server):
     with socket.socket() as sock:
         return sock.connect_ex((server.host, server.port)) == errno.ECONNREFUSED
-
-
-async def until(condition):
-    for _ in range(3000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("it did not come to that")
 
 
 async def open_connection(server):
@@ -294,7 +287,7 @@ async def test_early_requests_wait_for_the_set_up(waiting):
         async with httpx2.AsyncClient(trust_env=False) as client:
             url = f"http://127.0.0.1:{port}/slow/5"
             async with running(asyncio.gather(*(client.get(url) for _ in range(5)))) as early:
-                await until(lambda: len(waiting) == 5)
+                await eventually(lambda: len(waiting) == 5)
                 assert not early.done()
                 service.go_on.set()
                 assert [answer.status_code for answer in await early] == [200] * 5
@@ -325,7 +318,7 @@ async def test_a_failing_set_up_closes_the_server_and_early_requests_get_a_503(w
         await service.starts.wait()
         url = f"http://127.0.0.1:{port}/slow/5"
         async with httpx2.AsyncClient(trust_env=False) as client, running(client.get(url)) as early:
-            await until(lambda: waiting)
+            await eventually(lambda: waiting)
             service.go_on.set()
             answer = await early
         assert answer.status_code == 503
@@ -403,7 +396,7 @@ async def test_running_out_of_file_descriptors_is_logged(app, monkeypatch, told)
     async with await app.listen(0):
         with few_descriptors() as leave:
             leave(0)
-            await until(told)
+            await eventually(told)
     assert told()[0].startswith("no file descriptors are left (0 connections): new ones are")
 
 
@@ -475,7 +468,7 @@ async def test_close_lets_requests_end_refuses_new_ones_and_tears_down_last(app,
     async with client_of(server) as client, running(client.get("/slow/slow")) as under_way:
         await slow.entered.wait()
         closing = asyncio.ensure_future(server.close())
-        await until(lambda: is_refused(server))
+        await eventually(lambda: is_refused(server))
         assert not closing.done()
         assert slow.log == ["setup"]
         slow.go_on.set()
@@ -847,7 +840,7 @@ async def test_https_set_up_separately(app, slow, certificate, trust):
     own = uvicorn.Server(config)
     sock = socket.create_server(("127.0.0.1", 0))
     async with running(own.serve([sock])) as serving:
-        await until(lambda: own.started)
+        await eventually(lambda: own.started)
         await app.setup(own)
         assert slow.log == ["setup"]
         url = f"https://127.0.0.1:{sock.getsockname()[1]}/slow/5"
@@ -864,7 +857,7 @@ async def test_uvicorn_itself_sets_up_and_tears_down_by_the_lifespan(app, slow):
     own = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_config=None))
     sock = socket.create_server(("127.0.0.1", 0))
     async with running(own.serve([sock])) as serving:
-        await until(lambda: own.started)
+        await eventually(lambda: own.started)
         assert slow.log == ["setup"]
         async with httpx2.AsyncClient(trust_env=False) as client:
             url = f"http://127.0.0.1:{sock.getsockname()[1]}/slow/5"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import signal
 import socket
@@ -11,17 +10,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.requirements import require_redis
+from tests.waiting import eventually
 
 from alula._channels import Publication
 from alula.realtime._bus._relay import Relay, RelaySettings
 
 QUICK = RelaySettings(first_pause=0.005, longest_pause=0.02, publish_timeout=0.5, flush_timeout=0.5)
-
-
-async def eventually(condition, seconds=60):
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  # nothing tells of it
-            await asyncio.sleep(0.002)
 
 
 class Process:

@@ -8,7 +8,8 @@ import json
 import logging
 
 import pytest
-from tests.realtime.processes import QUICK, Process, eventually, processes
+from tests.realtime.processes import QUICK, Process, processes
+from tests.waiting import eventually
 
 from alula import App
 from alula._hub import Hub, WorkerDirectory

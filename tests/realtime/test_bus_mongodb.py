@@ -10,8 +10,9 @@ import pytest
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.errors import OperationFailure
 from pymongo.write_concern import WriteConcern
-from tests.realtime.processes import eventually, processes
+from tests.realtime.processes import processes
 from tests.requirements import require_mongod
+from tests.waiting import eventually
 
 from alula.local_mongodb import Mongod, form_replica_set
 from alula.realtime._bus import MongoBus
@@ -141,7 +142,7 @@ async def test_nothing_is_lost_or_sent_twice_when_mongodb_is_killed(tmp_path, ca
                 first.publish(*range(100, 200))
                 await eventually(lambda: first.relay.state() == "away")
                 await server.start()
-                await eventually(lambda: len(second.received) >= 200, 60)
+                await eventually(lambda: len(second.received) >= 200)
                 assert second.received == list(range(200))
                 await eventually(lambda: first.relay.state() == "ok")
     finally:

@@ -10,7 +10,8 @@ import time
 import pytest
 from redis.asyncio import Redis as Client
 from redis.exceptions import RedisError
-from tests.realtime.processes import QUICK, Process, eventually, processes
+from tests.realtime.processes import QUICK, Process, processes
+from tests.waiting import eventually
 
 from alula.realtime._bus import RedisBus
 from alula.realtime._bus._redis import _position_before

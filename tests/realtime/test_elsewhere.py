@@ -7,8 +7,8 @@ import os
 
 import pytest
 from tests.realtime.asgi_peer import Peer
-from tests.realtime.processes import eventually
 from tests.realtime.test_socketio import make
+from tests.waiting import eventually
 
 from alula._hub import Hub, WorkerDirectory
 from alula.realtime import _elsewhere, _handover

@@ -6,7 +6,7 @@ import asyncio
 import os
 
 import pytest
-from tests.realtime.processes import eventually
+from tests.waiting import eventually
 
 from alula._hub import WorkerDirectory, WorkerPlace, current_worker, frame
 from alula.realtime import _handover

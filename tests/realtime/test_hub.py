@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.realtime.processes import QUICK, eventually, processes
+from tests.realtime.processes import QUICK, processes
+from tests.waiting import eventually
 
 from alula._hub import (
     FrameReader,

@@ -8,8 +8,8 @@ import logging
 
 import pytest
 from tests.realtime.asgi_peer import Clock, Peer, settle
-from tests.realtime.processes import eventually
 from tests.realtime.test_socketio import joined, make
+from tests.waiting import eventually
 
 from alula.realtime._recovery import EventWithOffset, MissedEvents, RecoverOptions
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from bson import ObjectId
 from tests.authentication.building import add_authentication, add_user, login
-from tests.realtime.processes import eventually
+from tests.waiting import eventually
 
 from alula import App
 from alula._channels import Publication

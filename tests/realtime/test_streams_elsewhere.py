@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from pymongo import AsyncMongoClient
-from tests.realtime.processes import eventually
 from tests.realtime.test_sse import Stream
+from tests.waiting import eventually
 
 from alula import App
 from alula._channels import Publication
@@ -159,7 +159,7 @@ class Memory(Bus):
 
     async def events(self, after=None):
         yield BusEvent("0", b"")
-        await eventually(lambda: False, 60)
+        await eventually(lambda: False)
 
     async def recent_events(self, before):
         if self.error is not None:

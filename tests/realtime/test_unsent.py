@@ -9,8 +9,9 @@ import sys
 
 import pytest
 from tests.cli.serving.commands import SOURCE
-from tests.realtime.processes import Process, eventually, processes
+from tests.realtime.processes import Process, processes
 from tests.realtime.test_bus import BrokerBus, application
+from tests.waiting import eventually
 
 from alula._hub import Hub, WorkerDirectory
 from alula.realtime import _bus

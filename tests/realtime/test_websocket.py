@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from tests.realtime.asgi_peer import PATH, Peer, settle
-from tests.realtime.processes import eventually
+from tests.waiting import eventually
 
 from alula import App
 from alula._wire import MESSAGES_EXTENSION

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from pymongo.errors import OperationFailure
-from tests.realtime.processes import eventually
+from tests.waiting import eventually
 
 from alula import App
 from alula.adapters.memory import MemoryService

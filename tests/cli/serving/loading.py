@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
+from tests.waiting import eventually
+
 SECONDS_TO_ANSWER = 60
-
-
-async def eventually(condition: Callable[[], Any]) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(SECONDS_TO_ANSWER):
-        while not condition():  # noqa: ASYNC110  # nothing tells of it
-            await asyncio.sleep(0.005)
 
 
 class Load:

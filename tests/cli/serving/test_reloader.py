@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import typer
 from tests.cli.serving.commands import SOURCE, running
-from tests.cli.serving.loading import eventually
+from tests.waiting import eventually
 
 import alula._cli.serving.reloader as reloader_module
 from alula._cli.serving.reloader import Reloader

@@ -14,7 +14,8 @@ import time
 
 import pytest
 from tests.cli.serving.commands import running
-from tests.cli.serving.loading import Load, eventually
+from tests.cli.serving.loading import Load
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

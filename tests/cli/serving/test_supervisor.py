@@ -13,7 +13,7 @@ import signal
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.cli.serving.loading import eventually
+from tests.waiting import eventually
 
 from alula._cli.serving.supervisor import Supervisor
 from alula._cli.serving.worker_process import describe_exit
