@@ -106,12 +106,12 @@ def test_keeps_values_out_of_its_repr():
 @pytest.mark.parametrize(
     ("raw", "found"),
     [
-        ([], ("", "")),
-        ([(b"content-type", b"a/b; x=1")], ("a/b; x=1", "")),
-        ([(b"content-encoding", b"gzip ")], ("", "gzip")),
-        ([(b"content-type", b"a/b"), (b"content-encoding", b"gzip")], ("a/b", "gzip")),
-        ([(b"content-type", b"a/b"), (b"content-type", b"c/d")], ("a/b", "")),
-        ([(b"x", b"1"), (b"content-type", b"a/b"), (b"x", b"2")], ("a/b", "")),
+        ([], (b"", "")),
+        ([(b"content-type", b"a/b; x=1")], (b"a/b; x=1", "")),
+        ([(b"content-encoding", b"gzip ")], (b"", "gzip")),
+        ([(b"content-type", b"a/b"), (b"content-encoding", b"gzip")], (b"a/b", "gzip")),
+        ([(b"content-type", b"a/b"), (b"content-type", b"c/d")], (b"a/b", "")),
+        ([(b"x", b"1"), (b"content-type", b"a/b"), (b"x", b"2")], (b"a/b", "")),
     ],
 )
 def test_what_describes_a_body(raw, found):
@@ -124,11 +124,11 @@ def test_what_middleware_sets_holds_for_every_look(look):
     look(headers)
     headers["content-type"], headers["content-encoding"] = "c/d", "gzip"
     look(headers)
-    assert headers.of_body() == ("c/d", "gzip")
+    assert headers.of_body() == (b"c/d", "gzip")
     assert headers.get("Content-Type") == headers["content-type"] == "c/d"
     del headers["content-type"], headers["content-encoding"]
     look(headers)
-    assert headers.of_body() == ("", "")
+    assert headers.of_body() == (b"", "")
     assert headers.get("content-type") is None
     assert headers.sent == {b"content-type": b"a/b", b"host": b"a"}
 

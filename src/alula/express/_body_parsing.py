@@ -168,7 +168,7 @@ class BodyParser:
 
     def __init__(self, by_type: Mapping[str, tuple[int | None, _Decode]]) -> None:
         self.by_type = by_type
-        self._by_content_type: dict[str, tuple[int | None, _Decode, str]] = {}
+        self._by_content_type: dict[bytes, tuple[int | None, _Decode, str]] = {}
 
     async def __call__(self, req: Request, res: Response, next: NextFunction) -> None:
         """Parse the body of a request, and go on."""
@@ -203,9 +203,9 @@ class BodyParser:
         req.body = decode(raw, charset)
         return None
 
-    def _look_up(self, content_type: str) -> tuple[int | None, _Decode, str] | None:
+    def _look_up(self, content_type: bytes) -> tuple[int | None, _Decode, str] | None:
         """Return limit, ``decode`` and charset for a content type, None for one of others."""
-        name, charset = _parse_content_type(content_type)
+        name, charset = _parse_content_type(content_type.decode("latin-1"))
         if name not in self.by_type:
             return None
         taken = (*self.by_type[name], charset)

@@ -112,14 +112,15 @@ class Headers(MutableMapping[str, str]):
         raw = sent.get(_ENCODED.get(name) or name.lower().encode("latin-1", "replace"))
         return default if raw is None else raw.strip(b" \t").decode("latin-1")
 
-    def of_body(self) -> tuple[str, str]:
-        """Return what ``content-type`` and ``content-encoding`` say, ``""`` for one not sent."""
+    def of_body(self) -> tuple[bytes, str]:
+        """Return what ``content-type`` and ``content-encoding`` say, empty for one not sent."""
         sent = self.sent
         is_unchanged = self._values is None and len(sent) == len(self._raw)
         # Nearly all bodies are sent as they are: one look-up, and no call of `get`.
         if is_unchanged and b"content-encoding" not in sent:
-            return sent.get(b"content-type", b"").decode("latin-1"), ""
-        return self.get("content-type") or "", self.get("content-encoding") or ""
+            return sent.get(b"content-type", b""), ""
+        content_type = self.get("content-type") or ""  # middleware may have set any text
+        return content_type.encode("latin-1", "replace"), self.get("content-encoding") or ""
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._all()

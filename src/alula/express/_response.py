@@ -12,7 +12,7 @@ import re
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -42,8 +42,11 @@ _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSIT
 # What encodeURI of JavaScript leaves as it is, and what may be encoded already.
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
 
+_Headers: TypeAlias = Mapping[str, str | list[str]]
+
 # The headers of nearly every response of a service, encoded once as a whole, and single ones.
-_OF_RESULTS: Final[dict[str, str | list[str]]] = {"vary": "Accept", "content-type": _JSON}
+_OF_RESULTS: Final[_Headers] = {"vary": "Accept", "content-type": _JSON}
+_NO_HEADERS: Final[_Headers] = {}
 _RAW_OF_RESULTS: Final = ((b"vary", b"Accept"), (b"content-type", _JSON.encode()))
 _COMMON: Final = {
     pair: (pair[0].encode(), pair[1].encode())
@@ -80,15 +83,16 @@ class Response:
     hook: HookContext | None = None
     is_probe: bool = False  # of a health probe, which the access log leaves out
     headers_sent: bool
+    _body: Any = b""  # bytes, or a `Stream`
+    _app: ASGIApp | None = None
 
     def __init__(self, req: Request) -> None:
         self.req = req
         # Python 3.11 reads these four times as fast as defaults of the class.
         self.status_code, self.headers_sent = 200, False
-        self._body: bytes | Stream = b""
-        self._app: ASGIApp | None = None
         self._wrappers: tuple[Callable[[ASGIApp], ASGIApp], ...] = ()
-        self._headers: dict[str, str | list[str]] = {}
+        # Never changed in place: those of a plain result are shared, and known by their identity.
+        self._headers: _Headers = _NO_HEADERS
 
     def __repr__(self) -> str:
         return f"<Response {self.status_code}{' set' if self.headers_sent else ''}>"
@@ -106,10 +110,12 @@ class Response:
         Raises:
             ValueError: Name or value contain what a header must not, such as a line break.
         """
+        checked: str | list[str]
         if isinstance(value, list | tuple):
-            self._headers[name.lower()] = [_checked(name, item) for item in value]
+            checked = [_checked(name, item) for item in value]
         else:
-            self._headers[name.lower()] = _checked(name, value)
+            checked = _checked(name, value)
+        self._headers = {**self._headers, name.lower(): checked}
         return self
 
     def append(self, name: str, value: str | int | list[str]) -> Self:
@@ -201,7 +207,7 @@ class Response:
 
     def remove(self, name: str) -> Self:
         """Take a header away."""
-        self._headers.pop(name.lower(), None)
+        self._drop(name.lower())
         return self
 
     def type(self, name: str) -> Self:
@@ -224,12 +230,10 @@ class Response:
         if not _is_name(name):
             raise ValueError(f"{name!r} is not the name of a header")
         old = self._headers.get("vary")
-        if old is None:
-            self._headers["vary"] = name
-            return self
-        names = old if isinstance(old, str) else ", ".join(old)
-        if name.lower() not in {present.strip() for present in names.lower().split(",")}:
-            self._headers["vary"] = f"{names}, {name}"
+        names = ", ".join(old) if isinstance(old, list) else old
+        if names is None or name.lower() not in map(str.strip, names.lower().split(",")):
+            value = name if names is None else f"{names}, {name}"
+            self._headers = {**self._headers, "vary": value}
         return self
 
     def json(self, value: object) -> None:
@@ -297,10 +301,10 @@ class Response:
         """
         body = b"" if self.status_code == 204 else dumps(value)
         if not self._headers and not self.headers_sent and self.status_code in _STATUSES:
-            self._headers, self._body, self.headers_sent = {**_OF_RESULTS}, body, True
+            self._headers, self._body, self.headers_sent = _OF_RESULTS, body, True
         else:
             self.vary("Accept")
-            self._headers["content-type"] = _JSON
+            self._headers = {**self._headers, "content-type": _JSON}
             self._respond(body, None)
 
     def delegate(self, app: ASGIApp) -> None:
@@ -326,23 +330,19 @@ class Response:
     def reset(self) -> Self:
         """Drop the response and the headers of its body, for an error that came after it."""
         self.headers_sent, self._body, self._app = False, b"", None
-        for name in _OF_BODY:
-            self._headers.pop(name, None)
+        self._drop(*_OF_BODY)
         return self
 
     def finish_at_once(self, scope: Scope, send: Send) -> bool:
         """Send a result by the server's `ExchangeExtension`; return False if it is not sent."""
         server: ExchangeExtension | None = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
-        body = self._body
         return (
             server is not None
+            and self._headers is _OF_RESULTS  # so it is a result, and nothing has changed it
             and server.send == send
             and not self._wrappers
-            and self._app is None
-            and isinstance(body, bytes)
-            and self._headers == _OF_RESULTS
             and self.status_code in _STATUSES  # middleware may have set it since
-            and server.respond(self.status_code, _RAW_OF_RESULTS, body)
+            and server.respond(self.status_code, _RAW_OF_RESULTS, self._body)
         )
 
     def finish(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -364,8 +364,12 @@ class Response:
             raise ValueError(_WRONG_STATUS.format(self.status_code))
         self.headers_sent = True
         self._body = body
-        if content_type is not None and "content-type" not in self._headers:
-            self._headers["content-type"] = content_type
+        self._headers = {**self._headers}  # a plain result no more
+        if content_type is not None:
+            self._headers.setdefault("content-type", content_type)
+
+    def _drop(self, *names: str) -> None:
+        self._headers = {name: v for name, v in self._headers.items() if name not in names}
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is not None:
@@ -375,17 +379,16 @@ class Response:
         if status not in _STATUSES:
             raise ValueError(_WRONG_STATUS.format(status))
         if status in _WITHOUT_BODY:
-            headers.pop("content-type", None)
-            headers.pop("content-length", None)
+            self._drop("content-type", "content-length")
             body, raw = b"", self._raw_headers()
-        elif isinstance(body, bytes) and headers == _OF_RESULTS:
+        elif headers is _OF_RESULTS:
             raw = [*_RAW_OF_RESULTS, (b"content-length", b"%d" % len(body))]
         elif isinstance(body, bytes):
             # A wrong length set by middleware would break the connection.
-            if "content-length" in headers and (body or scope["method"] != "HEAD"):
-                del headers["content-length"]
+            if body or scope["method"] != "HEAD":
+                self._drop("content-length")
             raw = self._raw_headers()
-            if "content-length" not in headers:
+            if "content-length" not in self._headers:
                 raw.append((b"content-length", b"%d" % len(body)))
         elif scope["method"] == "HEAD":
             body, raw = b"", self._raw_headers()
@@ -396,9 +399,10 @@ class Response:
         await send({"type": "http.response.body", "body": body})
 
     def _raw_headers(self) -> list[tuple[bytes, bytes]]:
-        self._headers.pop("transfer-encoding", None)  # the server alone frames bodies
         raw: list[tuple[bytes, bytes]] = []
         for name, value in self._headers.items():
+            if name == "transfer-encoding":  # the server alone frames bodies
+                continue
             if isinstance(value, str):
                 raw.append(_COMMON.get((name, value)) or (name.encode(), value.encode("latin-1")))
             else:

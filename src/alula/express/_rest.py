@@ -27,7 +27,7 @@ from alula.express._middleware.authenticate import credentials_step
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.outgoing import public_part
-from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
+from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET
 
 __all__ = ["Formatter", "rest"]
 
@@ -177,7 +177,7 @@ async def _call_surrounded(
     await run_steps(surroundings.before, req, res, call)
 
 
-async def call_service(  # noqa: PLR0912  # one function: each call is 1 % of a request
+async def call_service(  # noqa: C901, PLR0912  # one function: each call is 1 % of a request
     match: PlainMatch[ServiceHandle], req: Request, res: Response, *, sends: bool = False
 ) -> None:
     """Call the method that a request asks for, and set status, headers and ``res.data``.
@@ -195,8 +195,11 @@ async def call_service(  # noqa: PLR0912  # one function: each call is 1 % of a 
     """
     handle, record_id, route = match
     verb, headers = req.method, req._headers  # noqa: SLF001  # its property costs a call
-    custom = headers.get(METHOD_HEADER) if verb == "POST" else None
-    method = custom or METHOD_OF_VERB[record_id is not None].get(verb)
+    method, target = METHOD_OF_VERB[record_id is not None].get(verb), record_id
+    custom = None
+    if verb == "POST":
+        custom, target = headers.get(METHOD_HEADER), None
+        method = custom or method
     if method not in handle.methods or (custom and method in STANDARD_METHODS):
         raise not_allowed(method, verb, handle.methods, record_id is not None)
     if method == "find" and verb == "GET" and (representations := handle.app.representations):
@@ -208,7 +211,6 @@ async def call_service(  # noqa: PLR0912  # one function: each call is 1 % of a 
     data = None
     if method not in METHODS_WITHOUT_DATA and (data := req.body) is UNSET:
         data = await _data_without_parser(req, handle)
-    target = record_id if method in ID_METHODS else None
     if (query := req._query) is None:  # noqa: SLF001  # as above
         query = req.query
     client = req.scope.get("client")  # as the property `ip`

@@ -113,13 +113,15 @@ def credentials_step(app: App) -> Step:
 
     def read(req: Request, res: Response) -> Awaitable[object] | None:
         nonlocal known
-        handle, service = known
         found = services.get(settings.get("authentication") or "authentication")
+        if found is None:
+            return None  # an application without sign-in pays for one look-up only
+        handle, service = known
         if found is not handle:
             service = _parsing_service(app)
             known = found, service
         if service is None:
-            return None  # an application without sign-in pays for one look-up only
+            return None
         parsed = service.parse(req, res)
         if parsed is None:
             return None
