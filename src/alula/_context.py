@@ -331,6 +331,7 @@ _NEVER_SCALARS: Final = ("user", "route", "headers", "authentication", "adapter"
 
 _QUERY_WORDS: Final = frozenset({"where", "filter", "filters", "criteria", "conditions"})
 _QUERY_NAMES: Final = frozenset({"limit", "skip", "sort", "select", "or", "and"})
+_event_of: Final = EVENT_OF_METHOD.get
 
 
 def _attributes(params: Params | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -409,7 +410,7 @@ class HookContext(Generic[Result_co, Data_co, User_co, App_co, Service_co]):
         self.id = id
         self.data: Data_co = data
         self._params: Params[User_co] = params
-        self.event: str | None = EVENT_OF_METHOD.get(method)
+        self.event: str | None = _event_of(method)
         self.http: dict[str, Any] = {}
         self.result: Result_co = UNSET  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # ty: ignore[invalid-assignment]  # hooks after the method have its result
         self.dispatch: Any = UNSET

@@ -59,3 +59,25 @@ async def test_requests_sent_at_once_begin_without_what_those_before_left(connec
     reader, writer = connection
     writer.write(b"".join(GET % number for number in range(4)))
     assert [await answered(reader) for _ in range(4)] == [b"<at the start>"] * 4
+
+
+@pytest.mark.parametrize("has_factory", [False, True], ids=["the loop's own", "a factory"])
+async def test_a_task_factory_of_the_loop_makes_the_tasks_of_requests(has_factory):
+    class Named(asyncio.Task):
+        pass
+
+    def make(loop, coroutine, **options):
+        return Named(coroutine, loop=loop, **options)
+
+    loop = asyncio.get_running_loop()
+    app = express().use(lambda req, res: res.send(f"<{type(asyncio.current_task()).__name__}>"))
+    before = loop.get_task_factory()
+    loop.set_task_factory(make if has_factory else None)
+    try:
+        async with await app.listen(0, http="httptools") as server:
+            reader, writer = await asyncio.open_connection(server.host, server.port)
+            writer.write(GET % 0)
+            assert await answered(reader) == (b"<Named>" if has_factory else b"<Task>")
+            writer.close()
+    finally:
+        loop.set_task_factory(before)

@@ -208,6 +208,9 @@ class _Probe:
         self.timers += 1
         return self
 
+    def get_task_factory(self) -> object:
+        return self.create_task  # so that the loop is asked for each task
+
     def create_task(self, coroutine: Coroutine[Any, Any, Any], **_: object) -> Self:
         coroutine.close()
         return self
