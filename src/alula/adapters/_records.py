@@ -32,6 +32,7 @@ from alula.types import (
 __all__ = [
     "IMMUTABLE",
     "MAX_DEPTH",
+    "are_immutable",
     "check_data",
     "check_dotted",
     "check_new_id",
@@ -60,6 +61,11 @@ IMMUTABLE: Final[frozenset[type]] = SCALAR_TYPES | {
     UUID,
 }
 """Types of values that need no copy, since nothing can change them."""
+
+are_immutable: Final = IMMUTABLE.issuperset
+"""Tells whether all of some types are among these."""
+
+_are_scalars: Final = SCALAR_TYPES.issuperset
 
 _MAX_PADDING: Final = 1500
 """How many entries of None a patch may add to a list before its own (as in MongoDB)."""
@@ -121,7 +127,7 @@ def is_plain(data: Record) -> bool:
     """
     # Built-in functions alone: nearly all data is plain (a PATCH: -8 % bytecodes).
     try:
-        return "".join(data).isidentifier() and SCALAR_TYPES.issuperset(map(type, data.values()))
+        return "".join(data).isidentifier() and _are_scalars(map(type, data.values()))
     except TypeError:  # a key that is not a string, which only Python code gives
         return False
 
@@ -156,7 +162,7 @@ def check_data(data: Mapping[str, Any], opened: Collection[str] | None) -> None:
                             f"Invalid key {key} in the data: keys cannot begin with '$' here"
                         )
             inside = value.values()
-        if SCALAR_TYPES.issuperset(map(type, inside)):  # without a loop in Python: may be very many
+        if _are_scalars(map(type, inside)):  # without a loop in Python: may be very many
             continue
         for inner in inside:
             inner_type = type(inner)

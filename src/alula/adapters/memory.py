@@ -17,7 +17,7 @@ from operator import methodcaller
 from typing import Any, ClassVar, Self
 
 from alula._context import Params
-from alula.adapters._records import IMMUTABLE, copied, dotted_names, is_plain, merged
+from alula.adapters._records import IMMUTABLE, are_immutable, copied, dotted_names, is_plain, merged
 from alula.adapters.base import AdapterService, DollarKeys, Options
 from alula.adapters.relations import Relation
 from alula.errors import BadRequest, Conflict
@@ -201,7 +201,7 @@ class MemoryService(AdapterService):
         records = self._selected_records(id, query)
         if not records:
             return None
-        changes = data if IMMUTABLE.issuperset(map(type, data.values())) else copied(data)
+        changes = data if are_immutable(map(type, data.values())) else copied(data)
         return self._replace(records[0], {**changes, self.id: records[0][self.id]})
 
     async def _patch(
@@ -266,7 +266,7 @@ class MemoryService(AdapterService):
             self._refuse_taken({key: new})
             self._disown(old)
             self._own({key: new})
-        is_flat = IMMUTABLE.issuperset(map(type, new.values()))
+        is_flat = are_immutable(map(type, new.values()))
         stored = self._store[key] = new if is_flat else _Nested(new)
         self._sorted_lists.clear()
         return stored.copy()
@@ -291,7 +291,7 @@ class MemoryService(AdapterService):
                 key = str(new_id)
                 if key in store or key in added:
                     raise Conflict(f"There is a record with the {name} '{key}' already")
-            is_flat = IMMUTABLE.issuperset(map(type, record.values()))
+            is_flat = are_immutable(map(type, record.values()))
             new = added[key] = record.copy() if is_flat else _Nested(copied(record))
             copies.append(new.copy())
         if self._owners:

@@ -128,13 +128,15 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
 
     def is_offered(req: Request) -> bool:
         """Tell whether a plain service offers the method: not a 404 or a 405."""
-        match = lookup(req.path)
-        req.found = req.path, match
+        path, verb = req.path, req.method
+        match = lookup(path)
+        req.found = path, match
         if match is None or (surrounded and match[0] in surrounded):
             return False
-        custom = req.headers.get(METHOD_HEADER) if req.method == "POST" else None
-        method = custom or METHOD_OF_VERB[match[1] is not None].get(req.method)
-        return method in match[0].methods and not (custom and method in STANDARD_METHODS)
+        methods = match[0].methods
+        if verb == "POST" and (custom := req.headers.get(METHOD_HEADER)):
+            return custom in methods and custom not in STANDARD_METHODS
+        return METHOD_OF_VERB[match[1] is not None].get(verb) in methods
 
     def is_surrounded(req: Request) -> bool:
         match = lookup(req.path) if surrounded else None

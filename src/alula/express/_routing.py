@@ -58,7 +58,8 @@ class Router:
         # Of the steps behind the parsers: whether one may read the body of a request.
         self._body_readers: list[Callable[[Request], bool]] = []
         self._has_parsers = False
-        self._chains: tuple[Chain, Chain] | None = None  # of both, since the first request
+        # Of both, and the body readers, since the first request.
+        self._chains: tuple[Chain, Chain, tuple[Callable[[Request], bool], ...]] | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._steps)} steps>"
@@ -155,17 +156,19 @@ class Router:
         That is so if it has no body, and if no step behind the parsers may read it: the response
         is a 404 or a 405 then, and a large body must not cost the server anything.
         """
-        if self._chains is None:
-            self._chains = Chain.of([*self._steps]), Chain.of([*self._bodyless])
-        whole, bodyless = self._chains
-        if not req.has_body or not self._has_parsers:
-            return bodyless
-        try:
-            for may_read_body in self._body_readers:
-                if may_read_body(req):
-                    return whole
-        except Exception:  # noqa: BLE001  # the step raises it again, where error middleware sees it
-            return whole
+        chains = self._chains
+        if chains is None:
+            readers = (*self._body_readers,)
+            chains = Chain.of([*self._steps]), Chain.of([*self._bodyless]), readers
+            self._chains = chains
+        whole, bodyless, body_readers = chains
+        if req.has_body:
+            try:
+                for may_read_body in body_readers:
+                    if may_read_body(req):
+                        return whole
+            except Exception:  # noqa: BLE001  # the step raises it again, where error middleware sees it
+                return whole
         return bodyless
 
     def handle(self, req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
