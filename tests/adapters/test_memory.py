@@ -577,7 +577,35 @@ class TestPatchesOfSeveral:
 
 async def test_it_has_no_pipelines():
     store = MemoryService([{"id": 1}])
-    for call in (store.find, partial(store.get, 1)):
+    for call in (store.find, partial(store.get, 1), partial(store.get, "1")):
         with pytest.raises(TypeError, match="MemoryService has no aggregation, so "):
             await call(Params(pipeline=[{"$match": {"a": 1}}]))
         assert await call(Params(pipeline=[]))
+
+
+class TestSubclassesWithAWayOfTheirOwn:
+    async def test_a_get_reads_by_their_method(self):
+        class SoftDeleting(MemoryService):
+            async def _get(self, id, query, params, options):
+                record = await super()._get(id, query, params, options)
+                return None if record is None or record.get("isDeleted") else record
+
+        service = SoftDeleting([{"id": 1, "isDeleted": True}, {"id": 2}])
+        assert await service.get("2") == {"id": 2}
+        with pytest.raises(NotFound):
+            await service.get("1", Params())
+
+    async def test_a_get_has_their_options(self):
+        class Closed(MemoryService):
+            def options_for(self, params):
+                raise ValueError("closed")
+
+        service = Closed([{"id": 1}])
+        with pytest.raises(ValueError, match="closed"):
+            await service.get("1", Params())
+
+
+@pytest.mark.parametrize("given", [{"adapter": {"unknown": 1}}, {"paginate": {"defualt": 1}}])
+async def test_a_get_refuses_options_that_are_not_valid(given):
+    with pytest.raises(ValueError, match=r"unknown|defualt"):
+        await MemoryService([{"id": 1}]).get("1", Params(**given))
