@@ -595,17 +595,50 @@ class TestSubclassesWithAWayOfTheirOwn:
         with pytest.raises(NotFound):
             await service.get("1", Params())
 
-    async def test_a_get_has_their_options(self):
+    async def test_a_patch_writes_by_their_method(self):
+        class Locked(MemoryService):
+            async def _patch(self, id, data, query, params, options):
+                raise Conflict("The record is locked")
+
+        service = Locked([{"id": 1, "text": "a"}])
+        with pytest.raises(Conflict, match="locked"):
+            await service.patch("1", {"text": "b"}, Params())
+        assert await service.get("1") == {"id": 1, "text": "a"}
+
+    async def test_calls_have_their_options(self):
         class Closed(MemoryService):
             def options_for(self, params):
                 raise ValueError("closed")
 
         service = Closed([{"id": 1}])
-        with pytest.raises(ValueError, match="closed"):
-            await service.get("1", Params())
+        for call in (service.get("1", Params()), service.patch("1", {"a": 1}, Params())):
+            with pytest.raises(ValueError, match="closed"):
+                await call
 
 
 @pytest.mark.parametrize("given", [{"adapter": {"unknown": 1}}, {"paginate": {"defualt": 1}}])
-async def test_a_get_refuses_options_that_are_not_valid(given):
-    with pytest.raises(ValueError, match=r"unknown|defualt"):
-        await MemoryService([{"id": 1}]).get("1", Params(**given))
+async def test_calls_for_one_record_refuse_options_that_are_not_valid(given):
+    service = MemoryService([{"id": 1}])
+    for call in (service.get("1", Params(**given)), service.patch("1", {}, Params(**given))):
+        with pytest.raises(ValueError, match=r"unknown|defualt"):
+            await call
+
+
+async def test_a_patch_of_one_record_keeps_its_id_and_takes_no_other_data():
+    service = MemoryService([{"id": 1, "text": "a"}], unique=["text"])
+    assert await service.patch("1", {"id": 2, "text": "b"}, Params()) == {"id": 1, "text": "b"}
+    nested = [1]
+    changed = await service.patch("1", {"nested": nested}, Params())
+    nested.append(2)
+    changed["nested"].append(3)
+    assert await service.get("1", Params()) == {"id": 1, "text": "b", "nested": [1]}
+    await service.create({"text": "c"})
+    for data, error in (({"$set": {"a": 1}}, BadRequest), ({"text": "c"}, Conflict)):
+        with pytest.raises(error):
+            await service.patch("1", data, Params())
+    with pytest.raises(NotFound):
+        await service.patch("9", {"text": "d"}, Params())
+    filtered = Params(query={"text": "z"})
+    with pytest.raises(NotFound):
+        await service.patch("1", {"text": "d"}, filtered)
+    assert (await service.get("1", Params()))["text"] == "b"
