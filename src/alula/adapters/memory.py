@@ -189,10 +189,9 @@ class MemoryService(AdapterService):
             NotFound: No record has the id and meets the query.
         """
         if type(data) is dict and self._needs_store_alone(id, params):
-            changes: Record = data  # pyright: ignore[reportUnknownVariableType]  # its names are checked next
             record = self._store.get(id)
-            if record is not None and is_plain(changes) and self.id not in changes:
-                return self._replace(record, {**record, **changes})
+            if record is not None and is_plain(data) and self.id not in data:  # pyright: ignore[reportUnknownArgumentType]  # this checks it
+                return self._replace(record, {**record, **data})
         return await super().patch(id, data, params)
 
     def _needs_store_alone(self, id: Id, params: ParamsLike) -> TypeGuard[str]:
