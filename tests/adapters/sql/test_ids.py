@@ -90,6 +90,50 @@ async def test_no_record_has_an_id_that_cannot_be_one(make_service, type_, ids):
                 await call
 
 
+@pytest.mark.parametrize(
+    ("type_", "key", "others"),
+    [
+        (sqlalchemy.Integer(), 5, ["05", "5.0", "5.", "+5", "5e0", "50e-1", " 5", "\uff15"]),
+        (sqlalchemy.BigInteger(), 0, ["-0", "00", "0e0"]),
+        (sqlalchemy.BigInteger(), -5, ["-05", "-5.0", "\u22125"]),
+        (
+            sqlalchemy.Uuid(),
+            UUID(int=1),
+            [
+                f"{{{UUID(int=1)}}}",
+                UUID(int=1).urn,
+                f" {UUID(int=1).hex[1:]}",
+                f"+{UUID(int=1).hex[1:]}",
+                UUID(int=1).hex.replace("0", "\u0660"),
+                f"{UUID(int=1).hex[:-4]}-0001",
+            ],
+        ),
+    ],
+)
+async def test_an_id_is_found_by_the_text_that_json_has_for_it_alone(
+    make_service, type_, key, others
+):
+    service = await make_service(type_)
+    record = await service.create({"key": key, "n": 1})
+    for text in others:
+        for call in (
+            service.get(text),
+            service.update(text, {"n": 2}),
+            service.patch(text, {"n": 2}),
+            service.remove(text),
+        ):
+            with pytest.raises(NotFound):
+                await call
+    assert await service.get(str(key)) == record
+
+
+async def test_capitals_and_hyphens_do_not_count_in_a_uuid(make_service):
+    service = await make_service(sqlalchemy.Uuid())
+    record = await service.create({"key": UUID(int=171), "n": 1})
+    for text in (str(UUID(int=171)).upper(), UUID(int=171).hex, UUID(int=171).hex.upper()):
+        assert await service.get(text) == record
+
+
 async def test_ids_of_version_7_are_made_for_new_records(make_service):
     service = await make_service(sqlalchemy.Uuid())
     created = await asyncio.gather(*(service.create({"n": n}) for n in range(3)))
