@@ -89,6 +89,7 @@ class TestIds:
             await service.create({"key": "5"})
         assert caught.value.message == "There is a record with the key '5' already"
         assert caught.value.code == 409
+        assert caught.value.errors == {"key": "is taken"}
 
     @pytest.mark.parametrize("id", [1.5, 2.0, float("nan"), float("inf"), True, False, [], {}])
     async def test_what_is_no_id(self, id):
@@ -96,6 +97,21 @@ class TestIds:
         with pytest.raises(BadRequest, match="'id' is"):
             await service.create([{}, {"id": id}])
         assert await service.find() == []
+
+    @pytest.mark.parametrize("id", [5, 6])
+    async def test_a_query_that_is_not_valid_is_refused_whether_the_record_exists(self, id):
+        service = MemoryService([{"id": 5}], operators=["$size"])
+        invalid = {"query": {"tags": {"$size": "many"}}}
+        for call in (
+            service.get(id, invalid),
+            service.update(id, {}, invalid),
+            service.patch(id, {}, invalid),
+            service.remove(id, invalid),
+        ):
+            with pytest.raises(BadRequest, match=r"\$size"):
+                await call
+        with pytest.raises(NotFound):
+            await service.get(6, {"query": {"tags": {"$size": 1}}})
 
     async def test_an_update_leaves_id_and_place(self):
         service = MemoryService(PEOPLE)

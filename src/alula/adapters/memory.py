@@ -188,11 +188,12 @@ class MemoryService(AdapterService):
             MethodNotAllowed: The id is None, and ``multi`` does not allow that.
             NotFound: No record has the id and meets the query.
         """
+        changes: Any = data
         if type(data) is dict and self._needs_store_alone(id, params):
             record = self._store.get(id)
-            if record is not None and is_plain(data) and self.id not in data:  # pyright: ignore[reportUnknownArgumentType]  # this checks it
-                return self._replace(record, {**record, **data})
-        return await super().patch(id, data, params)
+            if record is not None and is_plain(changes) and self.id not in changes:
+                return self._replace(record, {**record, **changes})
+        return await super().patch(id, changes, params)
 
     def _needs_store_alone(self, id: Id, params: ParamsLike) -> TypeGuard[str]:
         """Tell whether a call names one record, and has no query and no options.
@@ -232,9 +233,9 @@ class MemoryService(AdapterService):
         if params.pipeline:
             raise _no_aggregation(self)
         record = self._store.get(str(id))
-        if record is None or not (query is EMPTY_QUERY or _meets(record, query)):
+        if query is not EMPTY_QUERY and not _meets(record, query):
             return None
-        return record.copy()
+        return None if record is None else record.copy()
 
     async def _create(
         self, records: list[Record], query: Query, params: Params, options: Options
@@ -287,9 +288,9 @@ class MemoryService(AdapterService):
         if id is None:
             return list(filter(_test(query), self._sorted(query)))
         record = self._store.get(str(id))
-        if record is None or not (query is EMPTY_QUERY or _meets(record, query)):
+        if query is not EMPTY_QUERY and not _meets(record, query):
             return []
-        return [record]
+        return [] if record is None else [record]
 
     def _sorted(self, query: Query) -> list[Record]:
         """Return all stored records in the order of a query."""
@@ -333,7 +334,10 @@ class MemoryService(AdapterService):
             else:
                 key = str(new_id)
                 if key in store or key in added:
-                    raise Conflict(f"There is a record with the {name} '{key}' already")
+                    raise Conflict(
+                        f"There is a record with the {name} '{key}' already",
+                        errors={name: "is taken"},
+                    )
             is_flat = are_immutable(map(type, record.values()))
             new = added[key] = record.copy() if is_flat else _Nested(copied(record))
             copies.append(new.copy())
@@ -407,8 +411,11 @@ def _test(query: Query) -> Callable[[Record], bool]:
     return predicate(query.criteria, query.budget)
 
 
-def _meets(record: Record, query: Query) -> bool:
-    return not query.criteria.parts or _test(query)(record)
+def _meets(record: Record | None, query: Query) -> bool:
+    if not query.criteria.parts:
+        return record is not None
+    test = _test(query)  # first: a query that is not valid is a 400, whether the record exists
+    return record is not None and test(record)
 
 
 def _values_in(value: JSONValue) -> int:

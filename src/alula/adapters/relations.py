@@ -239,7 +239,7 @@ class Relations:
     async def for_store(self, query: Query) -> tuple[Query, Query | None]:
         """Return what a store gets of a query, and the query if it includes related records.
 
-        The store gets no ``$include``, and selects the keys of the relations in it, too.
+        The store gets no ``$include``, and selects the keys of its relations, not their names.
 
         Raises:
             BadRequest: The store cannot join, and there are too many tests of related records, or
@@ -258,9 +258,10 @@ class Relations:
         filters = {name: value for name, value in query.filters.items() if name != INCLUDE}
         select = query.select
         if select is not None:
-            relations = [self[name.partition(".")[0]] for name in names]
-            keys = (relation.key for relation in relations if not relation.many)
-            select = (*select, *(key for key in keys if key not in select))
+            relations = {first: self[first] for first in (name.partition(".")[0] for name in names)}
+            keys = [relation.key for relation in relations.values() if not relation.many]
+            own = [name for name in select if name.partition(".")[0] not in relations]
+            select = tuple(dict.fromkeys((*own, *keys)))
         return query._replace(filters=MappingProxyType(filters), select=select), query
 
     def check_change(self, query: Query) -> None:

@@ -105,8 +105,9 @@ def with_schema(
         ['id', 'text']
 
     Args:
-        service: The service. Its ``id`` and ``schema_keywords`` count, if it has them. If it has
-            ``with_record_check(check)``, such as an `UploadService`, its ``create`` checks records.
+        service: The service. Its ``id``, ``schema_keywords`` and ``converts_queries`` count, if it
+            has them. If it has ``with_record_check(check)``, such as an `UploadService`, its
+            ``create`` checks records.
         model: The JSON Schema of its records (type ``object``), a Pydantic model, or a
             ``TypedDict``. A JSON Schema is closed unless it says something about
             ``additionalProperties``, and knows the keyword ``date``, which converts text to dates.
@@ -137,10 +138,7 @@ def with_schema(
     """
     if isinstance(service, type | ServiceBundle):
         raise TypeError(f"with_schema takes a service, such as MemoryService(), not {service!r}")
-    # The `id` of a service that is not an adapter may be anything else, such as a method.
-    id_name = getattr(service, "id", None)
-    keywords = getattr(service, "schema_keywords", ())
-    records = records_of(model, id_name if isinstance(id_name, str) else "id", keywords)
+    records = records_of(model, service)
     places = {"query": query, "data": data, "result": result, "external": external}
     for place, given in places.items():
         if given is not None:

@@ -140,21 +140,26 @@ def query_syntax(
     return QueryModel(properties, extensions or {})
 
 
-def records_of(model: object, id: str, keywords: Iterable[SchemaKeyword]) -> Records:
+def records_of(model: object, service: object) -> Records:
     """Return what makes the validators for the records of a service.
 
     Args:
         model: A JSON Schema of type ``object``, a Pydantic model, or a ``TypedDict``.
-        id: Name of the id property.
-        keywords: What the service's schemas know beside the keywords of JSON Schema.
+        service: The service. If it has them, these count: ``id``, the name of the id property;
+            ``schema_keywords``, what its schemas know beside the keywords of JSON Schema; and
+            ``converts_queries``, whether an id in a query may stay the text that it is.
 
     Raises:
-        SchemaError: It is neither, or it has no properties, such as a ``RootModel``.
+        SchemaError: The model is neither, or has no properties, such as a ``RootModel``.
     """
+    # The `id` of a service that is not an adapter may be anything else, such as a method.
+    id_name = given if isinstance(given := getattr(service, "id", None), str) else "id"
+    keywords: tuple[SchemaKeyword, ...] = tuple(getattr(service, "schema_keywords", ()))
+    text_ids: bool = getattr(service, "converts_queries", False)
     if is_mapping(model):
         from alula.schema._json_schema.validator import JsonRecords  # noqa: PLC0415  # as above
 
-        return JsonRecords(model, id, tuple(keywords))
+        return JsonRecords(model, id_name, keywords, text_ids=text_ids)
     if is_typeddict(model):
         model = model_of_typed_dict(model)
     if (
@@ -162,7 +167,7 @@ def records_of(model: object, id: str, keywords: Iterable[SchemaKeyword]) -> Rec
         and issubclass(model, BaseModel)
         and not model.__pydantic_root_model__
     ):
-        return ModelRecords(model, id, tuple(keywords))
+        return ModelRecords(model, id_name, keywords, text_ids=text_ids)
     raise SchemaError(
         "with_schema takes a JSON Schema, or a TypedDict or Pydantic model with fields,"
         f" not {model!r}"
@@ -173,7 +178,12 @@ class ModelRecords:
     """Makes the validators for the records that a Pydantic model describes; see `JsonRecords`."""
 
     def __init__(
-        self, model: type[BaseModel], id: str, keywords: tuple[SchemaKeyword, ...]
+        self,
+        model: type[BaseModel],
+        id: str,
+        keywords: tuple[SchemaKeyword, ...],
+        *,
+        text_ids: bool,
     ) -> None:
         self._model = self._with_id = model
         self._id = id
@@ -189,7 +199,10 @@ class ModelRecords:
 
         if id not in stored_names(model):
             # Left to right: Pydantic's smart union would leave the id of a URL a text.
-            type_: Any = Annotated[int | str, Field(union_mode="left_to_right")]
+            ordered = Field(union_mode="left_to_right")
+            type_: Any = (
+                Annotated[str | int, ordered] if text_ids else Annotated[int | str, ordered]
+            )
             if keywords:
                 # As in `JsonRecords`: descriptions know what clients send for a keyword.
                 kinds = [*({keyword.name: True} for keyword in keywords), {"type": "string"}]

@@ -162,6 +162,8 @@ CASES = [
     ({"tags": {"$contains": [None]}}, []),
     ({"tags": {"$overlaps": ["a", "d"]}}, [1, 5]),
     ({"tags": {"$overlaps": []}}, []),
+    ({"tags": {"$overlaps": [None, "a"]}}, [1]),
+    ({"tags": {"$overlaps": [None]}}, []),
     ({"tags": {"$like": "c%"}}, [2]),
     ({"tags": {"$notlike": "c%"}}, [1, 3, 4, 5]),
     ({"tags": {"$size": "2"}}, [1, 2, 5]),

@@ -7,11 +7,14 @@ from uuid import UUID
 
 import pytest
 import sqlalchemy
+from pydantic import create_model
 from sqlalchemy.dialects import postgresql
 
+from alula import App
 from alula._json_encoding import dumps, loads
 from alula.adapters.sql import Database, SQLService
 from alula.errors import NotFound
+from alula.schema import with_schema
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
@@ -88,6 +91,70 @@ async def test_no_record_has_an_id_that_cannot_be_one(make_service, type_, ids):
         for call in (service.get(key), service.patch(key, {"n": 1}), service.remove(key)):
             with pytest.raises(NotFound):
                 await call
+
+
+@pytest.mark.parametrize(
+    ("type_", "key", "others"),
+    [
+        (sqlalchemy.Integer(), 5, ["05", "5.0", "5.", "+5", "5e0", "50e-1", " 5", "\uff15"]),
+        (sqlalchemy.BigInteger(), 0, ["-0", "00", "0e0"]),
+        (sqlalchemy.BigInteger(), -5, ["-05", "-5.0", "\u22125"]),
+        (
+            sqlalchemy.Uuid(),
+            UUID(int=1),
+            [
+                f"{{{UUID(int=1)}}}",
+                UUID(int=1).urn,
+                f" {UUID(int=1).hex[1:]}",
+                f"+{UUID(int=1).hex[1:]}",
+                UUID(int=1).hex.replace("0", "\u0660"),
+                f"{UUID(int=1).hex[:-4]}-0001",
+            ],
+        ),
+    ],
+)
+async def test_an_id_is_found_by_the_text_that_json_has_for_it_alone(
+    make_service, type_, key, others
+):
+    service = await make_service(type_)
+    record = await service.create({"key": key, "n": 1})
+    for text in others:
+        for call in (
+            service.get(text),
+            service.update(text, {"n": 2}),
+            service.patch(text, {"n": 2}),
+            service.remove(text),
+        ):
+            with pytest.raises(NotFound):
+                await call
+    assert await service.get(str(key)) == record
+
+
+async def test_capitals_and_hyphens_do_not_count_in_a_uuid(make_service):
+    service = await make_service(sqlalchemy.Uuid())
+    record = await service.create({"key": UUID(int=171), "n": 1})
+    for text in (str(UUID(int=171)).upper(), UUID(int=171).hex, UUID(int=171).hex.upper()):
+        assert await service.get(text) == record
+
+
+@pytest.mark.parametrize(
+    "model",
+    [{"properties": {"n": {"type": "integer"}}}, create_model("Thing", n=(int, ...))],
+    ids=["JSON Schema", "Pydantic"],
+)
+@pytest.mark.parametrize(
+    ("type_", "ids"), [IDS["varchar"], (sqlalchemy.Text(), ["07", "7"]), IDS["integer"]]
+)
+async def test_queries_by_an_id_that_the_schema_does_not_have_find_it_by_its_text(
+    make_service, type_, ids, model
+):
+    service = await make_service(type_)
+    things = App().use("things", with_schema(service, model)).service("things")
+    created = [await service.create({"key": key, "n": n}) for n, key in enumerate(ids)]
+    for key, record in zip(ids, created, strict=True):
+        assert await things.find(query={"key": str(key)}) == [record]
+        assert await things.find(query={"key": key}) == [record]
+        assert record in await things.find(query={"key": {"$in": [str(key)]}})
 
 
 async def test_ids_of_version_7_are_made_for_new_records(make_service):

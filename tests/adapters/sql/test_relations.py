@@ -71,6 +71,19 @@ async def test_and_what_refers_to_a_record(app):
     assert user["boss"] is None
 
 
+@pytest.mark.parametrize("select", [["author"], ["text", "author"], ["author.name"]])
+async def test_a_relation_that_is_included_may_be_selected_by_its_name(app, select):
+    query = {"$include": ["author"], "$select": select}
+    post = await app.service("posts").get(2, query=query)
+    assert post == {"id": 2, "author": {"id": 2, "name": "Bob", "bossId": 1}} | (
+        {"text": "post 1"} if "text" in select else {}
+    )
+    user = await app.service("users").get(1, query={"$include": ["posts"], "$select": ["posts"]})
+    assert [user.keys(), len(user["posts"])] == [{"id", "posts"}, 2]
+    with pytest.raises(BadRequest, match="author"):
+        await app.service("posts").get(2, query={"$select": select})
+
+
 async def test_in_two_statements(app, watched):
     texts = watched(app.service("posts").service.database)
     await app.service("posts").find(query={"$include": ["author"], "$limit": 12})

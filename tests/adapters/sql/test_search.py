@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from sqlalchemy import Column, Computed, Integer, MetaData, Table, Text
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
 from alula.adapters.sql import Database, SQLService
-from alula.adapters.sql._statements._search import fts5_expression
+from alula.adapters.sql._statements._search import fts5_expressions
 from alula.errors import BadRequest
 
 TEXTS = [
@@ -62,15 +64,25 @@ CASES = [
     ("text:milk", []),
     ("mil*", []),
     ("' or 1=1 --", []),
+    ("-milk", [3, 4, 5, 6]),
+    ("-milk -tea", [4, 5]),
+    ('-"brown bread"', [2, 3, 4, 5, 6]),
+    ("tea or -bread", [3, 5, 6]),
+    ("-milk or -tea", [1, 2, 3, 4, 5, 6]),
+    ("-x", []),
+    ("-_", []),
+    ("_ -milk", [3, 4, 5, 6]),
+    ("-x or white", [2]),
+    ("-milk or -bread -x or zürich", [3, 4, 5, 6]),
     ("NEAR(milk bread)", []),
 ]
 
 
 @pytest.mark.parametrize(("search", "expected"), CASES)
 def test_every_word_is_quoted(search, expected):
-    expression = fts5_expression(search)
-    outside = expression.split('"')[::2]
-    assert set("".join(outside).replace("OR", "").replace("NOT", "")) <= set(" ()")
+    for expression in fts5_expressions(search):
+        outside = "".join(expression.split('"')[::2])
+        assert set(re.sub("OR|NOT|AND", "", outside)) <= set(" ()")
 
 
 async def test_search(service):

@@ -187,6 +187,7 @@ class JsonRecords:
         schema: The schema of a record.
         id: Name of the id property.
         keywords: The keywords of the service.
+        text_ids: Whether an id in a query stays the text that it is, unless the schema has the id.
 
     Attributes:
         schema: The schema, with the id.
@@ -196,7 +197,12 @@ class JsonRecords:
     """
 
     def __init__(
-        self, schema: Mapping[str, Any], id: str, keywords: tuple[SchemaKeyword, ...]
+        self,
+        schema: Mapping[str, Any],
+        id: str,
+        keywords: tuple[SchemaKeyword, ...],
+        *,
+        text_ids: bool,
     ) -> None:
         properties = schema.get("properties")
         if not isinstance(properties, Mapping) or not properties:
@@ -207,8 +213,9 @@ class JsonRecords:
         if id not in properties:
             types: list[Schema] = [{keyword.name: True} for keyword in keywords]
             types = types or [{"type": "integer"}]
-            # The text last: the first that fits counts, and every id in a URL is a text.
-            id_schema = {"anyOf": [*types, {"type": "string"}]}
+            # The first that fits counts, and every id in a URL is a text.
+            types.insert(0 if text_ids else len(types), {"type": "string"})
+            id_schema = {"anyOf": types}
             self.schema["properties"] = {id: id_schema, **properties}
         self._given = schema
         declared, required = field_names(self.schema), schema.get("required")

@@ -12,6 +12,7 @@ What holds in this file:
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,9 @@ __all__ = [
 SQL_OPERATORS: Final = {
     "$eq": "=", "$ne": "<>", "$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">=",
 }  # fmt: skip
+_UUID: Final = re.compile("[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{32}")
+"""UUIDs as text. Python also takes blanks, signs and the digits of all scripts in them."""
+
 Comparison: TypeAlias = tuple[str, object] | bool
 """The SQL operator and the value for the driver, or the outcome for every value but null."""
 
@@ -247,10 +251,9 @@ class UuidType(ColumnType):
     def store(self, value: object, field: str) -> object:
         # asyncpg's own UUID is a subclass.
         if not isinstance(value, UUID):
-            try:
-                value = UUID(value if isinstance(value, str) else "")
-            except ValueError:
-                raise self.refusal(field) from None
+            if not isinstance(value, str) or not _UUID.fullmatch(value):
+                raise self.refusal(field)
+            value = UUID(value)
         return value if self.dialect == "postgresql" else value.hex
 
 

@@ -184,7 +184,9 @@ class ArrayOperand(Operand):
         if self._dialect == "postgresql":
             parameters.append(values)
             return f"{self.sql} && {PLACE}::{self.type.cast}"
-        return self.any_element("$in", items, parameters)
+        # As the operator of PostgreSQL, for which null is in no list.
+        some = [item for item in items if item is not None]
+        return self.any_element("$in", some, parameters)
 
     def has_element(self, tests: JSONValue, parameters: list[object]) -> str:
         """Return the condition of ``$elemMatch``.

@@ -77,6 +77,7 @@ class Reads:
         self._shares_pages = not any("$" in name for name in names)
         self._id = table.id
         self._compare_id = table.id.type.comparison
+        self._is_integer = table.id.type.name == "integer"
         self._texts: dict[Hashable, str] = {}
         self._selections: dict[Select, _Selection] = {}
         self._readers: dict[Select, Reader] = {}
@@ -102,14 +103,23 @@ class Reads:
         return self._shares_pages
 
     def id_value(self, id: object) -> object | None:
-        """Return an id as the driver takes it, None if no record can have it."""
+        """Return an id as the driver takes it, None if no record can have it.
+
+        A text is the id of a whole number only if it is how that is written: hooks that compare
+        texts would not know ``05`` and ``5.0`` for the record 5.
+        """
         if id is None:
             return None
         try:
             outcome = self._compare_id("$eq", id, self._id.name)
         except BadRequest:
             return None
-        return None if isinstance(outcome, bool) else outcome[1]
+        if isinstance(outcome, bool):
+            return None
+        value = outcome[1]
+        if self._is_integer and type(id) is str and str(value) != id:
+            return None
+        return value
 
     # -- statements ----------------------------------------------------------------------------
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Final, TypeAlias
 
 from alula.adapters.sql._columns._column_types import is_unicode
 from alula.adapters.sql._names import quoted
-from alula.adapters.sql._statements._operands import PLACE
+from alula.adapters.sql._statements._operands import PLACE, any_of
 from alula.adapters.sql._tables._tables import Column, Table, column_name_of
 from alula.errors import BadRequest
 
-__all__ = ["SearchCondition", "fts5_expression", "search_condition", "search_indexes"]
+__all__ = ["SearchCondition", "fts5_expressions", "search_condition", "search_indexes"]
 
 SearchCondition: TypeAlias = Callable[[object, list[object]], str]
 
@@ -25,7 +26,7 @@ _MAX_LENGTH: Final = 1000
 """How long a search may be, in characters."""
 
 _TERM: Final = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))')
-_WORD: Final = re.compile(r"\w")
+_WORD: Final = re.compile(r"[^\W_]")
 
 
 def search_condition(table: Table, names: Sequence[str]) -> SearchCondition:
@@ -44,12 +45,13 @@ def search_condition(table: Table, names: Sequence[str]) -> SearchCondition:
     if table.dialect == "sqlite":
         # By the rowid: the id of a table may be text.
         index = quoted(f"{table.name}_search")
-        condition = f"{_rowid(table)} in (select rowid from {index} where {index} match {PLACE})"
+        matches = f"(select rowid from {index} where {index} match {PLACE})"
+        tests = [f"{_rowid(table)} in {matches}", f"{_rowid(table)} not in {matches}"]
     else:
         document = _document(columns)
         # A column of the type tsvector may have words of any configuration.
         config = "" if document == columns[0].sql else "'simple', "
-        condition = f"{document} @@ websearch_to_tsquery({config}{PLACE}::text)"
+        tests = [f"{document} @@ websearch_to_tsquery({config}{PLACE}::text)"]
 
     def search(value: object, parameters: list[object]) -> str:
         if not isinstance(value, str) or len(value) > _MAX_LENGTH:
@@ -58,24 +60,24 @@ def search_condition(table: Table, names: Sequence[str]) -> SearchCondition:
             )
         if "\0" in value or not is_unicode(value):
             raise BadRequest("Invalid value for $search: the text is not valid")
-        if table.dialect == "sqlite":
-            expression = fts5_expression(value)
-            if not expression:
-                return "false"  # FTS5 refuses an empty one; PostgreSQL finds nothing by it
-            parameters.append(expression)
-        else:
-            parameters.append(value)
-        return condition
+        # FTS5 refuses an empty expression; PostgreSQL finds nothing by an empty search.
+        given = fts5_expressions(value) if table.dialect == "sqlite" else (value,)
+        parameters.extend(filter(None, given))
+        return any_of(list(compress(tests, given)) or ["false"])
 
     return search
 
 
-def fts5_expression(search: str) -> str:
-    """Return a search as an expression of FTS5, an empty one if it has no word to look for.
+def fts5_expressions(search: str) -> tuple[str, str]:
+    """Return a search as two expressions of FTS5: it finds what meets the first or not the second.
+
+    FTS5 cannot look for what is not there alone, hence the second. An empty one counts for nothing.
 
     Examples:
-        >>> fts5_expression('milk "brown bread" -white or tea')
-        '("milk" "brown bread" NOT "white") OR ("tea")'
+        >>> fts5_expressions('milk "brown bread" -white or tea')
+        ('("milk" "brown bread" NOT "white") OR ("tea")', '')
+        >>> fts5_expressions("tea or -white -brown")
+        ('("tea")', '("white" OR "brown")')
     """
     alternatives: list[tuple[list[str], list[str]]] = [([], [])]
     for minus, phrase, word in _TERM.findall(search):
@@ -87,7 +89,11 @@ def fts5_expression(search: str) -> str:
     return " OR ".join(
         "(" + " NOT ".join([" ".join(wanted), *unwanted]) + ")"
         for wanted, unwanted in alternatives
-        if wanted  # FTS5 cannot look for what is not there alone
+        if wanted
+    ), " AND ".join(
+        "(" + " OR ".join(unwanted) + ")"
+        for wanted, unwanted in alternatives
+        if unwanted and not wanted
     )
 
 
