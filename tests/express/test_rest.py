@@ -509,6 +509,27 @@ async def test_a_formatter_without_a_response_is_an_error_with_advice():
     assert "forgetful sent nothing for <Request GET /full>; call res.json" in str(logged[0])
 
 
+@pytest.mark.parametrize("is_surrounded", [False, True])
+async def test_a_representation_without_a_response_is_an_error_with_advice(is_surrounded):
+    logged = []
+
+    def pass_on(req, res, next):
+        return next()
+
+    async def forgetful(handle, route, req, res):
+        pass
+
+    app = express(App())
+    app.configure(rest())
+    app.add_representation("text/csv", forgetful)
+    app.use("full", *([pass_on] if is_surrounded else []), Full())
+    app.use(not_found(), error_handler(logger=logged.append))
+    assert (await call(app, url="/full", headers={"accept": "text/csv"})).status == 500
+    assert "representation" in str(logged[0])
+    assert "forgetful sent nothing for <Request GET /full>; call res.json" in str(logged[0])
+    assert (await call(app, url="/full")).status == 200
+
+
 async def test_a_formatter_formats_no_errors():
     app = formatted(lambda req, res: res.json("formatted"))
     assert (await call(app, "TRACE", "/full")).json["className"] == "method-not-allowed"

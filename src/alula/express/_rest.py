@@ -193,6 +193,7 @@ async def call_service(  # noqa: C901, PLR0912  # one function: each call is 1 %
     Raises:
         MethodNotAllowed: The service does not offer the method to clients.
         UnsupportedMediaType: There is a body that no registered parser took.
+        RuntimeError: The representation that the client prefers sent nothing.
         Exception: What the call raises.
     """
     handle, record_id, route = match
@@ -209,6 +210,7 @@ async def call_service(  # noqa: C901, PLR0912  # one function: each call is 1 %
         respond = representations.get(best_match(headers.get("accept"), offered))
         if respond is not None:
             await respond(handle, route, req, res)
+            _check_sent("representation", respond, req, res)
             return
     data = None
     if method not in METHODS_WITHOUT_DATA and (data := req.body) is UNSET:
@@ -303,8 +305,17 @@ async def send_result(formatter: Formatter | None, req: Request, res: Response) 
     result: Any = formatter(req, res)
     if hasattr(result, "__await__"):
         await result
+    _check_sent("formatter", formatter, req, res)
+
+
+def _check_sent(kind: str, function: object, req: Request, res: Response) -> None:
+    """Report a formatter or a representation that has not responded.
+
+    Raises:
+        RuntimeError: It sent nothing.
+    """
     if not res.headers_sent:
         raise RuntimeError(
-            f"the formatter {name_of(formatter)} sent nothing for {req!r}; call res.json,"
+            f"the {kind} {name_of(function)} sent nothing for {req!r}; call res.json,"
             " res.send or res.end in it"
         )
