@@ -171,6 +171,7 @@ class WebApplication(ServedApplication, Router):
             chains = self._chains
             steps, endpoints = self.chain_for(req) if chains is None or req.has_body else chains[1]
             error: Exception | None = None
+            has_ended = False
             # Here, and not in the server: any ASGI server may run this.
             if len(scope["headers"]) > MAX_HEADERS:
                 steps, endpoints = (), ()
@@ -180,10 +181,11 @@ class WebApplication(ServedApplication, Router):
                 for function in endpoints:
                     response = function(req, res)
                     if response is not None and await response is not GO_ON:
+                        has_ended = True
                         break
             except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
                 error = raised
-            if error is not None or not res.headers_sent:
+            if not has_ended:
                 after_last = partial(final_handler, req, res, self._existing)
                 await run_steps(steps, req, res, after_last, error, len(endpoints))
                 error = None  # its traceback refers to this frame; see `run_steps`

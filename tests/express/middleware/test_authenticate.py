@@ -423,3 +423,27 @@ async def test_rest_asks_the_authentication_service_of_the_moment():
     assert await credentials() is None
     app.use("other", Door("second")).set("authentication", "other")
     assert await credentials() == {"strategy": "second"}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_middleware_behind_rest_runs_whatever_a_strategy_has_sent(is_first):
+    class Challenge:
+        async def create(self, data, params):
+            return {}
+
+        def parse(self, req, res):
+            res.status(401).json("who are you?")
+
+    seen = []
+
+    def note(req, res, next):
+        seen.append(res.status_code)
+        return next()
+
+    app = express(App())
+    if not is_first:
+        app.use(note)
+    app.configure(rest()).use("authentication", Challenge()).use(note)
+    answer = await call(app, url="/nothing")
+    assert (answer.status, answer.json) == (401, "who are you?")
+    assert seen == ([401] if is_first else [200, 401])
