@@ -621,6 +621,17 @@ class TestSubclassesWithAWayOfTheirOwn:
             await service.patch("1", {"text": "b"}, Params())
         assert await service.get("1") == {"id": 1, "text": "a"}
 
+    async def test_a_patch_reads_data_by_their_method(self):
+        class Checked(MemoryService):
+            def _read_data(self, method, data, params, options):
+                if method == "patch":
+                    raise BadRequest("The data is not valid")
+                return super()._read_data(method, data, params, options)
+
+        service = Checked([{"id": 1, "text": "a"}])
+        with pytest.raises(BadRequest, match="not valid"):
+            await service.patch("1", {"text": "b"}, Params())
+
     async def test_calls_have_their_options(self):
         class Closed(MemoryService):
             def options_for(self, params):
@@ -658,3 +669,10 @@ async def test_a_patch_of_one_record_keeps_its_id_and_takes_no_other_data():
     with pytest.raises(NotFound):
         await service.patch("1", {"text": "d"}, filtered)
     assert (await service.get("1", Params()))["text"] == "b"
+
+
+async def test_a_patch_of_one_record_refuses_params_that_nobody_knows():
+    service = MemoryService([{"id": 1, "text": "a"}])
+    with pytest.raises(TypeError, match="'ownerId', which is not the name of a param"):
+        await service.patch("1", {"text": "b"}, Params({"ownerId": 5}))
+    assert await service.get("1") == {"id": 1, "text": "a"}

@@ -17,8 +17,8 @@ from operator import methodcaller
 from types import MethodType
 from typing import Any, ClassVar, Self, TypeGuard
 
-from alula._context import Params
-from alula.adapters._options import ParamsLike
+from alula._context import Params, RequestParams
+from alula.adapters._options import ParamsLike, read_params
 from alula.adapters._records import IMMUTABLE, are_immutable, copied, dotted_names, is_plain, merged
 from alula.adapters.base import AdapterService, DollarKeys, Options
 from alula.adapters.relations import Relation
@@ -122,6 +122,7 @@ class MemoryService(AdapterService):
         self._is_unchanged = (
             self._get == MethodType(MemoryService._get, self)
             and self._patch == MethodType(MemoryService._patch, self)
+            and self._read_data == MethodType(MemoryService._read_data, self)
             and self.options_for == MethodType(MemoryService.options_for, self)
         )
         self._start_id = self._next_id = start_id
@@ -187,11 +188,14 @@ class MemoryService(AdapterService):
             BadRequest: The data or the query is not valid.
             MethodNotAllowed: The id is None, and ``multi`` does not allow that.
             NotFound: No record has the id and meets the query.
+            TypeError: The params have names that were not declared.
         """
         changes: Any = data
         if type(data) is dict and self._needs_store_alone(id, params):
             record = self._store.get(id)
             if record is not None and is_plain(changes) and self.id not in changes:
+                if type(params) is not RequestParams:  # unknown names are mostly meant as a filter
+                    read_params(params)
                 return self._replace(record, {**record, **changes})
         return await super().patch(id, changes, params)
 
