@@ -264,7 +264,7 @@ def without(record: object, fields: frozenset[str]) -> object:
     """Return a record without some fields; a redacted record stays redacted."""
     if type(record) is not dict and not is_mapping(record):  # its call would take longer
         return record
-    rest: dict[str, Any] = {**record}
+    rest: dict[str, Any] = {**record}  # ty: ignore[invalid-assignment]  # names are texts
     for name in fields:
         rest.pop(name, None)
     return record.changed(rest) if isinstance(record, RedactedRecord) else rest
