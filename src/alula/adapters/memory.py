@@ -18,7 +18,7 @@ from types import MethodType
 from typing import Any, ClassVar, Self, TypeGuard
 
 from alula._context import Params, RequestParams
-from alula.adapters._options import ParamsLike, read_params
+from alula.adapters._options import ParamsLike, not_found, read_params
 from alula.adapters._records import IMMUTABLE, are_immutable, copied, dotted_names, is_plain, merged
 from alula.adapters.base import AdapterService, DollarKeys, Options
 from alula.adapters.relations import Relation
@@ -177,9 +177,12 @@ class MemoryService(AdapterService):
             BadRequest: The id is None, or the query is not valid.
             NotFound: No record has the id and meets the query.
         """
-        if self._needs_store_alone(id, params) and (record := self._store.get(id)) is not None:
-            return record.copy()
-        return await super().get(id, params)
+        if not self._needs_store_alone(id, params):
+            return await super().get(id, params)
+        record = self._store.get(id)
+        if record is None:
+            raise not_found(id)
+        return record.copy()
 
     async def patch(self, id: Id, data: object, params: ParamsLike = None) -> Any:
         """Merge ``data`` into a record, or into several, as `AdapterService.patch`.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._registry import call_plugin, read_setting
-from alula.express._chain import GO_ON, Handler, NextFunction, run_steps
+from alula.express._chain import GO_ON, Handler, NextFunction, Step, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._final_handler import final_handler, refuse_connection, report_silence
 from alula.express._lifespan import run_asgi_lifespan
@@ -171,7 +171,7 @@ class WebApplication(ServedApplication, Router):
             chains = self._chains
             steps, endpoints = self.chain_for(req) if chains is None or req.has_body else chains[1]
             error: Exception | None = None
-            has_ended = False
+            ended_by = None
             # Here, and not in the server: any ASGI server may run this.
             if len(scope["headers"]) > MAX_HEADERS:
                 steps, endpoints = (), ()
@@ -181,20 +181,36 @@ class WebApplication(ServedApplication, Router):
                 for function in endpoints:
                     response = function(req, res)
                     if response is not None and await response is not GO_ON:
-                        has_ended = True
+                        ended_by = function
                         break
             except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
                 error = raised
-            if not has_ended:
-                after_last = partial(final_handler, req, res, self._existing)
-                await run_steps(steps, req, res, after_last, error, len(endpoints))
+            if ended_by is None or not res.headers_sent:
+                req.ended_by = ended_by
+                following = steps[len(endpoints) :] if ended_by is None else None
+                await self._run_following(following, req, res, error)
                 error = None  # its traceback refers to this frame; see `run_steps`
-                if not res.headers_sent:
-                    await report_silence(self._steps, req, res, after_last)
             if not res.finish_at_once(scope, send):
                 await res.finish(scope, req.receive, send)
         else:
             await self._serve_other(scope, receive, send)
+
+    async def _run_following(
+        self, steps: Sequence[Step] | None, req: Request, res: Response, error: Exception | None
+    ) -> None:
+        """Run the steps behind the first endpoints, and report it if nothing has responded.
+
+        Args:
+            steps: Those steps; None if one of the first has ended the request.
+            req: The request.
+            res: The response.
+            error: What one of the first has raised.
+        """
+        after_last = partial(final_handler, req, res, self._existing)
+        if steps is not None:
+            await run_steps(steps, req, res, after_last, error)
+        if not res.headers_sent:
+            await report_silence(self._steps, req, res, after_last)
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve an ASGI connection that is not a request."""
