@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from operator import methodcaller
 from types import MethodType
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Any, ClassVar, Self
 
 from alula._context import Params, RequestParams
 from alula.adapters._options import ParamsLike, not_found, read_params
@@ -177,12 +177,17 @@ class MemoryService(AdapterService):
             BadRequest: The id is None, or the query is not valid.
             NotFound: No record has the id and meets the query.
         """
-        if not self._needs_store_alone(id, params):
-            return await super().get(id, params)
-        record = self._store.get(id)
-        if record is None:
-            raise not_found(id)
-        return record.copy()
+        # Most calls name one record, and have no query and no options. They need the store alone:
+        # all other steps would find that there is nothing to do (a get -6 %, a patch -9 %).
+        if type(id) is str and self._is_unchanged and isinstance(params, Params):
+            given = params.__dict__
+            query = given.get("query")
+            if type(query) is dict and not query and given.keys().isdisjoint(_READ_BY_STORE):
+                record = self._store.get(id)
+                if record is None:
+                    raise not_found(id)
+                return record.copy()
+        return await super().get(id, params)
 
     async def patch(self, id: Id, data: object, params: ParamsLike = None) -> Any:
         """Merge ``data`` into a record, or into several, as `AdapterService.patch`.
@@ -194,25 +199,18 @@ class MemoryService(AdapterService):
             TypeError: The params have names that were not declared.
         """
         changes: Any = data
-        if type(data) is dict and self._needs_store_alone(id, params):
-            record = self._store.get(id)
-            if record is not None and is_plain(changes) and self.id not in changes:
+        if type(id) is str and self._is_unchanged and isinstance(params, Params):  # as in `get`
+            given = params.__dict__
+            query, record = given.get("query"), self._store.get(id)
+            if (
+                type(query) is dict and not query and given.keys().isdisjoint(_READ_BY_STORE)
+                and record is not None
+                and type(data) is dict and is_plain(changes) and self.id not in changes
+            ):  # fmt: skip
                 if type(params) is not RequestParams:  # unknown names are mostly meant as a filter
                     read_params(params)
                 return self._replace(record, {**record, **changes})
         return await super().patch(id, changes, params)
-
-    def _needs_store_alone(self, id: Id, params: ParamsLike) -> TypeGuard[str]:
-        """Tell whether a call names one record, and has no query and no options.
-
-        Most calls are of this kind. All other steps would find that there is nothing to do (bench
-        rest: a get -6 %, a patch -9 %).
-        """
-        if type(id) is not str or not self._is_unchanged or not isinstance(params, Params):
-            return False
-        given = params.__dict__
-        query = given.get("query")
-        return type(query) is dict and not query and given.keys().isdisjoint(_READ_BY_STORE)
 
     # -- the six methods of the store ----------------------------------------------------------
 

@@ -38,6 +38,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _STATUSES: Final = range(200, 600)
 _WRONG_STATUS: Final = "the status {!r} cannot be sent; it must be 200 to 599"
 _WITHOUT_BODY: Final = frozenset({204, 304})
+_WITH_BODY: Final = frozenset(_STATUSES) - _WITHOUT_BODY
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 # What encodeURI of JavaScript leaves as it is, and what may be encoded already.
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
@@ -333,20 +334,20 @@ class Response:
         self._drop(*_OF_BODY)
         return self
 
-    def finish_at_once(self, scope: Scope, send: Send) -> bool:
-        """Send a result by the server's `ExchangeExtension`; return False if it is not sent."""
-        server: ExchangeExtension | None = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
-        return (
-            server is not None
-            and self._headers is _OF_RESULTS  # so it is a result, and nothing has changed it
-            and server.send == send
-            and not self._wrappers
-            and self.status_code in _STATUSES  # middleware may have set it since
-            and server.respond(self.status_code, _RAW_OF_RESULTS, self._body)
-        )
-
-    def finish(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Send the response."""
+    def finish(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None] | None:
+        """Return what sends the response, None if the server's `ExchangeExtension` has sent it."""
+        # The headers tell that it is a result which nothing has changed. Middleware may have set
+        # the status since, and wrappers have to see the response.
+        is_plain = self._headers is _OF_RESULTS and self.status_code in _WITH_BODY
+        if is_plain and not self._wrappers:
+            server: ExchangeExtension | None = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
+            if (
+                server is not None
+                and server.send == send
+                and server.respond(self.status_code, _RAW_OF_RESULTS, self._body)
+            ):
+                return None
+            return self._send_result(send)
         response: ASGIApp = self._send
         for wrapper in self._wrappers:
             response = wrapper(response)
@@ -371,18 +372,22 @@ class Response:
     def _drop(self, *names: str) -> None:
         self._headers = {name: v for name, v in self._headers.items() if name not in names}
 
+    async def _send_result(self, send: Send) -> None:
+        body: bytes = self._body
+        headers = [*_RAW_OF_RESULTS, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is not None:
             await self._app(scope, receive, send)
             return
-        body, status, headers = self._body, self.status_code, self._headers
+        body, status = self._body, self.status_code
         if status not in _STATUSES:
             raise ValueError(_WRONG_STATUS.format(status))
         if status in _WITHOUT_BODY:
             self._drop("content-type", "content-length")
             body, raw = b"", self._raw_headers()
-        elif headers is _OF_RESULTS:
-            raw = [*_RAW_OF_RESULTS, (b"content-length", b"%d" % len(body))]
         elif isinstance(body, bytes):
             # A wrong length set by middleware would break the connection.
             if body or scope["method"] != "HEAD":

@@ -190,8 +190,8 @@ class WebApplication(ServedApplication, Router):
                 following = steps[len(endpoints) :] if ended_by is None else None
                 await self._run_following(following, req, res, error)
                 error = None  # its traceback refers to this frame; see `run_steps`
-            if not res.finish_at_once(scope, send):
-                await res.finish(scope, req.receive, send)
+            if (sending := res.finish(scope, req.receive, send)) is not None:
+                await sending
         else:
             await self._serve_other(scope, receive, send)
 
