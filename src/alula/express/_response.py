@@ -388,9 +388,12 @@ class Response:
         if status in _WITHOUT_BODY:
             self._drop("content-type", "content-length")
             body, raw = b"", self._raw_headers()
+        elif self._headers is _OF_RESULTS:  # within a wrapper
+            await self._send_result(send)
+            return
         elif isinstance(body, bytes):
             # A wrong length set by middleware would break the connection.
-            if body or scope["method"] != "HEAD":
+            if "content-length" in self._headers and (body or scope["method"] != "HEAD"):
                 self._drop("content-length")
             raw = self._raw_headers()
             if "content-length" not in self._headers:
