@@ -18,6 +18,7 @@ __all__ = [
     "EXCHANGE_EXTENSION",
     "METHOD_HEADER",
     "METHOD_OF_VERB",
+    "SCALARS",
     "ExchangeExtension",
     "Response",
     "allowed_verbs",
@@ -90,8 +91,8 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
-# Falsy values of these types are sent as a 204; an empty list or object is content.
-_SCALARS: Final = (type(None), bool, int, float, str)
+SCALARS: Final = (type(None), bool, int, float, str)
+"""Falsy results of these types are sent as a 204; an empty list or object is content."""
 
 
 def allowed_verbs(methods: Collection[str], has_id: bool) -> list[str]:
@@ -126,7 +127,7 @@ def response_for(context: HookContext) -> Response:
     body = context.result if context.dispatch is UNSET else context.dispatch
     http = context.http
     if not http:
-        if body or not isinstance(body, _SCALARS):
+        if body or not isinstance(body, SCALARS):
             return 201 if context.method == "create" else 200, _NO_HEADERS, body
         return 204, _NO_HEADERS, None
     headers = dict(http.get("headers") or {})
@@ -139,7 +140,7 @@ def response_for(context: HookContext) -> Response:
     if status is None:
         if any(name.lower() == "location" for name in headers):
             status = 303
-        elif not body and isinstance(body, _SCALARS):
+        elif not body and isinstance(body, SCALARS):
             status = 204
         else:
             status = 201 if context.method == "create" else 200

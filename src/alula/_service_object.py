@@ -38,6 +38,7 @@ __all__ = [
     "method_call",
     "multi_check",
     "read_names",
+    "unset_result",
 ]
 
 REPLACES_SEVERAL: Final = "You can not replace multiple instances. Did you mean 'patch'?"
@@ -65,16 +66,9 @@ _ARGUMENTS_OF_CUSTOM: Final = ("data", "params")
 
 # Attributes of handles, which custom methods would hide.
 _RESERVED: Final = frozenset(
-    {"all", "app", "events", "hook_table", "methods", "path", "record_schema"}
-    | {
-        "emitted_by_service",
-        "publishers",
-        "related_names",
-        "secret_ids",
-        "service",
-        "setup",
-        "teardown",
-    }
+    {"all", "app", "events", "hook_table", "methods", "path", "record_schema", "related_names"}
+    | {"emitted_by_service", "plain_methods", "publishers", "secret_ids", "service"}
+    | {"setup", "teardown"}
 )
 
 
@@ -334,7 +328,7 @@ def method_call(
         if is_coroutine or hasattr(result, "__await__"):
             result = await result
         if result is UNSET:
-            raise _unset_result(context)
+            raise unset_result(context)
         context.result = result
         if emit is not None and (event := context.event) is not None:
             emit(event, context)
@@ -372,14 +366,14 @@ def emitting_call(composed: Call, emit: Callable[[str, HookContext], None]) -> C
     async def run(context: HookContext) -> None:
         await composed(context)
         if context.result is UNSET:
-            raise _unset_result(context)
+            raise unset_result(context)
         if (event := context.event) is not None:
             emit(event, context)
 
     return run
 
 
-def _unset_result(context: HookContext) -> RuntimeError:
+def unset_result(context: HookContext) -> RuntimeError:
     """Return the error for a call that ended without a result."""
     return RuntimeError(
         f"{context.service!r}, `{context.method}`: context.result is UNSET after the call; set it"

@@ -3,7 +3,6 @@
 from alula._service._handle import Given as Given
 from alula._service._handle import RawQuery as RawQuery
 from alula._service._handle import ServiceHandle, owning_handle
-from alula._service._handle import plain_method as plain_method
 from alula._service._typed import AnyTypedService as AnyTypedService
 from alula._service._typed import CustomMethod, TypedService
 from alula._service._typed import check_service_type as check_service_type

@@ -35,7 +35,7 @@ from alula.errors import MethodNotAllowed
 from alula.hooks import Hook, Hookable, HookTable, behind_checks, watch_params
 from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, Id
 
-__all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle", "plain_method"]
+__all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle"]
 
 Given: TypeAlias = Params | Mapping[str, Any] | None
 RawQuery: TypeAlias = Mapping[str, Any] | None
@@ -62,6 +62,8 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         emitted_by_service: The standard events that the service emits itself.
         record_schema: The JSON Schema of its records, None if unknown.
         mounts: The handles of other applications that mount it.
+        plain_methods: By name, the methods of the service of which a call consists alone: they have
+            no hooks, and need not wait for a setup. What calls them emits their events.
         secret_ids: Whether its ids are secrets, such as tokens, which must not be in logs. The
             service sets an attribute of this name.
     """
@@ -117,6 +119,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self._runs: dict[str, Call] = {}  # by method: the call with hooks and event
         self._quick: dict[str, Call] = {}  # methods without hooks, for calls without an event
         self._plain: dict[str, Method] = {}  # of these, the methods themselves
+        self.plain_methods: Mapping[str, Method] = {}
         self._setup: DeferredSetup | None = None
         self._callable: tuple[str, ...] = ()
         self._add_methods((*standard, *self.methods))
@@ -278,14 +281,18 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             # As in FeathersJS: all hooks of the application are outside those of the service.
             composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, inner))
             composed = self.hook_table.surround(name, composed)
-            self._runs[name] = emitting_call(composed, self._emit_event)
+            self._runs[name] = emitting_call(composed, self.emit_event)
             # Without listeners and other hooks than checks: one coroutine less.
             if behind_checks(composed) is call:
                 self._quick[name] = composed
             if composed is call and not (is_mounted or is_debugged):  # nor has the event one
-                self._runs[name] = method_call(self.service, name, self._emit_event)
+                self._runs[name] = method_call(self.service, name, self.emit_event)
             if (method := getattr(composed, "method", None)) is not None:
                 self._plain[name] = method
+        self._open_plain_methods()
+
+    def _open_plain_methods(self) -> None:
+        self.plain_methods = self._plain if self._setup is None else {}
 
     def _check_methods(self, methods: Collection[str] | None) -> tuple[str, ...]:
         """Return the standard methods of the service; raise what `check_object` raises."""
@@ -316,15 +323,17 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
     # -- events --------------------------------------------------------------------------------
 
-    def _emit_event(self, event: str, context: HookContext) -> None:
-        """Emit the event of a call that has succeeded, if anybody may hear it."""
-        has_audience = (
+    def has_audience(self, event: str) -> bool:
+        """Tell whether anybody may hear the event of a call, which the service does not emit."""
+        return (
             event in self._listeners
-            or self.mounts
+            or bool(self.mounts)
             or (event in self.publishers and self._channels.is_active)
-        )
-        # A service that lists the event emits it itself.
-        if not has_audience or event in self.emitted_by_service:
+        ) and event not in self.emitted_by_service
+
+    def emit_event(self, event: str, context: HookContext) -> None:
+        """Emit the event of a call that has succeeded, if anybody may hear it."""
+        if not self.has_audience(event):
             return
         # Now: hooks and callers may change the list while events are held back.
         records = event_records(context)
@@ -409,9 +418,10 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
         async def start() -> None:
             await setup()
-            self._setup = None
+            self.forget_setup()
 
         self._setup = DeferredSetup(repr(self), start, self._run_in_background)
+        self._open_plain_methods()
         if loop_is_running():
             self._setup.begin()
 
@@ -425,8 +435,9 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             await self._setup.wait()
 
     def forget_setup(self) -> None:
-        """Stop waiting for a deferred setup, since the application was torn down."""
+        """Stop waiting for a deferred setup: it is done, or the application was torn down."""
         self._setup = None
+        self._open_plain_methods()
 
 
 def owning_handle(handle: ServiceHandle) -> ServiceHandle:
@@ -437,8 +448,3 @@ def owning_handle(handle: ServiceHandle) -> ServiceHandle:
     while isinstance(handle.service, ServiceHandle):
         handle = handle.service
     return handle
-
-
-def plain_method(handle: ServiceHandle, name: str) -> Method | None:
-    """Return a method of the service itself, None where a call of it is more than that method."""
-    return handle._plain.get(name) if handle._setup is None else None  # noqa: SLF001  # its own module

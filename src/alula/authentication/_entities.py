@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from alula._context import HookContext, Params
 from alula._identity import Application
-from alula._service import ServiceHandle, owning_handle, plain_method
+from alula._service import ServiceHandle, owning_handle
 from alula._service_object import Method
 from alula._user_code import describe_frames
 from alula.errors import NotAuthenticated, NotFound
@@ -124,7 +124,7 @@ class Entities:
             NotAuthenticated: It does not exist.
         """
         handle = self._services.get(self.path) or self.handle
-        get = plain_method(handle, "get")
+        get = handle.plain_methods.get("get")
         known, ignores_caller = self._method
         if get is not known:  # the service is another one, or has got its first hook
             ignores_caller = _ignores_caller(get)

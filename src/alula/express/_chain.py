@@ -30,10 +30,12 @@ __all__ = [
     "Middleware",
     "Next",
     "NextFunction",
+    "RespondAtOnce",
     "Step",
     "always",
     "ignores_body",
     "never",
+    "responding_at_once",
     "run_steps",
     "singleton",
     "singleton_name",
@@ -63,6 +65,9 @@ Handler: TypeAlias = (
 )
 """What a route takes: a function, or a list, a router or an ASGI application. By the first two,
 type checkers know the parameters of a lambda."""
+
+RespondAtOnce: TypeAlias = Callable[[Exception, Request, Response], bool]
+"""Responds to an error if that takes no waiting, and tells whether it has."""
 
 M = TypeVar("M", bound=Callable[..., object])
 
@@ -97,16 +102,34 @@ class Chain(NamedTuple):
         steps: All of them.
         endpoints: The functions of the first steps, as far as these are endpoints. They need no
             look at an error, and no ``next``: most requests end in one of them.
+        respond_at_once: That of the step that gets their errors (see `responding_at_once`), if it
+            has one.
     """
 
     steps: Sequence[Step]
     endpoints: Sequence[Callable[[Request, Response], Any]]
+    respond_at_once: RespondAtOnce | None
 
     @classmethod
     def of(cls, steps: Sequence[Step]) -> Self:
         """Return the chain of some steps, which must not change any more."""
-        first = takewhile(lambda step: step.is_endpoint, steps)
-        return cls(steps, tuple(step.function for step in first))
+        first = [*takewhile(lambda step: step.is_endpoint, steps)]
+        takes_error = next((step for step in steps[len(first) :] if step.takes_errors), None)
+        at_once = getattr(takes_error and takes_error.function, "respond_at_once", None)
+        return cls(steps, tuple(step.function for step in first), at_once)
+
+
+def responding_at_once(middleware: M, respond_at_once: RespondAtOnce | None) -> M:
+    """Mark error middleware that responds to some errors without waiting, and return it.
+
+    Args:
+        middleware: It always responds, so nothing behind it gets the error.
+        respond_at_once: Responds as the middleware does, and tells whether it has; it never raises.
+            None if the middleware alone can do it.
+    """
+    marked: Any = middleware
+    marked.respond_at_once = respond_at_once
+    return middleware
 
 
 def ignores_body(middleware: M) -> M:

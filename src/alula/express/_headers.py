@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, MutableMapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "Headers",
     "best_match",
     "check_value",
+    "header_text",
+    "is_header_name",
     "line_beginning",
     "media_type",
     "quality_of",
@@ -48,6 +51,12 @@ _ENCODED: Final = {
     )
 }
 """What is looked up for most requests."""
+
+# By none of them, `error_handler` sends a page.
+_ACCEPTED_BY_PROGRAMS: Final = frozenset(
+    {None, b"*/*", b"application/json", b"application/json, text/plain, */*"}
+)
+_SENT_BY_PROGRAMS: Final = frozenset({None, b"application/json"})
 
 
 class Headers(MutableMapping[str, str]):
@@ -121,6 +130,16 @@ class Headers(MutableMapping[str, str]):
             return sent.get(b"content-type", b""), ""
         content_type = self.get("content-type") or ""  # middleware may have set any text
         return content_type.encode("latin-1", "replace"), self.get("content-encoding") or ""
+
+    def ask_for_json(self) -> bool:
+        """Tell whether Accept and Content-Type are what programs send; False is uncertain."""
+        sent = self.sent
+        return (
+            sent.get(b"accept") in _ACCEPTED_BY_PROGRAMS
+            and sent.get(b"content-type") in _SENT_BY_PROGRAMS
+            and self._values is None
+            and len(sent) == len(self._raw)  # as in `of_body`
+        )
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._all()
@@ -233,7 +252,9 @@ def _ranges(header: str) -> list[_Range]:
 
 # -- what is sent ----------------------------------------------------------------------------------
 
-_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, 5.6.2
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, 5.6.2
+# A line break in a value would end the header, and let an attacker add others.
+_FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 _NOT_IN_VALUES: Final = bytes({*range(0x20), 0x7F} - {ord("\t")})
 _MAX_NAMES: Final = 1000
 
@@ -247,7 +268,7 @@ def line_beginning(name: bytes) -> bytes:
     Raises:
         RuntimeError: It is not the name of a header.
     """
-    if not _NAME.fullmatch(name):
+    if not is_header_name(name.decode("latin-1")):
         raise RuntimeError("Invalid HTTP header name.")
     beginning = name.lower() + b": "
     if len(LINE_BEGINNINGS) < _MAX_NAMES:
@@ -263,3 +284,24 @@ def check_value(value: bytes) -> None:
     """
     if len(value.translate(None, _NOT_IN_VALUES)) < len(value):
         raise RuntimeError("Invalid HTTP header value.")
+
+
+@lru_cache(maxsize=256)
+def is_header_name(name: str) -> bool:
+    """Tell whether a text is the name of a header."""
+    return _NAME.fullmatch(name) is not None
+
+
+def header_text(name: str, value: object) -> str:
+    """Return the text of a header; numbers are written out.
+
+    Raises:
+        TypeError: The value is neither text nor a number.
+        ValueError: Name or value cannot be sent.
+    """
+    text = str(value) if isinstance(value, int) else value
+    if not isinstance(text, str):
+        raise TypeError(f"the header {name!r} takes text or a number, not {value!r}")
+    if _FORBIDDEN.search(text) or not is_header_name(name):
+        raise ValueError(f"the header {name!r} cannot be sent with the value {text!r}")
+    return text

@@ -8,33 +8,30 @@ application can take its place.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from alula._context import HookContext
+from alula._context import HookContext, Params
 from alula._cookies import SameSite, format_cookie
 from alula._http import EXCHANGE_EXTENSION, ExchangeExtension
 from alula._json_encoding import dumps
+from alula._service import ServiceHandle
 from alula.errors import NotAcceptable
-from alula.express._headers import media_type
+from alula.express._headers import header_text, is_header_name, media_type
 from alula.express._request import Request
 from alula.express._settings import cookie_signer
 from alula.express._stream import Stream, send_stream
+from alula.types import UNSET, Id
 
 __all__ = ["Response"]
 
 _JSON: Final = "application/json; charset=utf-8"
 _TEXT: Final = "text/plain; charset=utf-8"
 _HTML: Final = "text/html; charset=utf-8"
-# A line break in a value would end the header, and let an attacker add others.
-_FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
-_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _STATUSES: Final = range(200, 600)
 _WRONG_STATUS: Final = "the status {!r} cannot be sent; it must be 200 to 599"
 _WITHOUT_BODY: Final = frozenset({204, 304})
@@ -75,17 +72,19 @@ class Response:
     Attributes:
         status_code: The status.
         data: In middleware after a service: what the formatter will send.
-        hook: In middleware after a service: the hook context of the call.
+        call: Of a call without hooks: its handle, method, params, id and data.
         headers_sent: Whether something has responded; responding again is an error.
     """
 
     status_code: int
     data: Any = None
-    hook: HookContext | None = None
+    result: Any = UNSET  # of a call, which `data` is at first
+    call: tuple[ServiceHandle, str, Params, Id, Any] | None = None
     is_probe: bool = False  # of a health probe, which the access log leaves out
     headers_sent: bool
     _body: Any = b""  # bytes, or a `Stream`
     _app: ASGIApp | None = None
+    _hook: HookContext | None = None
 
     def __init__(self, req: Request) -> None:
         self.req = req
@@ -100,6 +99,26 @@ class Response:
 
     # -- what middleware calls -----------------------------------------------------------------
 
+    @property
+    def hook(self) -> HookContext | None:
+        """In middleware after a service: the hook context of the call."""
+        if self._hook is None and self.call is not None:
+            # Few look at it, and making it takes 5 % of a request.
+            self._hook = HookContext(self.call[0].app, *self.call)
+            self._hook.result = self.result
+        return self._hook
+
+    @hook.setter
+    def hook(self, value: HookContext) -> None:
+        self._hook = value
+
+    @property
+    def handle(self) -> ServiceHandle | None:
+        """The handle of the service that was called, None without a call."""
+        if self.call is not None:
+            return self.call[0]
+        return None if self._hook is None else self._hook.service
+
     def status(self, code: int) -> Self:
         """Set the status; returns the response, so that ``res.status(404).json(...)`` works."""
         self.status_code = code
@@ -113,9 +132,9 @@ class Response:
         """
         checked: str | list[str]
         if isinstance(value, list | tuple):
-            checked = [_checked(name, item) for item in value]
+            checked = [header_text(name, item) for item in value]
         else:
-            checked = _checked(name, value)
+            checked = header_text(name, value)
         self._headers = {**self._headers, name.lower(): checked}
         return self
 
@@ -126,7 +145,7 @@ class Response:
             ValueError: As `set`.
         """
         old = self._headers.get(name.lower(), [])
-        new = value if isinstance(value, list | tuple) else [_checked(name, value)]
+        new = value if isinstance(value, list | tuple) else [header_text(name, value)]
         return self.set(name, [*([old] if isinstance(old, str) else old), *new])
 
     def cookie(
@@ -228,7 +247,7 @@ class Response:
         Raises:
             ValueError: It is not the name of a header.
         """
-        if not _is_name(name):
+        if not is_header_name(name):
             raise ValueError(f"{name!r} is not the name of a header")
         old = self._headers.get("vary")
         names = ", ".join(old) if isinstance(old, list) else old
@@ -338,11 +357,12 @@ class Response:
         """Return what sends the response, None if the server's `ExchangeExtension` has sent it."""
         # The headers tell that it is a result which nothing has changed. Middleware may have set
         # the status since, and wrappers have to see the response.
-        is_plain = self._headers is _OF_RESULTS and self.status_code in _WITH_BODY
-        if is_plain and not self._wrappers:
-            server: ExchangeExtension | None = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
+        if self._headers is _OF_RESULTS and not self._wrappers and self.status_code in _WITH_BODY:
+            extensions = scope.get("extensions")
+            server: ExchangeExtension | None
             if (
-                server is not None
+                extensions
+                and (server := extensions.get(EXCHANGE_EXTENSION)) is not None
                 and server.send == send
                 and server.respond(self.status_code, _RAW_OF_RESULTS, self._body)
             ):
@@ -416,18 +436,3 @@ class Response:
             else:
                 raw.extend((name.encode(), text.encode("latin-1")) for text in value)
         return raw
-
-
-@lru_cache(maxsize=256)
-def _is_name(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None
-
-
-def _checked(name: str, value: object) -> str:
-    """Return the text of a header; numbers are written out."""
-    text = str(value) if isinstance(value, int) else value
-    if not isinstance(text, str):
-        raise TypeError(f"the header {name!r} takes text or a number, not {value!r}")
-    if _FORBIDDEN.search(text) or not _is_name(name):
-        raise ValueError(f"the header {name!r} cannot be sent with the value {text!r}")
-    return text

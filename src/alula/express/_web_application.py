@@ -156,7 +156,9 @@ class WebApplication(ServedApplication, Router):
 
     # -- requests ------------------------------------------------------------------------------
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(  # noqa: PLR0912  # one function, as in `run_steps`
+        self, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         """Serve one ASGI connection."""
         servers = self._servers
         if servers.gate is not None and not await servers.admits(scope, self.early_paths):
@@ -169,12 +171,14 @@ class WebApplication(ServedApplication, Router):
             req = Request(self, scope, receive)
             res = Response(req)
             chains = self._chains
-            steps, endpoints = self.chain_for(req) if chains is None or req.has_body else chains[1]
+            steps, endpoints, at_once = (
+                self.chain_for(req) if chains is None or req.has_body else chains[1]
+            )
             error: Exception | None = None
-            ended_by = None
+            ended_by: object = None
             # Here, and not in the server: any ASGI server may run this.
             if len(scope["headers"]) > MAX_HEADERS:
-                steps, endpoints = (), ()
+                steps, endpoints, at_once = (), (), None
                 error = head_too_large(f"The request has over {MAX_HEADERS} headers")
             # As `run_steps` would: most requests end here, and save its coroutine.
             try:
@@ -184,7 +188,11 @@ class WebApplication(ServedApplication, Router):
                         ended_by = function
                         break
             except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
-                error = raised
+                # Most errors of services need no step to be looked for, and nothing to wait for.
+                if at_once is not None and at_once(raised, req, res):
+                    ended_by = at_once
+                else:
+                    error = raised
             if ended_by is None or not res.headers_sent:
                 req.ended_by = ended_by
                 following = steps[len(endpoints) :] if ended_by is None else None
