@@ -1,0 +1,342 @@
+"""Calls of services without hooks: what is not made for them, and can still be asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import weakref
+
+import pytest
+from tests.express.asgi_client import call, post_json
+from tests.waiting import settle
+
+from alula import UNSET, App, HookContext
+from alula._user_code import callback_frames, place_of
+from alula.errors import BadRequest, FrameworkError, NotFound
+from alula.express import error_handler, express, json, not_found, rest
+
+HTML = {"accept": "text/html"}
+
+
+class Echo:
+    async def find(self, params):
+        return [params.query]
+
+    async def get(self, id, params):
+        if id == "missing":
+            raise NotFound("nothing here")
+        return {"id": id, "provider": params.provider}
+
+    async def create(self, data, params):
+        return data
+
+    async def patch(self, id, data, params):
+        return None
+
+    async def forgetful(self, data, params):
+        return UNSET
+
+    async def archive(self, data, params):
+        return {"archived": data}
+
+
+def application(service=None, *before, **options):
+    app = express(App())
+    app.use(json())
+    for middleware in before:
+        app.use(middleware)
+    app.configure(rest())
+    methods = [name for name in dir(Echo) if not name.startswith("_")]
+    app.use("echo", service or Echo(), methods=methods if service is None else None)
+    return app.use(not_found(), error_handler(**{"logger": False, **options}))
+
+
+def seeing(seen):
+    async def middleware(req, res, next):
+        await next()
+        seen.append(res.hook)
+
+    return middleware
+
+
+# -- the hook context ------------------------------------------------------------------------------
+
+
+async def test_middleware_sees_the_context_of_a_call_without_hooks():
+    seen = []
+    app = application(None, seeing(seen))
+    await call(app, url="/echo/5?a=1")
+    (context,) = seen
+    assert isinstance(context, HookContext)
+    assert (context.app, context.service) == (app, app.service("echo"))
+    assert (context.path, context.method, context.id, context.data) == ("echo", "get", "5", None)
+    assert (context.params.query, context.params.provider) == ({"a": "1"}, "rest")
+    assert context.result == {"id": "5", "provider": "rest"}
+
+
+async def test_the_context_of_a_call_is_one_object():
+    seen = []
+
+    async def middleware(req, res, next):
+        assert res.hook is None
+        await next()
+        seen.extend([res.hook, res.hook])
+
+    await post_json(application(None, middleware), {"text": "Hi"}, "/echo")
+    assert seen[0] is seen[1]
+    assert (seen[0].data, seen[0].result, seen[0].event) == (*[{"text": "Hi"}] * 2, "created")
+
+
+async def test_the_result_of_the_context_is_that_of_the_call_whatever_middleware_sends():
+    seen = []
+
+    def change(req, res, next):
+        res.data = "changed"
+        return next()
+
+    app = express(App())
+    app.use(seeing(seen))
+    app.configure(rest())
+    app.use("echo", Echo(), change)
+    assert (await call(app, url="/echo")).json == "changed"
+    assert seen[0].result == [{}]
+
+
+async def test_a_failed_call_has_a_context_without_a_result():
+    seen = []
+    await call(application(None, seeing(seen)), url="/echo/missing")
+    assert (seen[0].method, seen[0].id, seen[0].result) == ("get", "missing", UNSET)
+
+
+# -- methods, results and events -------------------------------------------------------------------
+
+
+async def test_methods_get_what_they_take():
+    app = application()
+    assert (await call(app, url="/echo?a=1")).json == [{"a": "1"}]
+    assert (await call(app, url="/echo/5")).json == {"id": "5", "provider": "rest"}
+    assert (await post_json(app, {"a": 1}, "/echo")).json == {"a": 1}
+    custom = await call(
+        app,
+        "POST",
+        "/echo",
+        b'{"a": 2}',
+        {"content-type": "application/json", "x-service-method": "archive"},
+    )
+    assert (custom.status, custom.json) == (200, {"archived": {"a": 2}})
+
+
+async def test_an_empty_result_is_a_204():
+    answer = await call(
+        application(), "PATCH", "/echo/5", b"{}", {"content-type": "application/json"}
+    )
+    assert (answer.status, answer.body) == (204, b"")
+
+
+async def test_a_method_without_a_result_is_an_error_that_names_it(caplog):
+    answer = await call(
+        application(None, logger=None),
+        "POST",
+        "/echo",
+        b"{}",
+        {"content-type": "application/json", "x-service-method": "forgetful"},
+    )
+    assert answer.status == 500
+    assert "service 'echo', `forgetful`: context.result is UNSET" in caplog.text
+
+
+async def test_a_listener_gets_the_context_and_may_still_change_the_response():
+    app = application()
+
+    @app.service("echo").on("created")
+    def decide(record, context):
+        assert context.result == record == {"a": 1}
+        context.http["status"] = 202
+
+    answer = await post_json(app, {"a": 1}, "/echo")
+    assert (answer.status, answer.json) == (202, {"a": 1})
+
+
+async def test_a_hook_that_comes_later_runs():
+    app = application()
+    assert (await call(app, url="/echo/5")).json["id"] == "5"
+
+    async def refuse(context):
+        raise BadRequest("not today")
+
+    app.service("echo").hooks(before={"get": [refuse]})
+    assert (await call(app, url="/echo/5")).json["message"] == "not today"
+    assert (await call(app, url="/echo")).json == [{}]
+
+
+async def test_a_call_waits_for_a_setup_that_has_not_ended():
+    go_on = asyncio.Event()
+
+    class Late(Echo):
+        async def setup(self, app, path):
+            await go_on.wait()
+
+    app = application()
+    await app.setup()
+    app.use("late", Late())
+    request = asyncio.ensure_future(call(app, url="/late/5"))
+    await settle()
+    assert not request.done()
+    go_on.set()
+    assert (await request).json["id"] == "5"
+    assert (await call(app, url="/late/6")).json["id"] == "6"
+    await app.teardown()
+
+
+async def test_the_watchdog_knows_which_method_runs():
+    places = []
+
+    class Busy:
+        async def get(self, id, params):
+            places.append(place_of(callback_frames(sys._getframe())))
+            return {}
+
+    await call(application(Busy()), url="/echo/5")
+    assert places[0].what == "`get` of service 'echo'"
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("html", [None, False])
+@pytest.mark.parametrize("accept", [{}, {"accept": "*/*"}, {"accept": "application/json"}])
+async def test_an_error_of_a_service_is_json_for_programs(html, accept):
+    answer = await call(application(None, html=html), url="/echo/missing", headers=accept)
+    assert answer.status == 404
+    assert answer.json == {
+        "name": "NotFound",
+        "message": "nothing here",
+        "code": 404,
+        "className": "not-found",
+    }
+    assert answer.get("vary") == ("Accept" if html is None else None)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        HTML,
+        {"accept": "text/html, */*"},
+        {"accept": "TEXT/HTML"},
+        {"content-type": "text/html"},
+        [("accept", "text/html"), ("accept", "*/*")],
+    ],
+)
+async def test_an_error_of_a_service_is_a_page_for_browsers(headers):
+    answer = await call(application(), url="/echo/missing", headers=headers)
+    assert answer.status == 404
+    assert answer.text.startswith("<!doctype html>")
+
+
+async def test_middleware_may_have_changed_what_the_client_accepts():
+    def as_browser(req, res, next):
+        req.headers["accept"] = "text/html"
+        return next()
+
+    answer = await call(application(None, as_browser), url="/echo/missing")
+    assert answer.text.startswith("<!doctype html>")
+
+
+def failing(error):
+    class Failing:
+        async def get(self, id, params):
+            raise error
+
+    return Failing()
+
+
+async def test_headers_of_an_error_are_sent():
+    error = BadRequest("slowly")
+    error.headers = {"Retry-After": "5"}
+    answer = await call(application(failing(error)), url="/echo/5")
+    assert (answer.status, answer.get("retry-after")) == (400, "5")
+
+
+async def test_headers_that_were_set_before_an_error_stay():
+    def note(req, res, next):
+        res.set("x-note", "here")
+        return next()
+
+    answer = await call(application(None, note), url="/echo/missing")
+    assert (answer.status, answer.get("x-note")) == (404, "here")
+
+
+@pytest.mark.parametrize("code", ["no number", 200, 700])
+async def test_an_error_whose_code_is_not_one_is_a_500(code):
+    answer = await call(application(failing(FrameworkError("odd", code=code))), url="/echo/5")
+    assert answer.status == 500
+
+
+@pytest.mark.parametrize("logger", [None, False])
+async def test_an_unexpected_error_tells_nothing(logger):
+    answer = await call(application(failing(KeyError("x")), logger=logger), url="/echo/5")
+    assert (answer.status, answer.json["name"]) == (500, "GeneralError")
+
+
+async def test_data_without_a_json_form_is_left_out(caplog):
+    answer = await call(application(failing(BadRequest("odd", {"a": object()}))), url="/echo/5")
+    assert (answer.status, answer.json["message"]) == (400, "odd")
+    assert "has no JSON form" in caplog.text
+
+
+@pytest.mark.parametrize(("level", "lines"), [(logging.WARNING, 0), (logging.INFO, 1)])
+async def test_an_error_of_a_client_is_logged_where_that_is_wanted(caplog, level, lines):
+    caplog.set_level(level, "alula.express")
+    await call(application(None, logger=None), url="/echo/missing")
+    assert len([r for r in caplog.records if r.name == "alula.express"]) == lines
+
+
+async def test_an_expected_failure_of_the_server_is_logged(caplog):
+    unavailable = FrameworkError("later", code=503)
+    answer = await call(application(failing(unavailable), logger=None), url="/echo/5")
+    assert answer.status == 503
+    assert "GET /echo/5: FrameworkError: later" in caplog.text
+
+
+async def test_a_logger_of_ones_own_gets_each_error():
+    errors = []
+    await call(application(None, logger=errors.append), url="/echo/missing")
+    assert [str(error) for error in errors] == ["nothing here"]
+
+
+async def test_error_middleware_in_front_of_the_handler_gets_the_error():
+    seen = []
+
+    def look(error, req, res, next):
+        seen.append(str(error))
+        return next(error)
+
+    app = express(App())
+    app.configure(rest())
+    app.use("echo", Echo())
+    app.use(look, error_handler(logger=False))
+    assert (await call(app, url="/echo/missing")).status == 404
+    assert seen == ["nothing here"]
+
+
+async def test_an_error_of_a_service_is_freed_with_its_request():
+    freed = []
+
+    class Mine(NotFound):
+        def __init__(self, id):
+            super().__init__("gone")
+            weakref.finalize(self, freed.append, id)
+
+    class Failing:
+        async def get(self, id, params):
+            raise Mine(id)
+
+    app = application(Failing())
+    gc.disable()
+    try:
+        assert (await call(app, url="/echo/5")).status == 404
+    finally:
+        gc.enable()
+    assert freed == ["5"]
