@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from benchmarks.exchanges import SAME_WORK, Exchange, creation
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 CONNECTIONS = 32
@@ -27,12 +29,18 @@ class Row:
         path: The path; a script goes on from there.
         script: A script of wrk in ``load/`` that makes the requests.
         connections: How many connections are kept busy.
+        status: The status of all responses. With a script, other ones below 400 pass, too.
+        headers: Headers that every request has, besides those of the contender.
+        idle: How many further connections are open, and idle after one request each.
     """
 
     name: str
     path: str
     script: str | None = None
     connections: int = CONNECTIONS
+    status: int = 200
+    headers: tuple[str, ...] = ()
+    idle: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,8 @@ class Contender:
     """Arguments for the scripts of wrk."""
     headers: tuple[str, ...] = ()
     """Headers that every request has."""
-    does_same_work: bool = False
-    """Whether its responses are checked first: they must be those of Alula."""
+    exchanges: tuple[Exchange, ...] = ()
+    """Requests whose responses are checked first: all that claim the same work must do it."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,7 @@ class Target:
     """A ratio to reach: Alula's figure against another's for one kind of request.
 
     Without ``other``, that of the best peer. Of times less is better, so their ratio is turned.
+    With ``other_row``, the other's figure is that of another kind of request.
     """
 
     row: Row
@@ -63,6 +72,7 @@ class Target:
     other: str | None = None
     alula: str = "Alula"
     by: Measure = "rate"
+    other_row: Row | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,7 @@ def uvicorn(module: str) -> tuple[str, ...]:
     return (
         sys.executable, "-m", "uvicorn", f"benchmarks.servers.{module}:app", "--port", "{port}",
         "--no-access-log", "--log-level", "warning", "--no-server-header",
+        "--timeout-keep-alive", "75",  # not 5 seconds, which end during a measurement
     )  # fmt: skip
 
 
@@ -154,6 +165,29 @@ SAME_ROWS = (SAME_GET, SAME_SELECT, SAME_PATCH)
 # As `arguments` of a contender: numbers as ids, from 0 on.
 FROM_ZERO = ("numbers", "0")
 PAGE = Row("GET /memory?$limit=50, a virtual property each", "/memory?$limit=50")
+CREATE = Row(
+    "POST /messages, 1 kB, validated by Pydantic", "/messages", "create_1kb.lua", status=201
+)
+MISSING = Row("GET /memory/9999, a 404, same work", "/memory/9999", status=404)
+REFUSED = Row(
+    "GET /memory/5?$select[]=text&$foo[]=read, a 400",
+    "/memory/5?$select[]=text&$foo[]=read",
+    status=400,
+)
+LONG_HEAD = Row(
+    "GET /memory/5, 10 kB of headers",
+    "/memory/5",
+    headers=(
+        "Cookie: " + "; ".join(f"cookie-{n}=" + "c" * 88 for n in range(10)),
+        *(f"X-Header-{n}: " + "x" * 988 for n in range(9)),
+    ),
+)
+PIPELINED = Row("GET /memory/5, 16 pipelined", "/memory/5", "pipeline.lua")
+CROWDED = Row("GET /memory/5, beside 1,000 idle connections", "/memory/5", idle=1_000)
+# The same request on connections of another kind.
+LOADS = (LONG_HEAD, PIPELINED, CROWDED)
+LOAD_TARGETS = {"bare ASGI on Alula's server": 0.8, "Falcon": 1.0, "BlackSheep": 1.0}
+VALIDATING_PEERS = ("Falcon", "BlackSheep", "Litestar", "FastAPI")
 
 REST = Contest(
     "REST",
@@ -161,24 +195,43 @@ REST = Contest(
         Contender(
             "Alula",
             run("alula_app"),
-            (GET, FIND, *SAME_ROWS),
+            (GET, FIND, *SAME_ROWS, MISSING, REFUSED, CREATE, *LOADS),
             arguments=FROM_ZERO,
-            does_same_work=True,
+            exchanges=(*SAME_WORK, *creation(400)),
         ),
         Contender("Alula on uvicorn", uvicorn("alula_app"), (GET, *SAME_ROWS), arguments=FROM_ZERO),
         Contender("Alula on granian", granian("alula_app"), (GET,)),
-        Contender("bare ASGI", uvicorn("bare_app"), (GET,)),
-        Contender("bare ASGI on Alula's server", guarded_uvicorn("bare_app"), (GET,)),
+        Contender("bare ASGI", uvicorn("bare_app"), (GET, *LOADS)),
+        Contender("bare ASGI on Alula's server", guarded_uvicorn("bare_app"), (GET, *LOADS)),
         Contender("bare ASGI on granian", granian("bare_app"), (GET,)),
         Contender("bare RSGI on granian", granian("bare_rsgi", "rsgi"), (GET,)),
-        Contender("Falcon", uvicorn("falcon_app"), (GET,)),
+        *(
+            Contender(name, command, (CREATE,), exchanges=creation(400))
+            for name, command in {
+                "bare create": uvicorn("bare_messages"),
+                "bare create on Alula's server": guarded_uvicorn("bare_messages"),
+            }.items()
+        ),
+        Contender(
+            "Falcon",
+            uvicorn("falcon_app"),
+            (GET, CREATE, *LOADS),
+            exchanges=creation(422),
+        ),
         Contender("Falcon on granian", granian("falcon_app"), (GET,)),
-        Contender("BlackSheep", uvicorn("blacksheep_app"), (GET,)),
+        Contender(
+            "BlackSheep",
+            uvicorn("blacksheep_app"),
+            (GET, CREATE, *LOADS),
+            exchanges=creation(400),
+        ),
         Contender("BlackSheep on granian", granian("blacksheep_app"), (GET,)),
-        Contender("Sanic", own_server("sanic_app"), (GET,)),
+        Contender("Sanic", own_server("sanic_app"), (GET, *LOADS)),
         Contender("Robyn", own_server("robyn_app", *ROBYN), (GET,)),
         *(
-            Contender(name, command, SAME_ROWS, arguments=FROM_ZERO, does_same_work=True)
+            Contender(
+                name, command, (*SAME_ROWS, MISSING), arguments=FROM_ZERO, exchanges=SAME_WORK
+            )
             for name, command in {
                 "Falcon, same work": uvicorn("falcon_same_work"),
                 "BlackSheep, same work": uvicorn("blacksheep_same_work"),
@@ -188,8 +241,8 @@ REST = Contest(
                 "FastAPI, same work": uvicorn("fastapi_same_work"),
             }.items()
         ),
-        Contender("Litestar", uvicorn("litestar_app"), (GET,)),
-        Contender("FastAPI", uvicorn("fastapi_app"), (GET,)),
+        Contender("Litestar", uvicorn("litestar_app"), (GET, CREATE), exchanges=creation(400)),
+        Contender("FastAPI", uvicorn("fastapi_app"), (GET, CREATE), exchanges=creation(422)),
         Contender("Koa", ("node", "servers/feathers.mjs", "koa", "{port}"), (GET, FIND)),
         Contender("Express", ("node", "servers/feathers.mjs", "express", "{port}"), (GET, FIND)),
         Contender("Alula, 1,000 services", run("alula_app"), (GET,), {"ALULA_SERVICES": "1000"}),
@@ -243,6 +296,13 @@ REST = Contest(
             for row in SAME_ROWS
             for name in ("Falcon", "BlackSheep")
         ),
+        *(Target(MISSING, 1.0, f"{name}, same work") for name in VALIDATING_PEERS),
+        # An error costs no more than what it takes the place of.
+        Target(MISSING, 1.0, "Alula", other_row=SAME_GET),
+        Target(REFUSED, 1.0, "Alula", other_row=SAME_SELECT),
+        Target(CREATE, 0.8, "bare create on Alula's server"),
+        *(Target(CREATE, 1.0, name) for name in VALIDATING_PEERS),
+        *(Target(row, least, name) for row in LOADS for name, least in LOAD_TARGETS.items()),
         *(
             Target(GET, 1.0, name, by="p99")
             for name in ("Falcon", "BlackSheep", "Sanic", "Litestar", "FastAPI")
@@ -251,7 +311,7 @@ REST = Contest(
     bounds=frozenset(
         {"bare ASGI", "bare ASGI on Alula's server", "bare ASGI on granian", "Koa signed in"}
         | {"bare RSGI on granian", "Alula on uvicorn", "Alula on granian", "Alula signed in"}
-        | {"Alula, 1,000 services"}
+        | {"Alula, 1,000 services", "bare create", "bare create on Alula's server"}
     ),
     by_processor=True,
 )

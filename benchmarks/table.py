@@ -75,8 +75,9 @@ def verdicts(contest: Contest, medians: Medians) -> list[str]:
         ratio = _ratio(contest, medians, target)
         what = _WORDS[contest.measure_of(target)]
         state = "reached" if ratio >= target.least else "MISSED"
+        at = "" if target.other_row is None else f" at {target.other_row.name}"
         lines.append(
-            f"{state}: {target.row.name}, {what}: {target.alula} is {ratio:.2f}x {other}"
+            f"{state}: {target.row.name}, {what}: {target.alula} is {ratio:.2f}x {other}{at}"
             f" (wanted {target.least:g}x)"
         )
     return lines
@@ -90,20 +91,21 @@ def _place(contest: Contest, key: tuple[str, Row]) -> tuple[int, int]:
 
 def _other(contest: Contest, medians: Medians, target: Target) -> str | None:
     """Return the name of whom Alula is compared with, None where it was not measured."""
+    compared = target.other_row or target.row
     if target.other is not None:
-        return target.other if (target.other, target.row) in medians else None
+        return target.other if (target.other, compared) in medians else None
     peers = [
         name
         for name, row in medians
-        if row == target.row and name != target.alula and name not in contest.bounds
+        if row == compared and name != target.alula and name not in contest.bounds
     ]
     measure = contest.measure_of(target)
-    return max(peers, key=lambda name: worth(medians[name, target.row], measure), default=None)
+    return max(peers, key=lambda name: worth(medians[name, compared], measure), default=None)
 
 
 def _ratio(contest: Contest, medians: Medians, target: Target) -> float:
     measure = contest.measure_of(target)
-    other = medians[_other(contest, medians, target) or "", target.row]
+    other = medians[_other(contest, medians, target) or "", target.other_row or target.row]
     return worth(medians[target.alula, target.row], measure) / (worth(other, measure) or 1)
 
 

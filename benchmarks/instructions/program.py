@@ -22,7 +22,6 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from pydantic import BaseModel, Field
 from uvicorn.server import ServerState
 
 from alula import App
@@ -42,6 +41,7 @@ from benchmarks.contenders import SIGNED_IN
 from benchmarks.records import records
 from benchmarks.servers.alula_sign_in import SECRET
 from benchmarks.servers.bare_app import app as bare_app
+from benchmarks.servers.messages import Message
 
 TURNS = 50
 BLOCKS = 3
@@ -58,12 +58,6 @@ HEADERS = [
 ]
 PAGES = {"default": 10, "max": 50}
 BODY = dumps({"text": "x" * 960, "room": "room 5", "read": False}).encode()
-
-
-class Message(BaseModel):
-    text: str = Field(min_length=1, max_length=2_000)
-    room: str
-    read: bool = False
 
 
 @dataclass(frozen=True)

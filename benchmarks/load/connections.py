@@ -1,7 +1,8 @@
 """Opens HTTP connections that then are idle: ``python -m benchmarks.load.connections URL``.
 
-Each line of input is ``connect N``. It opens connections until there are N, sends one request on
-each, and answers with N once all have their response.
+Each line of input is ``connect N`` or ``count``. ``connect`` opens connections until there are N,
+sends one request on each, and answers with N once all have their response. ``count`` answers how
+many of them the server has not closed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from urllib.parse import urlsplit
 _AT_ONCE = 100
 
 
-async def _open(host: str, port: int, path: str) -> asyncio.StreamWriter:
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _open(host: str, port: int, path: str) -> Connection:
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
     head = await reader.readuntil(b"\r\n\r\n")
@@ -21,22 +25,27 @@ async def _open(host: str, port: int, path: str) -> asyncio.StreamWriter:
         raise SystemExit(f"bench: {path} did not answer: {head!r}")
     length = next(line for line in head.lower().split(b"\r\n") if b"content-length" in line)
     await reader.readexactly(int(length.partition(b":")[2]))
-    return writer
+    return reader, writer
 
 
 async def main(url: str) -> None:
     """Do what standard input says, until it ends."""
     place = urlsplit(url)
-    writers: list[asyncio.StreamWriter] = []
+    connections: list[Connection] = []
     for line in sys.stdin:
+        if line == "count\n":
+            # Reading the input blocks the loop, so it has yet to see what was closed.
+            await asyncio.sleep(0.1)
+            print(sum(not reader.at_eof() for reader, _ in connections), flush=True)
+            continue
         number = int(line.removeprefix("connect "))
-        while (missing := number - len(writers)) > 0:
+        while (missing := number - len(connections)) > 0:
             opened = (
                 _open(place.hostname or "", place.port or 0, place.path)
                 for _ in range(min(_AT_ONCE, missing))
             )
-            writers += await asyncio.gather(*opened)
-        print(len(writers), flush=True)
+            connections += await asyncio.gather(*opened)
+        print(len(connections), flush=True)
 
 
 asyncio.run(main(sys.argv[1]))

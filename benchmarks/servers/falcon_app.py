@@ -3,8 +3,10 @@
 import falcon
 import falcon.asgi
 import orjson
+from pydantic import ValidationError
 
 from benchmarks.records import records
+from benchmarks.servers.messages import Message, store
 
 RECORDS = {n: {**record, "id": n} for n, record in enumerate(records())}
 
@@ -16,6 +18,16 @@ class Record:
         resp.media = RECORDS[record_id]
 
 
+class Messages:
+    async def on_post(self, req, resp):
+        try:
+            message = Message.model_validate(await req.get_media())
+        except ValidationError as error:
+            raise falcon.HTTPUnprocessableEntity(description=str(error)) from None
+        resp.media = store(message)
+        resp.status = falcon.HTTP_201
+
+
 def use_orjson(to):
     handler = falcon.media.JSONHandler(dumps=orjson.dumps, loads=orjson.loads)
     for options in (to.req_options, to.resp_options):
@@ -25,3 +37,4 @@ def use_orjson(to):
 app = falcon.asgi.App()
 use_orjson(app)
 app.add_route("/memory/{record_id:int}", Record())
+app.add_route("/messages", Messages())

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from litestar import Litestar, get
+from litestar import Litestar, get, post
 from litestar.exceptions import NotFoundException
 
 from benchmarks.records import records
+from benchmarks.servers.messages import Message, store
 
 RECORDS = {n: {**record, "id": n} for n, record in enumerate(records())}
 
@@ -17,4 +18,9 @@ async def get_record(record_id: int) -> dict[str, Any]:
     return RECORDS[record_id]
 
 
-app = Litestar([get_record], openapi_config=None)
+@post("/messages")
+async def create_message(data: Message) -> dict[str, Any]:
+    return store(data)
+
+
+app = Litestar([get_record, create_message], openapi_config=None)

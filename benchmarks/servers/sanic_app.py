@@ -9,6 +9,7 @@ from benchmarks.records import records
 
 RECORDS = {n: {**record, "id": n} for n, record in enumerate(records())}
 app = Sanic("records", dumps=orjson.dumps, loads=orjson.loads)
+app.config.REQUEST_MAX_HEADER_SIZE = 16_384  # the most that Sanic allows; by default 8 kB
 
 
 @app.get("/memory/<record_id:int>")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import http
 import sys
-from typing import Any, Final
+from typing import Any
 
 from alula.errors import FrameworkError, GeneralError, error_for_status
 
 __all__ = ["public_error"]
-
-_REASON_PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
 
 
 def public_error(error: Exception, *, debug: bool) -> FrameworkError:
@@ -37,7 +34,7 @@ def public_error(error: Exception, *, debug: bool) -> FrameworkError:
 
 def _from_starlette(error: Any) -> FrameworkError:
     status, detail = error.status_code, error.detail
-    phrase = _REASON_PHRASES.get(status, f"Status {status}")
+    phrase = _reason_phrase(status)
     # FastAPI's errors may have any JSON for a detail.
     text, data = (detail, None) if isinstance(detail, str) else (phrase, detail)
     error_class = error_for_status(status)
@@ -54,3 +51,12 @@ def _from_starlette(error: Any) -> FrameworkError:
         shown = error_class(text, data)
     shown.headers = error.headers
     return shown
+
+
+def _reason_phrase(status: int) -> str:
+    from http import HTTPStatus  # noqa: PLC0415  # 0.3 % of an import; only Starlette's errors need it
+
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return f"Status {status}"

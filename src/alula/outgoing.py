@@ -1,4 +1,4 @@
-"""How values leave the application: JSON encoders, records of which clients see only a part, HTML.
+"""How values leave the application: JSON encoders, redacted records, HTML, lines of a log.
 
 What clients may see belongs to the record itself, not to the call that returned it. Wherever a
 `RedactedRecord` ends up (nested in another record, in a list, in the data of an error or an event),
@@ -37,6 +37,10 @@ _PAGE: Final[Any] = Page
 _HTML_ESCAPES: Final = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
 )
+_LONGEST_LINE: Final = 2000
+_CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+_DIRECTIONS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))  # bidi controls: spoofing
+_LINE_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*_CONTROLS, *_DIRECTIONS)}
 _SENT_AS_THEY_ARE: Final[Any] = (Mapping, str, int, float, list, tuple)
 
 
@@ -117,6 +121,25 @@ def escape_html(text: str) -> str:
         '&lt;a &amp; b&gt;'
     """
     return text.translate(_HTML_ESCAPES)
+
+
+def one_line(text: str) -> str:
+    """Return text with control characters escaped, so that it stays one line in a log.
+
+    Surrogates are escaped as well: a stream that cannot encode them would lose the whole line.
+    """
+    if text.isprintable():  # most text is; then there is nothing to escape
+        return text
+    line = text.translate(_LINE_ESCAPES)
+    return line if line.isascii() else line.encode("utf-8", "backslashreplace").decode()
+
+
+def short_line(text: str) -> str:
+    """Return the first 2,000 characters of text as one line, with dots if there are more.
+
+    For text of any length that a client chose, such as the path of a request.
+    """
+    return one_line(text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}...")
 
 
 class RedactedRecord(dict[str, Any]):

@@ -10,9 +10,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import httpx2
 import pytest
-from benchmarks.exchanges import EXCHANGES, check_exchanges
+from benchmarks.exchanges import SAME_WORK, check_exchanges, creation
 from benchmarks.servers import same_work
 from benchmarks.servers.alula_app import app
+from benchmarks.servers.messages import MOST, Message, store
+from pydantic import ValidationError
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -28,6 +30,12 @@ class Handler(BaseHTTPRequestHandler):
             status, body = 200, json.dumps(self.result(data)).encode()
         except same_work.ServiceError as error:
             status, body = error.code, error.to_json()
+        self.send_body(status, body)
+
+    def send_json(self, status: int, content: object) -> None:
+        self.send_body(status, json.dumps(content).encode())
+
+    def send_body(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", self.content_type)
         self.send_header("Content-Length", str(len(body)))
@@ -35,6 +43,14 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     do_GET = do_PATCH = do_TRACE = respond  # noqa: N815  # the names of the standard library
+    refusal = 400
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers["content-length"]))
+        try:
+            self.send_json(201, store(Message.model_validate_json(raw)))
+        except ValidationError as error:
+            self.send_json(self.refusal, error.errors())
 
     def result(self, data):
         url = urlsplit(self.path)
@@ -68,14 +84,30 @@ def serve() -> Iterator:
 
 
 def test_the_shared_functions_do_the_work(serve):
-    check_exchanges(serve(Handler), "the standard library")
+    check_exchanges(serve(Handler), "the standard library", SAME_WORK)
+
+
+@pytest.mark.parametrize("refusal", [400, 422])
+def test_the_shared_model_validates(serve, refusal):
+    handler = type("Handler", (Handler,), {"refusal": refusal})
+    check_exchanges(serve(handler), "the standard library", creation(refusal))
+
+
+def test_a_server_that_validates_nothing_is_told(serve):
+    class Trusting(Handler):
+        def do_POST(self) -> None:
+            data = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            self.send_json(201, {**data, "read": data.get("read", False), "id": 1})
+
+    with pytest.raises(SystemExit, match=r"POST /messages gave 201 .*; expected 400 with None"):
+        check_exchanges(serve(Trusting), "trusting", creation(400))
 
 
 async def test_alula_does_it():
     """The responses that peers must give are those of Alula itself, without a server."""
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
-        for exchange in EXCHANGES:
+        for exchange in (*SAME_WORK, *creation(400)):
             response = await client.request(
                 exchange.method,
                 exchange.path,
@@ -84,7 +116,15 @@ async def test_alula_does_it():
             )
             assert response.status_code == exchange.status
             content = response.json()
-            assert {**content, **exchange.content} == content
+            if exchange.content is not None:
+                assert {**content, **exchange.content} == content
+
+
+async def test_alula_forgets_messages():
+    messages = app.service("messages")
+    for _ in range(MOST + 2):
+        await messages.create({"text": "new", "room": "room 5"})
+    assert 0 < len(await messages.find()) < MOST
 
 
 @pytest.mark.parametrize(
@@ -97,7 +137,7 @@ async def test_alula_does_it():
 )
 def test_other_work_is_told(serve, fault, message):
     with pytest.raises(SystemExit, match=message):
-        check_exchanges(serve(type("Lazy", (Handler,), fault)), "lazy")
+        check_exchanges(serve(type("Lazy", (Handler,), fault)), "lazy", SAME_WORK)
 
 
 def test_a_response_that_is_not_json_is_told(serve):
@@ -112,7 +152,7 @@ def test_a_response_that_is_not_json_is_told(serve):
         do_GET = respond  # noqa: N815  # as above
 
     with pytest.raises(SystemExit, match=r"gave 200 '\{'; expected 200"):
-        check_exchanges(serve(Text), "text")
+        check_exchanges(serve(Text), "text", SAME_WORK)
 
 
 class TestSharedFunctions:

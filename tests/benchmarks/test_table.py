@@ -105,6 +105,24 @@ def test_two_ratios_of_a_bound_are_each_at_the_peer():
     assert "| slow | 1,000 | 400.0 | 8.0 | 2.00x | 1x |" in shown
 
 
+def test_a_request_is_compared_with_another_kind():
+    medians = {**MEDIANS, ("Alula", TWO): Figure(9_000, 1.0, 80.0)}
+    targets = (
+        Target(TWO, 1.3, "Alula", other_row=ONE),
+        Target(TWO, 2.0, other_row=ONE),
+        Target(TWO, 1.0, "Alula bound", other_row=TWO),  # not measured
+    )
+    shown = table(contest(targets[0]), medians)
+    assert "| `two` | Alula | 9,000 | 80.0 | 1.0 | 1.25x | 1.3x |" in shown
+    assert shown.count("x |") == 2
+    assert verdicts(contest(*targets), medians) == [
+        "MISSED: two, processor time, the other's by its own: Alula is 1.25x Alula at one"
+        " (wanted 1.3x)",
+        "MISSED: two, processor time, the other's by its own: Alula is 1.88x quick at one"
+        " (wanted 2x)",
+    ]
+
+
 def test_a_p99_is_no_ratio_of_the_table():
     assert "x |" not in table(contest(Target(ONE, 1, "slow", by="p99")), MEDIANS)
 

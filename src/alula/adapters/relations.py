@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from alula._context import Params
-from alula.adapters._database_options import MAX_CONDITIONS, check_conditions
 from alula.adapters._options import Options
 from alula.adapters._records import selector
 from alula.adapters._related import (
@@ -247,6 +246,11 @@ class Relations:
             RuntimeError: The service is not set up by an application.
         """
         if self._rewrites and query.criteria.parts:
+            from alula.adapters._database_options import (  # noqa: PLC0415  # 1 % of an import
+                MAX_CONDITIONS,
+                check_conditions,
+            )
+
             # Each test is a call of the other service: a client could ask for 50,000.
             check_conditions(And(tests_of(query.criteria, self.filters)), MAX_CONDITIONS)
             # The other service is asked internally: the option `filter` opens the properties.

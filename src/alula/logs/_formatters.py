@@ -14,15 +14,11 @@ from typing import Any, Final
 
 from alula._user_code import keep_user_frames
 from alula.logs._fields import add_request_fields, extra_fields
+from alula.outgoing import one_line
 
-__all__ = ["ConsoleFormatter", "JsonFormatter", "one_line", "short_line"]
+__all__ = ["ConsoleFormatter", "JsonFormatter"]
 
 _COLOURS: Final = {"DEBUG": "2", "WARNING": "33", "ERROR": "31", "CRITICAL": "31;1"}
-
-_LONGEST: Final = 2000
-_CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
-_DIRECTIONS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))  # bidi controls: spoofing
-_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*_CONTROLS, *_DIRECTIONS)}
 
 
 class JsonFormatter(logging.Formatter):
@@ -108,25 +104,6 @@ class ConsoleFormatter(logging.Formatter):
         removed = keep_user_frames(trace, inner=True)
         text = "".join(trace.format())
         return f"{text}(left out: {removed} frames of packages)" if removed else text
-
-
-def one_line(text: str) -> str:
-    """Return text with control characters escaped, so that it stays one line in a log.
-
-    Surrogates are escaped as well: a stream that cannot encode them would lose the whole line.
-    """
-    if text.isprintable():  # most text is; then there is nothing to escape
-        return text
-    line = text.translate(_ESCAPES)
-    return line if line.isascii() else line.encode("utf-8", "backslashreplace").decode()
-
-
-def short_line(text: str) -> str:
-    """Return the first 2,000 characters of text as one line, with dots if there are more.
-
-    For text of any length that a client chose, such as the path of a request.
-    """
-    return one_line(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
 @lru_cache(maxsize=1)  # many records are of the same second

@@ -17,8 +17,7 @@ from alula.errors import FrameworkError
 from alula.express._chain import NextFunction, RespondAtOnce, responding_at_once
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.logs._formatters import short_line
-from alula.outgoing import escape_html
+from alula.outgoing import escape_html, short_line
 
 __all__ = [
     "ERROR_HEADERS",
