@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Final, TypeAlias
 
 from alula._context import HookContext
 from alula.errors import BadRequest
 from alula.hooks import annotate_hook, hook_factory
 from alula.query import Grammar, ValidatedQuery
 from alula.schema._failures import MOST_LISTED, Failures, SchemaError, refusal
-from alula.schema._resolvers.incoming_hooks import (
-    METHODS_WITH_DATA,
-    Hook,
-    Next,
-)
+from alula.schema._pydantic_models.query_model import QueryModel
+from alula.schema._resolvers.incoming_hooks import METHODS_WITH_DATA, Next
 from alula.schema._validators import AnyValidator, get_validator
 from alula.types import METHODS_WITHOUT_DATA, JSONValue, is_list, is_mapping
 
-__all__ = ["validate_data", "validate_query"]
+__all__ = ["CheckHook", "validate_data", "validate_query"]
+
+CheckHook: TypeAlias = Callable[..., Awaitable[None] | None]
+"""A plain function, a before or an around hook: a coroutine for a check is 2 % of a create."""
 
 MAX_RECORDS: Final = 5_000
 """How many records a client may send in one call that checks them: some 50 microseconds each."""
 
 
 @hook_factory("validate_query(query_syntax(...))")
-def validate_query(validator: object) -> Hook:
+def validate_query(validator: object) -> CheckHook:
     """Return a hook that checks and converts the query: a before or an around hook.
 
     The adapter accepts all operators and filters that the schema names in a query that was checked.
@@ -49,19 +49,32 @@ def validate_query(validator: object) -> Hook:
         Grammar(operators=operators, filters=dict.fromkeys(filters, True))
     except ValueError as error:
         raise SchemaError(f"the schema of a query opens what cannot be opened: {error}") from error
+    accepts_empty = _accepts_empty(checker)
 
-    async def validate_query_hook(context: HookContext, next: Next | None = None) -> None:
+    def validate_query_hook(
+        context: HookContext, next: Next | None = None
+    ) -> Awaitable[None] | None:
         query, related = context.params.query, context.service.related_names
-        checked = (
-            _with_related(query, related, checker)
-            if related and isinstance(query, Mapping)
-            else checker.validate(query)
-        )
+        if type(query) is dict and not query and accepts_empty:
+            checked: Mapping[str, Any] = query
+        elif related and isinstance(query, Mapping):
+            checked = _with_related(query, related, checker)
+        else:
+            checked = checker.validate(query)
         context.params.query = ValidatedQuery(checked, operators, filters)
-        if next is not None:
-            await next()
+        return None if next is None else next()
 
     return annotate_hook(validate_query_hook, query=checker, kinds=("before", "around"))
+
+
+def _accepts_empty(checker: AnyValidator) -> bool:
+    """Tell whether an empty query is valid, and stays empty: most calls have one."""
+    if type(checker) is not QueryModel:  # validators of applications may look at anything
+        return False
+    try:
+        return bool(checker.validate({}) == {})
+    except BadRequest:
+        return False
 
 
 def _with_related(
@@ -84,7 +97,7 @@ def _with_related(
 
 
 @hook_factory("validate_data(...)")
-def validate_data(validator: object) -> Hook:
+def validate_data(validator: object) -> CheckHook:
     """Return a hook that checks and converts data: a before or an around hook.
 
     It does nothing for methods without data. In a list, every record is checked, and the failures
@@ -110,7 +123,9 @@ def validate_data(validator: object) -> Hook:
         single = get_validator(validator)
         checker_for = lambda _method: single  # noqa: E731  # the other branch has a method
 
-    async def validate_data_hook(context: HookContext, next: Next | None = None) -> None:
+    def validate_data_hook(
+        context: HookContext, next: Next | None = None
+    ) -> Awaitable[None] | None:
         data: JSONValue
         checker, data = checker_for(context.method), context.data
         if checker is None or context.method in METHODS_WITHOUT_DATA:
@@ -136,8 +151,7 @@ def validate_data(validator: object) -> Hook:
             if failures:
                 raise refusal(failures)
             context.data = records
-        if next is not None:
-            await next()
+        return None if next is None else next()
 
     return annotate_hook(
         validate_data_hook,
