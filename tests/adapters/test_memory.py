@@ -599,6 +599,68 @@ async def test_it_has_no_pipelines():
         assert await call(Params(pipeline=[]))
 
 
+SELECTED = [
+    ["text"],
+    ["text", "id", "text"],
+    ["nested"],
+    ["nested.a", "text"],
+    ["missing"],
+    [],
+    ("text",),
+    "text",
+    {"0": "text"},
+]
+NOT_NAMES = [["$text"], ["text", ""], ["a.$b"], ["a\0"], [5], [["text"]], {"text": 1}, ""]
+NESTED = {"id": 1, "text": "a", "nested": {"a": [1], "b": 2}}
+WITH_DOTS = {"id": 1, "nested.a": 1, "text": "a"}
+
+
+class TestFieldsOfOneRecord:
+    @pytest.mark.parametrize("record", [{"id": 1, "text": "a", "age": 5}, NESTED, WITH_DOTS])
+    @pytest.mark.parametrize("names", SELECTED)
+    async def test_are_those_that_an_id_of_another_type_gives(self, record, names):
+        service = MemoryService([record])
+        query = {"$select": names}
+        fields = await service.get("1", Params(query=query))
+        # An id that is not a text takes the way of all adapters.
+        assert list(fields.items()) == list((await service.get(1, Params(query=query))).items())
+        assert query == {"$select": names}
+
+    @pytest.mark.parametrize("names", NOT_NAMES)
+    @pytest.mark.parametrize("id", ["1", "9"])
+    async def test_are_refused_whether_there_is_the_record(self, id, names):
+        with pytest.raises(BadRequest, match=r"Invalid value for \$select"):
+            await MemoryService([NESTED]).get(id, Params(query={"$select": names}))
+
+    async def test_belong_to_the_caller(self):
+        service = MemoryService([NESTED])
+        for names in (["nested"], ["nested.a"]):
+            fields = await service.get("1", Params(query={"$select": names}))
+            fields["nested"]["a"].append(2)
+            fields["more"] = 1
+        assert await service.get("1") == NESTED
+
+    async def test_of_a_missing_record_are_not_found(self):
+        with pytest.raises(NotFound, match="No record found for id '9'"):
+            await MemoryService([NESTED]).get("9", Params(query={"$select": ["text"]}))
+
+    async def test_are_selected_of_what_meets_the_rest_of_the_query(self):
+        service = MemoryService([NESTED])
+        assert await service.get("1", Params(query={"$select": ["text"], "text": "a"})) == {
+            "text": "a",
+            "id": 1,
+        }
+        with pytest.raises(NotFound):
+            await service.get("1", Params(query={"$select": ["text"], "text": "b"}))
+
+    async def test_have_the_name_of_the_id(self):
+        service = MemoryService([{"_id": 7, "text": "a", "id": 3}], id="_id")
+        assert await service.get("7", Params(query={"$select": ["text"]})) == {
+            "text": "a",
+            "_id": 7,
+        }
+
+
 class TestSubclassesWithAWayOfTheirOwn:
     async def test_a_get_reads_by_their_method(self):
         class SoftDeleting(MemoryService):
@@ -608,8 +670,9 @@ class TestSubclassesWithAWayOfTheirOwn:
 
         service = SoftDeleting([{"id": 1, "isDeleted": True}, {"id": 2}])
         assert await service.get("2") == {"id": 2}
-        with pytest.raises(NotFound):
-            await service.get("1", Params())
+        for query in ({}, {"$select": ["isDeleted"]}):
+            with pytest.raises(NotFound):
+                await service.get("1", Params(query=query))
 
     async def test_a_patch_writes_by_their_method(self):
         class Locked(MemoryService):
@@ -669,6 +732,17 @@ async def test_a_patch_of_one_record_keeps_its_id_and_takes_no_other_data():
     with pytest.raises(NotFound):
         await service.patch("1", {"text": "d"}, filtered)
     assert (await service.get("1", Params()))["text"] == "b"
+
+
+async def test_a_patch_of_one_record_is_seen_by_later_finds_alone():
+    service = MemoryService([{"id": 1, "n": 1}, {"id": 2, "n": 2}])
+    query = {"$sort": {"n": 1}}
+    before = await service.find(query_params := Params(query=query))
+    changed = await service.patch("1", {"n": 3}, Params())
+    changed["n"] = 9
+    assert ids(await service.find(query_params)) == [2, 1]
+    assert before == [{"id": 1, "n": 1}, {"id": 2, "n": 2}]
+    assert await service.get("1") == {"id": 1, "n": 3}
 
 
 async def test_a_patch_of_one_record_refuses_params_that_nobody_knows():

@@ -6,7 +6,7 @@ changed copy from `AdapterService.options_for`, and everything in that call read
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
@@ -22,6 +22,7 @@ __all__ = [
     "Options",
     "Pagination",
     "ParamsLike",
+    "change_no_option",
     "not_found",
     "read_multi",
     "read_pagination",
@@ -37,6 +38,12 @@ MULTI_METHODS: Final = ("create", "patch", "remove")
 _READ_HERE: Final = frozenset(
     {"id", "paginate", "multi", "operators", "filters", "update_operators", "dotted_names"}
 )
+
+
+change_no_option: Final[Callable[[Mapping[str, Any]], bool]] = frozenset(
+    {"adapter", "paginate"}
+).isdisjoint
+"""Tells of the attributes of params whether they leave all options of a call as they are."""
 
 
 class Pagination(NamedTuple):
@@ -214,6 +221,7 @@ def with_range(query: Query, limit: int | None, skip: int) -> Query:
 def not_found(id: Id) -> NotFound:
     """Return the error for an id that no record has."""
     message = f"No record found for id '{id}'"
-    if isinstance(id, Mapping | list):  # from Python code only: a client's id is text
+    # From Python code only: a client's id is text.
+    if type(id) is not str and isinstance(id, Mapping | list):
         message += "; an id is a single value, and what selects records is query={...}"
     return NotFound(message)

@@ -16,6 +16,7 @@ from alula.adapters._options import (
     Options,
     Pagination,
     ParamsLike,
+    change_no_option,
     not_found,
     read_params,
     with_range,
@@ -384,7 +385,7 @@ class AdapterService(ABC, Generic[OptionsT]):
             ValueError: An option in the params is not valid, or this adapter does not have it.
         """
         # By the dict: attributes of params take four times as long.
-        if params.__dict__.keys().isdisjoint(("adapter", "paginate")):
+        if change_no_option(params.__dict__):
             return self.options
         given = dict(params.adapter or {})
         for name in given:

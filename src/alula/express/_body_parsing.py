@@ -18,7 +18,7 @@ from alula.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
 from alula.express._chain import GO_ON, Middleware, NextFunction
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.express._settings import Size, body_limit, parse_size
+from alula.express._settings import DEFAULT_BODY_LIMIT_BYTES, Size, body_limit, parse_size
 from alula.query import parse
 from alula.types import SCALAR_TYPES, UNSET
 
@@ -191,13 +191,11 @@ class BodyParser:
             return None
         limit, decode, charset = taken
         server: ExchangeExtension | None = req.scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
-        raw = None
-        if server is not None and server.receive == req.receive:
-            raw = server.whole_body()
-        if raw is None:
+        if server is None or server.receive != req.receive or (raw := server.whole_body()) is None:
             return _parse_later(req, limit, decode, charset)
         if limit is None:
-            limit = body_limit(req.app.settings)
+            settings = req.app.settings  # nearly always without this one
+            limit = body_limit(settings) if "body limit" in settings else DEFAULT_BODY_LIMIT_BYTES
         if encoding or len(raw) > limit:
             raw = _unpacked(raw, encoding, limit)
         req.body = decode(raw, charset)

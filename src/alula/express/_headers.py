@@ -46,7 +46,7 @@ _FIRST_ONLY = frozenset(
 _ENCODED: Final = {
     name: name.encode()
     for name in (
-        *("authorization", "content-encoding", "content-length", "content-type"),
+        *("accept", "authorization", "content-encoding", "content-length", "content-type"),
         "x-service-method",
     )
 }
@@ -113,20 +113,20 @@ class Headers(MutableMapping[str, str]):
         # Most headers are never looked at, so only what is asked for is decoded (bench rest,
         # instructions of a POST: -5 %).
         values = self._values
-        if values is not None:
-            return values.get(name.lower(), default)
-        sent = self.sent
-        if len(sent) < len(self._raw):  # some are there twice
-            return self._all().get(name.lower(), default)
-        raw = sent.get(_ENCODED.get(name) or name.lower().encode("latin-1", "replace"))
-        return default if raw is None else raw.strip(b" \t").decode("latin-1")
+        if values is None:
+            raw = self.sent.get(_ENCODED.get(name) or name.lower().encode("latin-1", "replace"))
+            if raw is None:
+                return default
+            if len(self.sent) == len(self._raw):  # none is there twice
+                return raw.strip(b" \t").decode("latin-1")
+            values = self._all()
+        return values.get(name.lower(), default)
 
     def of_body(self) -> tuple[bytes, str]:
         """Return what ``content-type`` and ``content-encoding`` say, empty for one not sent."""
         sent = self.sent
-        is_unchanged = self._values is None and len(sent) == len(self._raw)
         # Nearly all bodies are sent as they are: one look-up, and no call of `get`.
-        if is_unchanged and b"content-encoding" not in sent:
+        if b"content-encoding" not in sent and self._values is None and len(sent) == len(self._raw):
             return sent.get(b"content-type", b""), ""
         content_type = self.get("content-type") or ""  # middleware may have set any text
         return content_type.encode("latin-1", "replace"), self.get("content-encoding") or ""

@@ -46,8 +46,10 @@ __all__ = [
     "COMMON_OPERATORS",
     "MAX_NUMBER",
     "MAX_SORT_FIELDS",
+    "SELECT_ALONE",
     "FilterOption",
     "Grammar",
+    "read_select",
 ]
 
 COMMON_FILTERS: Final = frozenset({"$limit", "$skip", "$sort", "$select", "$or", "$and"})
@@ -62,8 +64,10 @@ MAX_SORT_FIELDS: Final = 32
 MAX_NUMBER: Final = 2**53 - 1
 """The largest ``$limit`` and ``$skip``: JavaScript's largest exact integer."""
 
+_DIGITS_OF_MAX_NUMBER: Final = len(str(MAX_NUMBER))
 _EVERYTHING: Final = EMPTY_QUERY.criteria
-_SELECT_ALONE: Final = dict.fromkeys(["$select"]).keys()
+SELECT_ALONE: Final = dict.fromkeys(["$select"]).keys()
+"""The names in a query that only selects fields."""
 
 _DIRECTIONS: Final[dict[object, int]] = {"1": 1, "-1": -1, 1: 1, -1: -1}
 
@@ -146,7 +150,7 @@ class Grammar:
         """
         query_type = type(raw)  # in a variable, or a type checker forgets what is in a dict
         if query_type is dict:
-            if raw.keys() == _SELECT_ALONE:  # nothing else to look for
+            if raw.keys() == SELECT_ALONE:  # nothing else to look for
                 return query_of(
                     (_EVERYTHING, None, 0, (), read_select(raw["$select"]), EMPTY, None)
                 )
@@ -183,8 +187,7 @@ class Grammar:
             else:
                 parts.append(self._read_branches(name, value, 1))
         criteria = And(tuple(parts)) if parts else _EVERYTHING
-        has_work = max_steps is not None and (parts or sort)
-        budget = Budget(max_steps) if has_work else None
+        budget = Budget(max_steps) if (parts or sort) and max_steps is not None else None
         return query_of((criteria, limit, skip, sort, select, filters, budget))
 
     def opened(
@@ -360,9 +363,12 @@ def read_number(name: str, value: object) -> int:
     """Return the value of ``$limit`` or ``$skip``."""
     number: int | None = None
     if isinstance(value, str):
-        # The length first: int() refuses very long strings of digits with a ValueError.
-        if len(value) <= 16 and value.isascii() and value.isdigit():
-            number = int(value)
+        if value.isdigit() and value.isascii():
+            # The length first: int() refuses very long strings of digits with a ValueError.
+            if len(value) < _DIGITS_OF_MAX_NUMBER:
+                return int(value)
+            if len(value) == _DIGITS_OF_MAX_NUMBER:
+                number = int(value)
     elif type(value) is int:
         number = value
     # Infinity and NaN fail this as well: their remainder is NaN.
@@ -394,19 +400,20 @@ def read_sort(value: object) -> tuple[tuple[str, int], ...]:
 
 def read_select(value: JSONValue) -> tuple[str, ...]:
     """Return the value of ``$select``."""
-    names: Iterable[Any] | None = value if type(value) is list else as_list(value)
+    if type(value) is list:
+        try:
+            # Most names are identifiers. What is one when joined has none of the characters that
+            # `_check_path` looks for.
+            if "_".join(value).isidentifier() and all(value):
+                return tuple(value)
+        except TypeError:  # a name is not a string
+            pass
+    names = as_list(value)
     if names is None:
         raise invalid("Invalid value for $select: expected a list of field names")
     chosen = tuple(names)
-    try:
-        # Most names are identifiers. What is one when joined has none of the characters that
-        # `_check_path` looks for.
-        are_plain = "_".join(chosen).isidentifier() and all(chosen)
-    except TypeError:  # a name is not a string
-        are_plain = False
-    if not are_plain:
-        for name in chosen:
-            _check_path("$select", name)
+    for name in chosen:
+        _check_path("$select", name)
     return chosen
 
 

@@ -65,7 +65,8 @@ def parse(
             " query parser."
         )
     text = querystring if querystring.isascii() else without_surrogates(querystring)
-    text = text.replace("+", " ")
+    if "+" in text:
+        text = text.replace("+", " ")
     if "%" in text:  # encoded brackets mean what plain ones mean
         text = text.replace("%5B", "[").replace("%5D", "]")
         # Clients encode the "$" of filters too. Without any other escape, that was all.
