@@ -87,17 +87,19 @@ def behind_checks(call: Inner) -> Inner:
 
 
 def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
-    check = check_of(hook)
-    if check is None:
+    found = check_of(hook)
+    if found is None:
         return lambda context: enter(hook, context, next_type(inner, context))
+    check, join = found
 
     async def run_behind(context: Any) -> None:
         await check(context)
         await inner(context)
 
-    marked: Any = describe_frames(run_behind, _describe_check)
+    run = describe_frames(run_behind, _describe_check) if join is None else join(inner)
+    marked: Any = run
     marked.behind_check = inner
-    return run_behind
+    return run
 
 
 async def enter(hook: Hook, context: object, following: Next) -> None:

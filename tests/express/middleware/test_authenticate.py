@@ -425,6 +425,81 @@ async def test_rest_asks_the_authentication_service_of_the_moment():
     assert await credentials() == {"strategy": "second"}
 
 
+class TestTheOneHeader:
+    """After the setup, `rest` looks at the one header that has credentials, and at nothing else."""
+
+    @pytest.fixture
+    async def app(self):
+        app = make_app()
+        app.get("/parsed", me)
+        await ready(app)
+        service = app.service("authentication").service
+        parse, self.parsed = type(service).parse, []
+        for url in ("/parsed", "/secrets/1"):  # it decides by the first request
+            await call(app, url=url)
+        self.patch.setattr(
+            type(service), "parse", lambda *args: self.parsed.append(1) or parse(*args)
+        )
+        return app
+
+    @pytest.fixture(autouse=True)
+    def _patch(self, monkeypatch):
+        self.patch = monkeypatch
+
+    async def token(self, app, headers):
+        return (await call(app, url="/parsed", headers=headers)).json["token"]
+
+    async def test_it_is_all_that_is_read(self, app):
+        assert await self.token(app, {"x": "y"}) is None
+        assert await self.token(app, bearer("abc")) == "abc"
+        assert await self.token(app, {"authorization": "abc"}) == "abc"
+        assert self.parsed == []
+        assert await self.token(app, {"authorization": "Digest abc"}) is None
+        assert self.parsed == [1]
+
+    async def test_a_header_that_is_there_twice(self, app):
+        two = [("authorization", "Bearer abc"), ("authorization", "Bearer def")]
+        answer = await call(app, url="/parsed", headers=two)
+        assert (answer.json["strategy"], answer.json["token"]) == ("jwt", None)
+        other = [("accept", "x"), ("accept", "y"), ("authorization", "Bearer abc")]
+        assert await self.token(app, other) == "abc"
+
+    async def test_strategies_that_are_registered_later(self, app):
+        service = app.service("authentication").service
+        service.register("jwt", type(service.strategy("jwt"))(header="X-Token"))
+        assert await self.token(app, bearer("abc")) is None
+        assert await self.token(app, {"x-token": "abc"}) == "abc"
+        service.parse_strategies = ("jwt", "key")
+        service.register("key", Key())
+        answer = await call(app, url="/parsed", headers={"x-api-key": "k"})
+        assert answer.json["strategy"] == "key"
+
+    async def test_another_service_that_becomes_the_default(self, app):
+        app.use("door", Door("door")).set("authentication", "door")
+        assert (await call(app, url="/parsed")).json["strategy"] == "door"
+        app.set("authentication", "authentication")
+        assert await self.token(app, bearer("abc")) == "abc"
+        await app.unuse("authentication")
+        assert await self.token(app, bearer("abc")) is None
+
+    async def test_no_service_is_named(self, app):
+        app.settings["authentication"] = None
+        assert await self.token(app, bearer("abc")) == "abc"
+        del app.settings["authentication"]
+        assert await self.token(app, bearer("abc")) == "abc"
+
+    async def test_middleware_that_takes_the_header_away(self):
+        def take_away(req, res, next):
+            headers = req.scope["headers"]
+            headers[:] = [pair for pair in headers if pair[0] != b"authorization"]
+            return next()
+
+        app = await ready(make_app(take_away))
+        for _ in range(3):
+            answer = await call(app, url="/secrets/1", headers=bearer(token_of(app)))
+            assert answer.status == 401
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 async def test_middleware_behind_rest_runs_whatever_a_strategy_has_sent(is_first):
     class Challenge:
