@@ -151,8 +151,9 @@ class Entities:
             registration of hooks, and `get`. None and None for another `get`.
         """
         handle = self.handle
-        get = plain_method(handle, "get")
-        return (handle._plain, get) if _ignores_caller(get) else (None, None)  # noqa: SLF001  # its own package has no more to say
+        methods = handle.plain_methods
+        get = methods.get("get")
+        return (methods, get) if _ignores_caller(get) else (None, None)
 
     async def find_one(self, query: Mapping[str, Any], params: Params) -> object:
         """Return the first record that a query matches, None if it matches none."""

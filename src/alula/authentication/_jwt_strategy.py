@@ -296,7 +296,7 @@ def _short_way(decided: TokenCheck, place: _Place, long_way: Call, inner: Call) 
                 raise LookupError
             # Hooks may change the payload that they get, but must not change the remembered one.
             payload = copy_of_claims()
-            if users[path]._plain is methods:  # noqa: SLF001  # a call of its package's function takes longer
+            if users[path].plain_methods is methods:
                 finding = get(payload["sub"], OF_NOBODY)  # type: ignore[misc]  # pyright: ignore[reportOptionalCall]  # given with `methods`
             else:
                 finding = entities.get(payload["sub"], context.params)
