@@ -212,20 +212,15 @@ async def call_service(  # noqa: C901, PLR0912, PLR0915  # one function: each ca
         method = custom or method
     if method not in handle.methods or (custom and method in STANDARD_METHODS):
         raise not_allowed(method, verb, handle.methods, record_id is not None)
-    if method == "find" and verb == "GET" and handle.app.representations:
-        offered = ("application/json", *handle.app.representations)
-        respond = handle.app.representations.get(best_match(headers.get("accept"), offered))
-        if respond is not None:
-            await respond(handle, route, req, res)
-            _check_sent("representation", respond, req, res)
-            return
+    is_list = method == "find" and verb == "GET"
+    if is_list and handle.app.representations and await _represent(match, req, res):
+        return
     has_data, data = method not in METHODS_WITHOUT_DATA, None
     if has_data and (data := req.body) is UNSET:
         data = await _data_without_parser(req, handle)
     if (query := req._query) is None:  # noqa: SLF001  # as above
         query = req.query
-    client = req.scope.get("client")  # as the property `ip`
-    ip = client[0] if client else None
+    ip = client[0] if (client := req.scope.get("client")) else None  # as the property
     params: Params = RequestParams({**query} if query else {}, "rest", headers, route, ip)
     by_middleware = req._framework  # noqa: SLF001  # the property would make one for every call
     if by_middleware is not None:
@@ -235,10 +230,11 @@ async def call_service(  # noqa: C901, PLR0912, PLR0915  # one function: each ca
         params.authentication = credentials
     plain = handle.plain_methods.get(method)
     if plain is None or req.cancels_calls:
-        context = res.hook = HookContext(handle.app, handle, method, params, target, data)
+        context = res._hook = HookContext(handle.app, handle, method, params, target, data)  # noqa: SLF001  # as above
         call = handle.run(context)
         await (_run_while_connected(call, req) if req.cancels_calls else call)
-        _set_response(context, res)
+        is_as_usual = not context.http and context.dispatch is UNSET
+        result = context.result if is_as_usual else UNSET
     else:
         # As `handle.run`, without a context and two coroutines: 10 % of a get.
         res.call = handle, method, params, target, data
@@ -247,14 +243,18 @@ async def call_service(  # noqa: C901, PLR0912, PLR0915  # one function: each ca
         else:
             has_id = method in ID_METHODS
             result = await (plain(target, data, params) if has_id else plain(data, params))
-        res.data = res.result = result
+        res.result = result
         event = EVENT_OF_METHOD.get(method)
-        if result is UNSET or (event is not None and handle.has_audience(event)):
-            _end_call(event, res)
-        elif result or not isinstance(result, SCALARS):
-            res.status_code = 201 if method == "create" else 200
-        else:
-            res.status_code, res.data = 204, None
+        if event is not None and handle.has_audience(event) and result is not UNSET:
+            made: Any = res.hook
+            handle.emit_event(event, made)
+            result = UNSET  # listeners may have changed what is sent
+    if result is UNSET:
+        _set_response(res)
+    elif result or not isinstance(result, SCALARS):  # as `response_for`
+        res.data, res.status_code = result, 201 if method == "create" else 200
+    else:
+        res.data, res.status_code = None, 204
     if sends:
         res.send_result(res.data)
     else:
@@ -265,25 +265,31 @@ async def call_service(  # noqa: C901, PLR0912, PLR0915  # one function: each ca
 describe_frames(call_service, lambda names: f"`{names['method']}` of {names['handle']!r}")
 
 
-def _set_response(context: HookContext, res: Response) -> None:
-    """Set status, headers and data by the context of a call that has ended."""
-    res.status_code, by_hooks, res.data = response_for(context)
-    for name, value in by_hooks.items():
-        # Cookies of middleware stay; any other header of a hook replaces that of middleware.
-        (res.append if name.lower() == "set-cookie" else res.set)(name, value)
+async def _represent(match: PlainMatch[ServiceHandle], req: Request, res: Response) -> bool:
+    """Respond in another form than JSON, if the client prefers it; tell whether that was done."""
+    handle, _, route = match
+    representations = handle.app.representations
+    offered = ("application/json", *representations)
+    respond = representations.get(best_match(req.headers.get("accept"), offered))
+    if respond is not None:
+        await respond(handle, route, req, res)
+        _check_sent("representation", respond, req, res)
+    return respond is not None
 
 
-def _end_call(event: str | None, res: Response) -> None:
-    """Check the result of a call without hooks, emit its event, and set the response.
+def _set_response(res: Response) -> None:
+    """Set status, headers and data by the context of a call that has ended.
 
     Raises:
-        RuntimeError: There is no result.
+        RuntimeError: It has no result.
     """
     context: Any = res.hook
     if context.result is UNSET:
         raise unset_result(context)
-    context.service.emit_event(event, context)
-    _set_response(context, res)  # listeners may have changed it
+    res.status_code, by_hooks, res.data = response_for(context)
+    for name, value in by_hooks.items():
+        # Cookies of middleware stay; any other header of a hook replaces that of middleware.
+        (res.append if name.lower() == "set-cookie" else res.set)(name, value)
 
 
 async def _data_without_parser(req: Request, handle: ServiceHandle) -> dict[str, Any]:

@@ -96,7 +96,14 @@ def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
         await check(context)
         await inner(context)
 
-    run = describe_frames(run_behind, _describe_check) if join is None else join(inner)
+    run = (
+        describe_frames(
+            run_behind,
+            lambda names: f"around hook {name_of(names['check'])} of {names['context'].service!r}",
+        )
+        if join is None
+        else join(inner)
+    )
     marked: Any = run
     marked.behind_check = inner
     return run
@@ -214,11 +221,6 @@ def _describe_around(names: Mapping[str, Any]) -> str:
     service = getattr(context, "service", None)
     what = f"{context.method} hook" if service is None else "around hook"
     return f"{what} {name_of(names['hook'])} of {context.app if service is None else service!r}"
-
-
-def _describe_check(names: Mapping[str, Any]) -> str:
-    context = names["context"]
-    return f"around hook {name_of(names['check'])} of {context.service!r}"
 
 
 describe_frames(enter, _describe_around)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from alula._context import HookContext
@@ -49,7 +50,10 @@ def validate_query(validator: object) -> CheckHook:
         Grammar(operators=operators, filters=dict.fromkeys(filters, True))
     except ValueError as error:
         raise SchemaError(f"the schema of a query opens what cannot be opened: {error}") from error
-    accepts_empty = _accepts_empty(checker)
+    accepts_empty = False  # most calls have no query; validators of applications may look at more
+    if type(checker) is QueryModel:
+        with suppress(BadRequest):
+            accepts_empty = checker.validate({}) == {}
 
     def validate_query_hook(
         context: HookContext, next: Next | None = None
@@ -65,16 +69,6 @@ def validate_query(validator: object) -> CheckHook:
         return None if next is None else next()
 
     return annotate_hook(validate_query_hook, query=checker, kinds=("before", "around"))
-
-
-def _accepts_empty(checker: AnyValidator) -> bool:
-    """Tell whether an empty query is valid, and stays empty: most calls have one."""
-    if type(checker) is not QueryModel:  # validators of applications may look at anything
-        return False
-    try:
-        return bool(checker.validate({}) == {})
-    except BadRequest:
-        return False
 
 
 def _with_related(

@@ -31,6 +31,7 @@ _OF_FEW_VALUES: Final = frozenset({b"content-type: ", b"vary: ", b"date: "})
 _MAX_LINES: Final = 100
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _ERROR: Final = b"Internal Server Error"
+_PLAIN_TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 
 _Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
@@ -124,9 +125,8 @@ class Cycle:
         if not self.response_complete and (self._head is not None or not self.response_started):
             self.keep_alive = False
             self.response_started = True
-            self._head = self._head_of(
-                500, ((b"content-type", b"text/plain; charset=utf-8"), _length_of(_ERROR))
-            )
+            length = (b"content-length", b"%d" % len(_ERROR))
+            self._head = self._head_of(500, (_PLAIN_TEXT, length))
             self._write_part(_ERROR, more=False)
         else:
             connection.transport.close()
@@ -359,7 +359,3 @@ def _line_of(name: bytes, beginning: bytes, value: bytes) -> bytes:
         _lines.clear()
     line = _lines[name, value] = b"%b%b\r\n" % (beginning, value)
     return line
-
-
-def _length_of(body: bytes) -> tuple[bytes, bytes]:
-    return (b"content-length", b"%d" % len(body))
