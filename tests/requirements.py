@@ -96,11 +96,8 @@ def require_postgresql() -> Path:
 
 
 def require_pgbouncer() -> str:
-    """Return the path of pgbouncer, which no test of CI depends on."""
-    found = shutil.which("pgbouncer")
-    if found is None:
-        pytest.skip(NO_PGBOUNCER)
-    return found
+    """Return the path of pgbouncer."""
+    return shutil.which("pgbouncer") or absent(NO_PGBOUNCER)
 
 
 def find_node() -> str | None:
@@ -152,6 +149,7 @@ def missing() -> list[str]:
         NO_NGINX: shutil.which("nginx"),
         NO_REDIS: os.environ.get("ALULA_REDIS_URL") or shutil.which("redis-server"),
         NO_VALGRIND: shutil.which("valgrind"),
+        NO_PGBOUNCER: shutil.which("pgbouncer"),
         NO_MONGODB: os.environ.get("ALULA_MONGODB_URL") or find_mongod(),
         NO_POSTGRESQL: os.environ.get("ALULA_POSTGRESQL_URL") or find_postgresql(),
         f"no {node_modules()}: the tests with JavaScript clients are left out": (

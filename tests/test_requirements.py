@@ -58,12 +58,14 @@ def modules(tmp_path: Path, bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     return folder
 
 
+PROGRAMS = ("wrk", "nginx", "redis-server", "valgrind", "pgbouncer", "mongod")
 REQUIREMENTS = [
     (requirements.require_node, "node", requirements.NO_NODE),
     (requirements.require_wrk, "wrk", requirements.NO_WRK),
     (requirements.require_nginx, "nginx", requirements.NO_NGINX),
     (requirements.require_redis, "redis-server", requirements.NO_REDIS),
     (requirements.require_valgrind, "valgrind", requirements.NO_VALGRIND),
+    (requirements.require_pgbouncer, "pgbouncer", requirements.NO_PGBOUNCER),
     (requirements.require_chromium, "chromium", requirements.NO_CHROMIUM),
     (requirements.require_chromium, "chromium-browser", requirements.NO_CHROMIUM),
     (requirements.require_chromium, "google-chrome", requirements.NO_CHROMIUM),
@@ -173,17 +175,18 @@ def test_lists_what_is_missing(modules, bin_folder):
         requirements.NO_NGINX,
         requirements.NO_REDIS,
         requirements.NO_VALGRIND,
+        requirements.NO_PGBOUNCER,
         requirements.NO_MONGODB,
         requirements.NO_POSTGRESQL,
     ]
-    for name in ("google-chrome-stable", "wrk", "nginx", "redis-server", "valgrind", "mongod"):
+    for name in ("google-chrome-stable", *PROGRAMS):
         program(bin_folder, name)
     old_postgres(bin_folder)
     assert requirements.missing() == []
 
 
 def test_lists_missing_javascript(modules, bin_folder):
-    for name in ("chromium", "wrk", "nginx", "redis-server", "valgrind", "mongod"):
+    for name in ("chromium", *PROGRAMS):
         program(bin_folder, name)
     old_postgres(bin_folder)
     (bin_folder / "node").unlink()

@@ -202,6 +202,20 @@ async def test_the_watchdog_knows_which_method_runs():
     assert places[0].what == "`get` of service 'echo'"
 
 
+async def test_a_call_with_hooks_has_the_context_of_its_hooks():
+    seen = []
+    app = application(None, seeing(seen))
+
+    async def note(context):
+        context.noted = True
+
+    app.service("echo").hooks(before=[note])
+    await call(app, url="/echo/5")
+    assert seen[0].noted
+    missing = await call(app, url="/echo/missing")
+    assert (missing.status, seen[1].method) == (404, "get")
+
+
 # -- errors ----------------------------------------------------------------------------------------
 
 

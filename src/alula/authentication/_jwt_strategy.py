@@ -297,7 +297,7 @@ def _short_way(decided: TokenCheck, place: _Place, long_way: Call, inner: Call) 
             # Hooks may change the payload that they get, but must not change the remembered one.
             payload = copy_of_claims()
             if users[path].plain_methods is methods:
-                finding = get(payload["sub"], OF_NOBODY)  # type: ignore[misc]  # pyright: ignore[reportOptionalCall]  # given with `methods`
+                finding = get(payload["sub"], OF_NOBODY)  # type: ignore[misc]  # pyright: ignore[reportOptionalCall]  # ty: ignore[not-callable]  # given with `methods`
             else:
                 finding = entities.get(payload["sub"], context.params)
         except (LookupError, TypeError, AttributeError, UnicodeError):  # credentials are any JSON
@@ -314,7 +314,7 @@ def _short_way(decided: TokenCheck, place: _Place, long_way: Call, inner: Call) 
         if has_checks and record is not UNSET:
             await _run_checks(service, token, payload, record, context.params)
         if type(record) is plain:
-            user: Any = {**record}  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues]  # a dict
+            user: Any = {**record}  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues]  # ty: ignore[invalid-argument-type]  # a dict
             user.pop(field, None)
         elif record is UNSET:
             return await long_way(context)

@@ -252,7 +252,9 @@ def _ranges(header: str) -> list[_Range]:
 
 # -- what is sent ----------------------------------------------------------------------------------
 
-_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, 5.6.2
+_NAME_PATTERN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, 5.6.2
+_NAME: Final = re.compile(_NAME_PATTERN)
+_RAW_NAME: Final = re.compile(_NAME_PATTERN.encode())
 # A line break in a value would end the header, and let an attacker add others.
 _FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 _NOT_IN_VALUES: Final = bytes({*range(0x20), 0x7F} - {ord("\t")})
@@ -268,7 +270,7 @@ def line_beginning(name: bytes) -> bytes:
     Raises:
         RuntimeError: It is not the name of a header.
     """
-    if not is_header_name(name.decode("latin-1")):
+    if not _RAW_NAME.fullmatch(name):
         raise RuntimeError("Invalid HTTP header name.")
     beginning = name.lower() + b": "
     if len(LINE_BEGINNINGS) < _MAX_NAMES:

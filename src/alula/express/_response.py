@@ -72,6 +72,7 @@ class Response:
     Attributes:
         status_code: The status.
         data: In middleware after a service: what the formatter will send.
+        hook: In middleware after a service: the hook context of the call.
         call: Of a call without hooks: its handle, method, params, id and data.
         headers_sent: Whether something has responded; responding again is an error.
     """
@@ -107,10 +108,6 @@ class Response:
             self._hook = HookContext(self.call[0].app, *self.call)
             self._hook.result = self.result
         return self._hook
-
-    @hook.setter
-    def hook(self, value: HookContext) -> None:
-        self._hook = value
 
     @property
     def handle(self) -> ServiceHandle | None:
