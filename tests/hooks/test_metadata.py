@@ -13,7 +13,7 @@ from alula import App
 from alula._user_code import callback_frames, place_of
 from alula.adapters.memory import MemoryService
 from alula.errors import Forbidden
-from alula.hooks import annotate_hook, checks_only, hook_metadata
+from alula.hooks import annotate_hook, checks_only, hook_metadata, never_waits, plain_form_of
 
 
 def test_notes_are_kept_with_the_hook():
@@ -345,3 +345,63 @@ async def test_a_check_that_blocks_the_loop_is_named(notes):
     await notes.get(1)
     assert frames[0].startswith("around hook ")
     assert frames[0].endswith("look of service 'notes'")
+
+
+# -- hooks that never wait -------------------------------------------------------------------------
+
+
+def telling(trace, name):
+    async def hook(context, next=None):
+        trace.append(f"{name} as a hook")
+        if next is not None:
+            await next()
+
+    return never_waits(hook, lambda context: trace.append(name))
+
+
+async def test_a_plain_form_runs_in_the_place_of_a_before_hook(notes, trace):
+    async def before(context):
+        trace.append("between")
+
+    notes.hooks(before=[telling(trace, "first"), before, telling(trace, "last")])
+    await notes.get(1)
+    assert trace == ["first", "between", "last"]
+
+
+async def test_an_around_hook_runs_itself_although_it_never_waits(notes, trace):
+    notes.hooks(around=[telling(trace, "check")])
+    await notes.get(1)
+    assert trace == ["check as a hook"]
+
+
+async def test_a_plain_form_may_refuse_the_call(notes):
+    def refuse(context):
+        raise Forbidden("not you")
+
+    async def hook(context):
+        raise AssertionError
+
+    notes.hooks(before=[never_waits(hook, refuse)])
+    with pytest.raises(Forbidden, match="not you"):
+        await notes.get(1)
+
+
+async def test_a_before_hook_that_takes_over_metadata_runs_itself(notes, trace):
+    inner = annotate_hook(telling(trace, "inner"), kinds=("before",))
+
+    async def outer(context):
+        trace.append("outer")
+        await inner(context)
+
+    notes.hooks(before=[annotate_hook(outer, **hook_metadata(inner))])
+    await notes.get(1)
+    assert trace == ["outer", "inner as a hook"]
+
+
+def test_a_hook_is_its_own_plain_form_unless_it_says_so():
+    def hook(context):
+        """Does nothing."""
+
+    assert plain_form_of(hook) is hook
+    assert plain_form_of(print) is print
+    assert plain_form_of([]) == []

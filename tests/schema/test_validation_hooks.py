@@ -7,7 +7,7 @@ import copy
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from alula import App
+from alula import App, HookContext, Params
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
 from alula.query import ValidatedQuery
@@ -93,6 +93,50 @@ class TestQueries:
         service = people({place: [validate_query(QUERIES[kind])]})
         ids = {str(index): str(index) for index in range(21)}
         assert len(await service.find(query={"id": {"$in": ids}})) == 3
+
+
+@pytest.mark.parametrize("place", ["before", "around"])
+async def test_a_call_without_a_query_has_one_of_its_own(place):
+    seen = []
+
+    async def note(context):
+        seen.append(context.params.query)
+        context.params.query["age"] = 20
+
+    query_check = validate_query(query_syntax(Person))
+    service = people(
+        {place: [query_check], "before": [note]}
+        if place == "around"
+        else {"before": [query_check, note]}
+    )
+    await service.find()
+    await service.find()
+    assert all(isinstance(query, ValidatedQuery) for query in seen)
+    assert seen[0] is not seen[1]
+
+
+async def test_a_validator_of_the_application_sees_an_empty_query():
+    class Tenant:
+        operators = filters = frozenset()
+
+        def validate(self, value):
+            if "tenant" not in value:
+                raise BadRequest("which tenant?")
+            return {}
+
+    service = people({"before": [validate_query(Tenant())]})
+    assert len(await service.find(query={"tenant": "acme"})) == 3
+    with pytest.raises(BadRequest, match="which tenant"):
+        await service.find()
+
+
+async def test_hooks_that_check_can_be_called_by_others():
+    service = people({})
+    context = HookContext(service.app, service, "create", Params(query={"age": "20"}), None, {})
+    await validate_query(QUERIES["schema"])(context)
+    assert context.params.query == {"age": 20}
+    with pytest.raises(BadRequest):
+        await validate_data({"type": "object", "required": ["name"]})(context)
 
 
 async def test_a_checked_query_bears_the_mark():

@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 from alula._context import HookContext
 from alula._user_code import name_of
 from alula.hooks._composition import Call, HookNext, Next, compose, run_hooks, with_error
-from alula.hooks._hooks import Hook, check_hook, check_order, hook_metadata
+from alula.hooks._hooks import Hook, check_hook, check_order, hook_metadata, plain_form_of
 from alula.types import is_array, is_mapping
 
 __all__ = ["HOOK_TYPES", "HookTable", "HookTypes", "Hookable"]
@@ -274,6 +274,7 @@ class HookTable:
         if method in self._innermost:
             call = compose(self._innermost[method], call, HookNext)
         before, after, error = (self.of(kind, method) for kind in HOOK_TYPES[1:])
+        before = [*map(plain_form_of, before)]
 
         async def call_between(context: HookContext) -> None:
             if before:

@@ -9,12 +9,12 @@ user nevertheless, the resolvers run once more, directly before the method.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, overload
 
 from alula._context import HookContext
 from alula._service_object import ServiceBundle
-from alula.hooks import annotate_hook
+from alula.hooks import annotate_hook, never_waits, plain_form_of
 from alula.query import ValidatedQuery
 from alula.schema._hidden_and_queryable import (
     field_names,
@@ -35,7 +35,7 @@ from alula.schema._resolvers.incoming_hooks import (
 )
 from alula.schema._resolvers.resolver import Resolver, resolve
 from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
-from alula.schema._validation_hooks import CheckHook, validate_data, validate_query
+from alula.schema._validation_hooks import validate_data, validate_query
 from alula.schema._validators import Records, records_of
 from alula.types import (
     METHODS_WITHOUT_DATA,
@@ -271,9 +271,9 @@ class _IncomingHooks:
             for method in _WHOLE_RECORDS
         }
 
-    def first(self, method: str) -> Sequence[CheckHook]:
+    def first(self, method: str) -> Sequence[Hook]:
         """Return the hooks before the other before hooks."""
-        checks: list[CheckHook] = []
+        checks: list[Hook] = []
         if method in STANDARD_METHODS:
             checks.append(self.query_hook())
         if method in METHODS_WITH_DATA:
@@ -292,20 +292,25 @@ class _IncomingHooks:
     def _resolves(self, method: str) -> bool:
         return bool(self._of_query(method) or self._of_data(method))
 
-    def query_hook(self) -> CheckHook:
+    def query_hook(self) -> Hook:
         """Return the hook that checks queries; those of clients must not name all fields."""
         check_all = validate_query(self._query_check)
         if self._client_query_check is self._query_check:
             return check_all
         check_visible = validate_query(self._client_query_check)
 
-        def check_query(context: HookContext) -> Awaitable[None] | None:
+        visible, everything = plain_form_of(check_visible), plain_form_of(check_all)
+
+        def check(context: HookContext) -> None:
             from_client = context.params.get("provider") is not None
-            return (check_visible if from_client else check_all)(context)
+            (visible if from_client else everything)(context)
 
-        return annotate_hook(check_query, query=self._client_query_check)
+        async def check_query(context: HookContext) -> None:
+            check(context)
 
-    def data_hook(self, method: str) -> CheckHook:
+        return annotate_hook(never_waits(check_query, check), query=self._client_query_check)
+
+    def data_hook(self, method: str) -> Hook:
         """Return the hook that checks data; resolvers may make what is required later."""
         if method == "patch":
             return validate_data(self._records.part())
@@ -313,12 +318,12 @@ class _IncomingHooks:
         for resolver in self._of_data(method):
             made |= resolver.made_names
 
-        def leave(context: HookContext) -> None:
+        async def leave(context: HookContext) -> None:
             """Check nothing: the service itself does."""
 
         # Descriptions say what a client has to send: all but what the server makes in any case.
         sent = self._records.whole((), made)
-        check: CheckHook = leave
+        check: Hook = leave
         if method != "create" or self._checks_create:
             required = self._required[method]
             check = validate_data(self._records.whole(required, made) if required else sent)

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from alula._context import HookContext
+from alula._user_code import name_of
 from alula.errors import BadRequest
-from alula.hooks import annotate_hook, hook_factory
+from alula.hooks import annotate_hook, hook_factory, never_waits
 from alula.query import Grammar, ValidatedQuery
 from alula.schema._failures import MOST_LISTED, Failures, SchemaError, refusal
 from alula.schema._pydantic_models.query_model import QueryModel
-from alula.schema._resolvers.incoming_hooks import METHODS_WITH_DATA, Next
+from alula.schema._resolvers.incoming_hooks import METHODS_WITH_DATA, Hook, Next
 from alula.schema._validators import AnyValidator, get_validator
 from alula.types import METHODS_WITHOUT_DATA, JSONValue, is_list, is_mapping
 
-__all__ = ["CheckHook", "validate_data", "validate_query"]
-
-CheckHook: TypeAlias = Callable[..., Awaitable[None] | None]
-"""A plain function, a before or an around hook: a coroutine for a check is 2 % of a create."""
+__all__ = ["validate_data", "validate_query"]
 
 MAX_RECORDS: Final = 5_000
 """How many records a client may send in one call that checks them: some 50 microseconds each."""
 
 
 @hook_factory("validate_query(query_syntax(...))")
-def validate_query(validator: object) -> CheckHook:
+def validate_query(validator: object) -> Hook:
     """Return a hook that checks and converts the query: a before or an around hook.
 
     The adapter accepts all operators and filters that the schema names in a query that was checked.
@@ -55,9 +53,7 @@ def validate_query(validator: object) -> CheckHook:
         with suppress(BadRequest):
             accepts_empty = checker.validate({}) == {}
 
-    def validate_query_hook(
-        context: HookContext, next: Next | None = None
-    ) -> Awaitable[None] | None:
+    def validate_query_hook(context: HookContext) -> None:
         query, related = context.params.query, context.service.related_names
         if type(query) is dict and not query and accepts_empty:
             checked: Mapping[str, Any] = query
@@ -66,9 +62,20 @@ def validate_query(validator: object) -> CheckHook:
         else:
             checked = checker.validate(query)
         context.params.query = ValidatedQuery(checked, operators, filters)
-        return None if next is None else next()
 
-    return annotate_hook(validate_query_hook, query=checker, kinds=("before", "around"))
+    return annotate_hook(_hook_of(validate_query_hook), query=checker, kinds=("before", "around"))
+
+
+def _hook_of(check: Callable[[HookContext], None]) -> Hook:
+    """Return a before or an around hook that checks something."""
+
+    async def hook(context: HookContext, next: Next | None = None) -> None:
+        check(context)
+        if next is not None:
+            await next()
+
+    hook.__qualname__ = name_of(check)  # in messages
+    return never_waits(hook, check)
 
 
 def _with_related(
@@ -91,7 +98,7 @@ def _with_related(
 
 
 @hook_factory("validate_data(...)")
-def validate_data(validator: object) -> CheckHook:
+def validate_data(validator: object) -> Hook:
     """Return a hook that checks and converts data: a before or an around hook.
 
     It does nothing for methods without data. In a list, every record is checked, and the failures
@@ -117,9 +124,7 @@ def validate_data(validator: object) -> CheckHook:
         single = get_validator(validator)
         checker_for = lambda _method: single  # noqa: E731  # the other branch has a method
 
-    def validate_data_hook(
-        context: HookContext, next: Next | None = None
-    ) -> Awaitable[None] | None:
+    def validate_data_hook(context: HookContext) -> None:
         data: JSONValue
         checker, data = checker_for(context.method), context.data
         if checker is None or context.method in METHODS_WITHOUT_DATA:
@@ -145,10 +150,9 @@ def validate_data(validator: object) -> CheckHook:
             if failures:
                 raise refusal(failures)
             context.data = records
-        return None if next is None else next()
 
     return annotate_hook(
-        validate_data_hook,
+        _hook_of(validate_data_hook),
         data=checker_for,
         kinds=("before", "around"),
         ignores=METHODS_WITHOUT_DATA,
