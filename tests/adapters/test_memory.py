@@ -750,3 +750,68 @@ async def test_a_patch_of_one_record_refuses_params_that_nobody_knows():
     with pytest.raises(TypeError, match="'ownerId', which is not the name of a param"):
         await service.patch("1", {"text": "b"}, Params({"ownerId": 5}))
     assert await service.get("1") == {"id": 1, "text": "a"}
+
+
+class TestCreationOfOneRecord:
+    """What holds although a plain record goes straight into the store."""
+
+    async def test_skips_ids_that_are_taken(self):
+        service = MemoryService([{"id": 1}, {"id": "2"}], start_id=1)
+        assert (await service.create({"text": "a"}, Params()))["id"] == 3
+        assert (await service.create({"text": "b"}))["id"] == 4
+
+    async def test_keeps_a_record_of_its_own(self):
+        service, data = MemoryService(), {"text": "a"}
+        created = await service.create(data, Params())
+        assert data == {"text": "a"}
+        data["text"] = created["text"] = "changed"
+        assert await service.get("0") == {"text": "a", "id": 0}
+
+    async def test_is_seen_by_later_finds(self):
+        service, params = MemoryService([{"n": 2}]), Params(query={"$sort": {"n": 1}})
+        assert len(await service.find(params)) == 1
+        await service.create({"n": 1}, Params())
+        assert [record["n"] for record in await service.find(params)] == [1, 2]
+
+    @pytest.mark.parametrize(
+        ("data", "expected"),
+        [
+            ({"id": 7, "n": 1}, {"id": 7, "n": 1}),
+            ({"id": None, "n": 1}, {"n": 1, "id": 0}),
+            ({"id": "", "n": 1}, {"n": 1, "id": 0}),
+            ({"a b": 1}, {"a b": 1, "id": 0}),
+            ({"list": [1]}, {"list": [1], "id": 0}),
+        ],
+    )
+    async def test_other_data_is_stored_as_before(self, data, expected):
+        assert await MemoryService().create(data, Params()) == expected
+
+    async def test_counts_select_and_options(self):
+        service = MemoryService()
+        selecting = Params(query={"$select": ["n"]})
+        assert await service.create({"n": 1, "text": "a"}, selecting) == {"n": 1, "id": 0}
+        with pytest.raises(ValueError, match="unknown"):
+            await service.create({"n": 1}, Params(adapter={"unknown": 1}))
+        with pytest.raises(TypeError, match="ownerId"):
+            await service.create({"n": 1}, Params({"ownerId": 5}))
+        with pytest.raises(BadRequest, match="fraction"):
+            await service.create({"id": 1.5})
+
+    async def test_refuses_values_that_are_taken(self):
+        service = MemoryService([{"email": "ada"}], unique=["email"])
+        with pytest.raises(Conflict, match="email"):
+            await service.create({"email": "ada"}, Params())
+        assert (await service.create({"email": "bela"}, Params()))["id"] == 1
+
+    async def test_a_subclass_has_its_own_steps(self):
+        class Stamped(MemoryService):
+            async def _create(self, records, query, params, options):
+                stamped = [{**record, "by": "me"} for record in records]
+                return await super()._create(stamped, query, params, options)
+
+        class Upper(MemoryService):
+            def _new_record(self, data, params, options):
+                return {key.upper(): value for key, value in data.items()}
+
+        assert await Stamped().create({"n": 1}, Params()) == {"n": 1, "by": "me", "id": 0}
+        assert await Upper().create({"n": 1}, Params()) == {"N": 1, "id": 0}

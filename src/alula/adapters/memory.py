@@ -28,6 +28,7 @@ from alula.adapters._records import (
     merged,
     selected,
 )
+from alula.adapters._unique_values import UniqueValues
 from alula.adapters.base import AdapterService, DollarKeys, Options
 from alula.adapters.relations import Relation
 from alula.errors import BadRequest, Conflict
@@ -130,13 +131,15 @@ class MemoryService(AdapterService):
         # Whether a subclass, such as one for soft deletes, has none of these of its own.
         self._is_unchanged = (
             self._get == MethodType(MemoryService._get, self)
+            and self._create == MethodType(MemoryService._create, self)
+            and self._new_record == MethodType(MemoryService._new_record, self)
             and self._patch == MethodType(MemoryService._patch, self)
             and self._read_data == MethodType(MemoryService._read_data, self)
             and self.options_for == MethodType(MemoryService.options_for, self)
         )
         self._start_id = self._next_id = start_id
         self._store: dict[str, Record] = {}
-        self._owners: dict[str, dict[Any, str]] = {name: {} for name in unique}
+        self._unique = UniqueValues(unique)
         self._sorted_lists: dict[tuple[tuple[str, int], ...], list[Record]] = {}
         self.reset(store)
 
@@ -170,13 +173,13 @@ class MemoryService(AdapterService):
         else:
             records.extend(store or ())
         new = [self._new_record(record, Params(), self.options) for record in records]
-        before = self._store, self._next_id, self._owners
+        before = self._store, self._next_id, self._unique
         self._store, self._next_id = {}, self._start_id
-        self._owners = {name: {} for name in before[2]}
+        self._unique = UniqueValues(before[2].names)
         try:
             self._add(new)
         except Exception:
-            self._store, self._next_id, self._owners = before
+            self._store, self._next_id, self._unique = before
             raise
 
     async def get(self, id: Id, params: ParamsLike = None) -> Record:
@@ -207,6 +210,32 @@ class MemoryService(AdapterService):
                     return selected(own, names, self.id)
         return await super().get(id, params)
 
+    async def create(self, data: object, params: ParamsLike = None) -> Any:
+        """Store one record from a mapping, or several from a list, as `AdapterService.create`.
+
+        Raises:
+            BadRequest: The data is not valid.
+            Conflict: There is a record with this id already, or with a value that is unique.
+            MethodNotAllowed: The data is a list, and ``multi`` does not allow that.
+            TypeError: The params have names that were not declared.
+        """
+        params = params if type(params) is RequestParams else read_params(params)
+        record: Any = data
+        if type(data) is dict and self._is_unchanged and not self._unique.names:  # as in `get`
+            given, name, store = params.__dict__, self.id, self._store
+            if (
+                given.get("query") == {} and _has_no_options(given)
+                and is_plain(record) and name not in record
+            ):  # fmt: skip
+                next_id = self._next_id
+                while (key := str(next_id)) in store:
+                    next_id += 1
+                self._next_id = next_id + 1
+                new = store[key] = {**record, name: next_id}
+                self._sorted_lists.clear()
+                return new.copy()
+        return await super().create(record, params)
+
     async def patch(self, id: Id, data: object, params: ParamsLike = None) -> Any:
         """Merge ``data`` into a record, or into several, as `AdapterService.patch`.
 
@@ -224,7 +253,7 @@ class MemoryService(AdapterService):
                 record is not None and given.get("query") == {} and _has_no_options(given)
                 and is_plain(changes) and self.id not in changes
             ):  # fmt: skip
-                if type(record) is not dict or self._owners:
+                if type(record) is not dict or self._unique.names:
                     return self._replace(record, {**record, **changes})
                 # Flat as before, and no value of it belongs to it alone.
                 new = self._store[id] = {**record, **changes}
@@ -292,8 +321,8 @@ class MemoryService(AdapterService):
             budget = Budget(MAX_STEPS) if query.budget is None else query.budget
             budget.spend(len(records) * _values_in(changes), "The data has too many values")
         new = [merged(record, changes, dotted) for record in records]  # all or none
-        if self._owners:
-            self._refuse_taken({str(record[self.id]): record for record in new})
+        if self._unique.names:
+            self._unique.refuse_taken({str(record[self.id]): record for record in new})
         return list(map(self._replace, records, new))
 
     async def _remove(
@@ -302,7 +331,7 @@ class MemoryService(AdapterService):
         records = self._selected_records(id, query)
         for record in records:
             del self._store[str(record[self.id])]
-            self._disown(record)
+            self._unique.disown(record)
         self._sorted_lists.clear()
         return [record.copy() for record in records]
 
@@ -331,10 +360,10 @@ class MemoryService(AdapterService):
     def _replace(self, old: Record, new: Record) -> Record:
         """Put a new record in the place of a stored one, and return a copy of it."""
         key = str(old[self.id])
-        if self._owners:
-            self._refuse_taken({key: new})
-            self._disown(old)
-            self._own({key: new})
+        if self._unique.names:
+            self._unique.refuse_taken({key: new})
+            self._unique.disown(old)
+            self._unique.own({key: new})
         is_flat = are_immutable(map(type, new.values()))
         stored = self._store[key] = new if is_flat else _Nested(new)
         self._sorted_lists.clear()
@@ -366,38 +395,13 @@ class MemoryService(AdapterService):
             is_flat = are_immutable(map(type, record.values()))
             new = added[key] = record.copy() if is_flat else _Nested(copied(record))
             copies.append(new.copy())
-        if self._owners:
-            self._refuse_taken(added)
-            self._own(added)
+        if self._unique.names:
+            self._unique.refuse_taken(added)
+            self._unique.own(added)
         store.update(added)
         self._next_id = next_id
         self._sorted_lists.clear()
         return copies
-
-    # -- unique values -------------------------------------------------------------------------
-
-    def _refuse_taken(self, records: Mapping[str, Record]) -> None:
-        """Refuse records, given by their keys, whose unique values other records have.
-
-        Raises:
-            Conflict: A value is taken.
-        """
-        for name, owners in self._owners.items():
-            wanted: dict[Any, str] = {}
-            for key, value in _values(name, records):
-                if wanted.setdefault(value, owners.get(value, key)) != key:
-                    raise Conflict(
-                        f"There is a record with this {name} already", errors={name: "is taken"}
-                    )
-
-    def _own(self, records: Mapping[str, Record]) -> None:
-        for name, owners in self._owners.items():
-            owners.update((value, key) for key, value in _values(name, records))
-
-    def _disown(self, record: Record) -> None:
-        for name, owners in self._owners.items():
-            for _, value in _values(name, {"": record}):
-                owners.pop(value, None)
 
 
 class _Nested(Record):
@@ -411,16 +415,6 @@ class _Nested(Record):
             name: value if type(value) in IMMUTABLE else copied(value)
             for name, value in self.items()
         }
-
-
-def _values(name: str, records: Mapping[str, Record]) -> Iterable[tuple[str, Any]]:
-    """Yield the key of each record and the value of a property, in a form that is hashable."""
-    for key, record in records.items():
-        value = record.get(name)
-        if value is not None:
-            # 1 == True, and lists are not hashable.
-            plain = isinstance(value, str | int | float) and not isinstance(value, bool)
-            yield key, value if plain else (type(value).__name__, repr(value))
 
 
 def _no_aggregation(service: MemoryService) -> TypeError:
