@@ -815,3 +815,15 @@ class TestCreationOfOneRecord:
 
         assert await Stamped().create({"n": 1}, Params()) == {"n": 1, "by": "me", "id": 0}
         assert await Upper().create({"n": 1}, Params()) == {"N": 1, "id": 0}
+
+    async def test_a_subclass_has_its_own_store(self):
+        class Audited(MemoryService):
+            def _add(self, records):
+                return super()._add([{**record, "added": True} for record in records])
+
+            def _replace(self, old, new):
+                return super()._replace(old, {**new, "replaced": True})
+
+        service = Audited()
+        assert await service.create({"n": 1}, Params()) == {"n": 1, "added": True, "id": 0}
+        assert (await service.patch("0", {"n": 2}, Params()))["replaced"] is True

@@ -210,7 +210,7 @@ class TestVerify:
             monkeypatch.setattr(time, "time", lambda moment=moment: moment)
             with pytest.raises(NotAuthenticated):
                 tokens.verify(token)
-            assert tokens.verified == {}
+            assert tokens._verified == {}
 
     @pytest.mark.parametrize("name", ["exp", "nbf"])
     @pytest.mark.parametrize("value", ["4070908800", None, True, [4070908800], {}])
@@ -326,10 +326,10 @@ class TestVerify:
     def test_no_token_is_in_the_memory(self):
         tokens, token = Tokens(SECRET), made()
         tokens.verify(token)
-        assert len(tokens.verified) == 1
+        assert len(tokens._verified) == 1
         signature = token.rpartition(".")[2]
-        assert token not in repr(tokens.verified)
-        assert signature not in repr(tokens.verified)
+        assert token not in repr(tokens._verified)
+        assert signature not in repr(tokens._verified)
 
     def test_what_is_refused_is_never_remembered(self):
         tokens = Tokens(SECRET)
@@ -346,7 +346,7 @@ class TestVerify:
         ):
             with pytest.raises(NotAuthenticated):
                 tokens.verify(token)
-        assert (tokens.verified, tokens._verified_bytes) == ({}, 0)
+        assert (tokens._verified, tokens._verified_bytes) == ({}, 0)
 
     def test_the_memory_is_bounded_by_count(self):
         tokens = Tokens(SECRET)
@@ -355,21 +355,21 @@ class TestVerify:
         several = [tokens.create({}, str(number)) for number in range(2100)]
         for token in several:
             tokens.verify(token)
-        assert len(tokens.verified) == 2048
+        assert len(tokens._verified) == 2048
         assert tokens._verified_bytes == sum(map(len, several[-2048:]))
-        remembered = dict(tokens.verified)
+        remembered = dict(tokens._verified)
         with pytest.raises(NotAuthenticated, match="jwt expired"):
             tokens.verify(made(exp=int(time.time()) - 1))
-        assert tokens.verified == remembered  # it has pushed no other out
+        assert tokens._verified == remembered  # it has pushed no other out
         assert tokens.verify(first)["sub"] == "1"  # the oldest are verified anew
-        assert len(tokens.verified) == 2048
+        assert len(tokens._verified) == 2048
 
     def test_the_memory_is_bounded_by_bytes(self):
         tokens = Tokens(SECRET)
         for number in range(300):
             tokens.verify(tokens.create({"long": "x" * 5000}, str(number)))
             assert tokens._verified_bytes <= 2**20
-        assert len(tokens.verified) < 200
+        assert len(tokens._verified) < 200
         for token in [tokens.create({}, str(number)) for number in range(2000)]:
             tokens.verify(token)
             tokens.forget(token)
@@ -382,7 +382,7 @@ class TestVerify:
         monkeypatch.setattr(time, "time", lambda: now + 61)
         with pytest.raises(NotAuthenticated, match="jwt expired"):
             tokens.verify(token)
-        assert tokens.verified == {}
+        assert tokens._verified == {}
         monkeypatch.setattr(time, "time", lambda: now)
         tokens.verify(token)
         monkeypatch.setattr(time, "time", lambda: now - 100)
@@ -406,7 +406,7 @@ class TestVerify:
         ):
             with pytest.raises(NotAuthenticated):
                 tokens.verify(forged)
-        assert len(tokens.verified) == 1
+        assert len(tokens._verified) == 1
 
     def test_another_key_or_option_has_a_memory_of_its_own(self):
         token = made()

@@ -8,26 +8,15 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.authentication.building import (
-    OTHER_SECRET,
-    SECRET,
-    add_authentication,
-    add_user,
-    make_app,
-)
+from tests.authentication.building import OTHER_SECRET, add_authentication, add_user, make_app
 from tests.express.asgi_client import request
 
 from alula import UNSET, App, Params
 from alula._user_code import callback_frames, place_of
 from alula.adapters.memory import MemoryService
-from alula.authentication import (
-    AuthenticationService,
-    AuthenticationStrategy,
-    JWTStrategy,
-    TokenCookie,
-)
+from alula.authentication import JWTStrategy
 from alula.authentication._access_tokens import Tokens
-from alula.authentication._entities import OF_NOBODY
+from alula.authentication._entities import _OF_NOBODY
 from alula.errors import MethodNotAllowed, NotAuthenticated, Unavailable
 from alula.hooks import disallow
 
@@ -111,60 +100,6 @@ class TestParse:
         assert parsed("token abc", strategy=strategy, name="x-token") == "abc"
         assert parsed("Bearer abc", strategy=strategy, name="x-token") is None
         assert parsed("token abc", strategy=strategy) is None
-
-
-class Silent(AuthenticationStrategy):
-    """Finds nothing in requests."""
-
-
-class Parsing(AuthenticationStrategy):
-    def parse(self, req, res):
-        return None
-
-
-class ParsingTokens(JWTStrategy):
-    def parse(self, req, res):
-        return super().parse(req, res)
-
-
-class TestTheOneHeader:
-    """Where credentials are in one header, requests without it are not parsed."""
-
-    @pytest.mark.parametrize(
-        ("options", "registered", "header"),
-        [
-            ({}, {}, b"authorization"),
-            ({"sessions": "sessions"}, {}, b"authorization"),
-            ({}, {"jwt": JWTStrategy(header="X-Token")}, b"x-token"),
-            ({}, {"jwt": ParsingTokens()}, None),
-            ({"sessions": "sessions"}, {"jwt": JWTStrategy(header="X-Token")}, None),
-            ({"sessions": "s", "parse_strategies": ["refresh", "jwt"]}, {}, None),
-            ({"parse_strategies": ["jwt", "mine"]}, {"mine": Parsing()}, None),
-            ({"parse_strategies": ["jwt", "mine"]}, {"mine": Silent()}, b"authorization"),
-            ({"parse_strategies": []}, {}, None),
-            ({"cookie": TokenCookie()}, {}, None),
-        ],
-    )  # fmt: skip
-    def test_is_known(self, options, registered, header):
-        service = AuthenticationService(App(), secret=SECRET, **options)
-        for name, strategy in registered.items():
-            service.register(name, strategy)
-        parser = service.header_parser()
-        assert (parser and parser[0]) == header
-        if parser is not None:
-            assert parser[1](b"Bearer abc") == {"strategy": "jwt", "accessToken": "abc"}
-
-    def test_is_unknown_where_another_method_parses(self):
-        class Other(AuthenticationService):
-            def parse(self, req, res, *strategies):
-                return super().parse(req, res, *strategies)
-
-        assert Other(App(), secret=SECRET).header_parser() is None
-        service = AuthenticationService(App(), secret=SECRET)
-        version = service.version
-        service.strategy("jwt").parse = Parsing().parse
-        assert service.header_parser() is None
-        assert service.version is not version
 
 
 class TestAuthenticate:
@@ -315,7 +250,7 @@ class TestAuthenticate:
         assert (await self.result_of(app, token))["user"]["id"] == 1
         app.service("users").hooks(before={"get": [change]}, after={"get": [change]})
         assert (await self.result_of(app, token))["user"]["id"] == 1
-        assert Params() == OF_NOBODY
+        assert Params() == _OF_NOBODY
 
     async def test_a_method_of_one_object_gets_the_params(self):
         async def get(id, params):

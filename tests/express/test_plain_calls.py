@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import sys
@@ -282,7 +283,7 @@ async def test_headers_that_were_set_before_an_error_stay():
     assert (answer.status, answer.get("x-note")) == (404, "here")
 
 
-@pytest.mark.parametrize("code", ["no number", 200, 700])
+@pytest.mark.parametrize("code", ["no number", 200, 404.0, 700])
 async def test_an_error_whose_code_is_not_one_is_a_500(code):
     answer = await call(application(failing(FrameworkError("odd", code=code))), url="/echo/5")
     assert answer.status == 500
@@ -354,3 +355,43 @@ async def test_an_error_of_a_service_is_freed_with_its_request():
     finally:
         gc.enable()
     assert freed == ["5"]
+
+
+async def test_error_middleware_that_wraps_the_handler_runs_itself():
+    handler, seen = error_handler(logger=False), []
+
+    @functools.wraps(handler)
+    async def counted(error, req, res, next):
+        seen.append(str(error))
+        res.set("x-counted", "1")
+        await handler(error, req, res, next)
+
+    app = express(App())
+    app.configure(rest())
+    app.use("echo", Echo())
+    app.use(counted)
+    answer = await call(app, url="/echo/missing")
+    assert (answer.status, answer.get("x-counted"), seen) == (404, "1", ["nothing here"])
+
+
+async def test_error_middleware_without_weak_references_runs_itself():
+    class Handler:
+        __slots__ = ()
+
+        def __call__(self, error, req, res, next):
+            res.status(418).json(str(error))
+
+    app = express(App())
+    app.configure(rest())
+    app.use("echo", Echo())
+    app.use(Handler())
+    assert (await call(app, url="/echo/missing")).status == 418
+
+
+async def test_middleware_may_drop_the_context():
+    async def drop(req, res, next):
+        await next()
+        res.hook = None
+        assert res.hook is None
+
+    assert (await call(application(None, drop), url="/echo/5")).status == 200

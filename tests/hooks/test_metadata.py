@@ -257,26 +257,6 @@ async def test_checks_alone(notes, trace):
     assert trace == ["first", "second"] * 2
 
 
-async def test_a_check_may_have_the_rest_of_the_call_in_itself(notes, trace):
-    def join(inner):
-        async def both(context):
-            trace.append(f"joined {context.method}")
-            await inner(context)
-
-        return both
-
-    async def check(context):
-        trace.append("alone")
-
-    hook = checks_only(go_on, check, join)
-    notes.hooks(around=[checking(trace, "first"), hook])
-    assert await notes.get(1) == {"id": 1}
-    assert trace == ["first", "joined get"]
-    notes.hooks(before=[lambda context: trace.append("before")])
-    await notes.find()
-    assert trace[2:] == ["first", "joined find", "before"]
-
-
 async def test_a_check_that_fails_ends_the_call(notes, trace):
     async def refuse(context):
         raise Forbidden("No")

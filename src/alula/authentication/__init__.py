@@ -22,11 +22,10 @@ from alula.authentication._hooks import (
     password_hash,
     protect,
 )
-from alula.authentication._jwt_strategy import JWTStrategy
 from alula.authentication._passwords import HashedPassword, Passwords
 from alula.authentication._service import AuthenticationService
 from alula.authentication._sessions import Sessions
-from alula.authentication._strategies import AuthenticationStrategy, LocalStrategy
+from alula.authentication._strategies import AuthenticationStrategy, JWTStrategy, LocalStrategy
 from alula.authentication._throttle import Throttle
 from alula.authentication._token_cookies import TokenCookie
 

@@ -29,14 +29,7 @@ from alula.errors import NotAuthenticated
 from alula.outgoing import javascript_date
 from alula.types import is_array, is_dict
 
-__all__ = [
-    "Duration",
-    "Tokens",
-    "VerifiedToken",
-    "check_separation",
-    "milliseconds_of",
-    "seconds_of",
-]
+__all__ = ["Duration", "Tokens", "check_separation", "milliseconds_of", "seconds_of"]
 
 Duration: TypeAlias = float | str | timedelta
 """Seconds, a `timedelta`, or a text such as ``"15m"``: s, m, h, d or w."""
@@ -52,10 +45,9 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) ?([smhdw])")
 _NUMBERS: Final = (int, float)
 _SCALARS: Final = (str, int, float, type(None))
 
-VerifiedToken: TypeAlias = tuple[Callable[[], dict[str, Any]], float, tuple[float, float, int]]
-"""What is remembered of a verified token: a function that returns a copy of its claims, and until
-when nothing else is to be checked: its ``exp``, or 0 if it has ``nbf``. Last, its ``nbf`` and
-``exp``, and its bytes. Plain tuples, which take least to read."""
+_Entry: TypeAlias = tuple[Callable[[], dict[str, Any]], float, float, int]
+"""What is remembered of a verified token: a function that returns a copy of its claims, its ``nbf``
+and ``exp``, and its bytes. A plain tuple, which takes least to read."""
 
 
 class Tokens:
@@ -69,9 +61,6 @@ class Tokens:
         expires_in: How long they are valid.
         needs_subject: Whether a token must name its user.
         types: The accepted values of the header ``typ``; the first is that of new tokens.
-
-    Attributes:
-        verified: The tokens whose signatures were verified, by their hash.
 
     Raises:
         ValueError: One of these is not valid; the message says which, and what to do.
@@ -123,7 +112,7 @@ class Tokens:
         # Verified tokens by their hashes. Key and options of `Tokens` never change, so a new key or
         # option has a memory of its own. Tokens that are refused never get in: strangers cannot
         # fill it.
-        self.verified: dict[bytes, VerifiedToken] = {}
+        self._verified: dict[bytes, _Entry] = {}
         self._verified_bytes = 0
 
     def create(self, claims: Mapping[str, Any], subject: str | None = None) -> str:
@@ -158,12 +147,12 @@ class Tokens:
         # A token is sent with every request. Its signature stays valid, so it is verified once,
         # and its times are checked each time (an authenticated get: -75 % instructions).
         key = blake2b(token.encode("utf-8", "surrogatepass")).digest()
-        entry = self.verified.get(key)
+        entry = self._verified.get(key)
         if entry is None:
             entry = self._check_signed(token)
-            if entry[2][0] <= time.time() < entry[2][1]:  # one that expired pushes no other out
+            if entry[1] <= time.time() < entry[2]:  # one that has expired pushes no other out
                 self._remember(key, entry)
-        copy_of_claims, _, (not_before, expires, _) = entry
+        copy_of_claims, not_before, expires, _ = entry
         if not not_before <= time.time() < expires:
             if not not_before <= time.time():
                 date = _javascript_date(not_before)
@@ -182,16 +171,16 @@ class Tokens:
         if not isinstance(token, str):
             return
         key = blake2b(token.encode("utf-8", "surrogatepass")).digest()
-        if (forgotten := self.verified.pop(key, None)) is not None:
-            self._verified_bytes -= forgotten[2][2]
+        if (forgotten := self._verified.pop(key, None)) is not None:
+            self._verified_bytes -= forgotten[3]
 
-    def _remember(self, key: bytes, entry: VerifiedToken) -> None:
+    def _remember(self, key: bytes, entry: _Entry) -> None:
         """Remember a verified token, and forget the oldest ones for it."""
-        self.verified[key] = entry
-        self._verified_bytes += entry[2][2]
-        while len(self.verified) > _MAX_REMEMBERED or self._verified_bytes > _MAX_REMEMBERED_BYTES:
+        self._verified[key] = entry
+        self._verified_bytes += entry[3]
+        while len(self._verified) > _MAX_REMEMBERED or self._verified_bytes > _MAX_REMEMBERED_BYTES:
             # A dict keeps the order of insertion, and one token is far below the limit of bytes.
-            self._verified_bytes -= self.verified.pop(next(iter(self.verified)))[2][2]
+            self._verified_bytes -= self._verified.pop(next(iter(self._verified)))[3]
 
     def accepts_those_of(self, other: Tokens) -> bool:
         """Return whether tokens that another service creates are accepted here."""
@@ -212,7 +201,7 @@ class Tokens:
         """Return a key for another purpose; the secret cannot be computed from it."""
         return hmac.digest(self._secret, b"alula:" + purpose, "sha256")
 
-    def _check_signed(self, token: str) -> VerifiedToken:
+    def _check_signed(self, token: str) -> _Entry:
         """Return the entry of a valid token.
 
         Everything is checked that does not depend on the time.
@@ -234,9 +223,7 @@ class Tokens:
             raise _refused("jwt subject invalid")
         is_flat = all(isinstance(value, _SCALARS) for value in payload.values())
         copy_of_claims = payload.copy if is_flat else partial(deepcopy, payload)
-        not_before, expires = payload.get("nbf", -math.inf), payload["exp"]
-        until = 0 if "nbf" in payload else expires
-        return copy_of_claims, until, (not_before, expires, len(token))
+        return copy_of_claims, payload.get("nbf", -math.inf), payload["exp"], len(token)
 
     def _read(self, token: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return header and payload of a token whose signature is right."""

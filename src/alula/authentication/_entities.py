@@ -18,7 +18,6 @@ from alula.outgoing import RedactedRecord
 from alula.types import UNSET, Id, is_list, is_mapping
 
 __all__ = [
-    "OF_NOBODY",
     "Entities",
     "check_property",
     "fold_username",
@@ -31,7 +30,7 @@ __all__ = [
 _bare: Final = object.__new__
 _log: Final = logging.getLogger("alula.authentication")
 
-OF_NOBODY: Final = Params()
+_OF_NOBODY: Final = Params()
 """The params for services that ignore the caller, see `_ignores_caller`."""
 
 # Params that requests seldom have, and that must not change how the user of a call is looked up.
@@ -134,7 +133,7 @@ class Entities:
             # Without hooks around `get`, no context is needed (an authenticated get: -6 %
             # instructions), and often no copy of the params either (-4 %).
             if get is not None:
-                record = await get(id, OF_NOBODY if ignores_caller else _inside(params))
+                record = await get(id, _OF_NOBODY if ignores_caller else _inside(params))
                 if record is not UNSET:
                     return record
             context = self._context("get", _inside(params), id)
@@ -142,18 +141,6 @@ class Entities:
         except NotFound as error:
             raise NotAuthenticated("The user of these credentials does not exist") from error
         return context.result
-
-    def plain_get(self) -> tuple[object, Method | None]:
-        """Return `get`, if it ignores the caller and has no hooks, and what tells that it has none.
-
-        Returns:
-            What the handle has the methods without hooks in, which is another object after each
-            registration of hooks, and `get`. None and None for another `get`.
-        """
-        handle = self.handle
-        methods = handle.plain_methods
-        get = methods.get("get")
-        return (methods, get) if _ignores_caller(get) else (None, None)
 
     async def find_one(self, query: Mapping[str, Any], params: Params) -> object:
         """Return the first record that a query matches, None if it matches none."""

@@ -19,7 +19,6 @@ from alula._identity import (
 from alula._service import ServiceHandle
 from alula._service_object import check_multi
 from alula.authentication._entities import check_property, without
-from alula.authentication._jwt_strategy import checked_by_token
 from alula.authentication._passwords import HashedPassword
 from alula.authentication._strategy_table import StrategyTable
 from alula.errors import BadRequest, Conflict
@@ -82,8 +81,7 @@ def authenticate(
     annotate_hook(
         check_caller, strategies=allowed, authentication=service, kinds=("before", "around")
     )
-    join = checked_by_token(check, authentication_of, allowed, service)
-    return checks_only(check_caller, check, join)
+    return checks_only(check_caller, check)
 
 
 def check_hooks(strategies: StrategyTable, app: Application) -> None:

@@ -138,10 +138,6 @@ class RefreshStrategy(AuthenticationStrategy):
     def __init__(self, tokens: RefreshTokens) -> None:
         self._tokens = tokens
 
-    @property
-    def only_header(self) -> str | None:
-        return "authorization"
-
     # A strategy's `parse` gets a response, too.
     def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:  # noqa: ARG002  # as above
         """Return the token of a sign-out, which sends ``Authorization: Refresh <token>``."""

@@ -19,10 +19,9 @@ from alula.authentication._connections import SignedInConnections
 from alula.authentication._entities import Entities, without
 from alula.authentication._followed_users import FollowedUsers
 from alula.authentication._hooks import check_hooks
-from alula.authentication._jwt_strategy import JWTStrategy, TokenCheck, token_checks
 from alula.authentication._refresh_tokens import RefreshStrategy, RefreshTokens
 from alula.authentication._sessions import Sessions
-from alula.authentication._strategies import LocalStrategy, is_unchanged
+from alula.authentication._strategies import JWTStrategy, LocalStrategy
 from alula.authentication._strategy_table import StrategyTable
 from alula.authentication._throttle import throttle_from
 from alula.authentication._tickets import Tickets
@@ -33,7 +32,6 @@ from alula.types import Id
 __all__ = ["AuthenticationService"]
 
 _BUILT_IN: Final = {"jwt": JWTStrategy, "local": LocalStrategy}
-_CHECKS: Final = ("authenticate", "authenticate_without")
 
 
 class AuthenticationService(StrategyTable):
@@ -386,43 +384,6 @@ class AuthenticationService(StrategyTable):
         """
         if (tokens := self.__dict__.get("tokens")) is not None:  # else nothing was verified
             tokens.forget(token)
-
-    def token_refused(self, token: object, params: Params) -> None:
-        """Forget an access token that was refused, and end the sign-in of its connection."""
-        self.forget_access_token(token)
-        self.connections.refused(params.get("connection"), token)
-
-    def token_check(self, names: Iterable[str]) -> TokenCheck | None:
-        """Return how access tokens are checked, None if that is not all built in.
-
-        Args:
-            names: Names of the strategies that are allowed.
-        """
-        strategies = (self._strategies.get(name) for name in names)
-        of_tokens = [s for s in strategies if s and is_unchanged(s, JWTStrategy, *_CHECKS)]
-        entities, checks = self.entities, token_checks(self.extensions)
-        if (
-            not of_tokens
-            or entities is None
-            or checks is None
-            or type(self).tokens is not AuthenticationService.tokens
-            or not is_unchanged(self, AuthenticationService, "authenticate", "verify_access_token")
-            or not is_unchanged(self.tokens, Tokens, "verify")
-            or not is_unchanged(entities, Entities, "get")
-        ):
-            return None
-        methods, get = entities.plain_get()
-        return TokenCheck(
-            service=self,
-            version=self.version,
-            strategy=of_tokens[0].name,
-            tokens=self.tokens.verified,
-            entities=entities,
-            get=get,
-            methods=methods,
-            hidden=self.secret_fields,
-            checks=checks,
-        )
 
     def derived_key(self, purpose: bytes) -> bytes:
         """Return a key for another purpose; the secret cannot be computed from it."""

@@ -1,17 +1,19 @@
-"""Strategies: the ways to prove who is calling. Their base, and `LocalStrategy`."""
+"""Strategies: the ways to prove who is calling. `JWTStrategy`, `LocalStrategy`, and their base."""
 # ruff: noqa: ARG002  # methods of the base class are there to be overridden
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias
+from types import MethodType
+from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, get_args
 
 from alula._context import Params
-from alula.authentication._attempt import current_attempt
+from alula._identity import AmbientCredentials
+from alula.authentication._attempt import Extension, current_attempt
 from alula.authentication._entities import check_property, fold_username, without
 from alula.authentication._passwords import (
     HashedPassword,
@@ -25,11 +27,11 @@ from alula.types import is_mapping
 __all__ = [
     "AuthenticationStrategy",
     "Credentials",
+    "JWTStrategy",
     "LocalStrategy",
     "Parsed",
     "Parser",
     "Request",
-    "is_unchanged",
 ]
 
 Credentials: TypeAlias = Mapping[str, Any]
@@ -38,10 +40,12 @@ Credentials: TypeAlias = Mapping[str, Any]
 Parsed: TypeAlias = Credentials | Awaitable[Credentials | None] | None
 Parser: TypeAlias = Callable[[Any, Any], Parsed]
 
+OnExpiry: TypeAlias = Literal["close", "sign_out"]
+"""What happens to a real-time connection whose token is no longer valid."""
+
 _log: Final = logging.getLogger("alula.authentication")
 
-_METHODS: Final = frozenset({"authenticate", "authenticate_without", "parse", "parse_value"})
-"""What an authentication service decides by; see `StrategyTable.version`."""
+_NO_CHECK: Final = Extension.check_token
 
 
 class Request(Protocol):
@@ -85,18 +89,6 @@ class AuthenticationStrategy:
     secret_fields: tuple[str, ...] = ()
     can_be_guessed: bool = True
     looks_up_account: bool = False
-
-    if not TYPE_CHECKING:  # checkers would allow any attribute
-
-        def __setattr__(self, name: str, value: object) -> None:
-            super().__setattr__(name, value)
-            if name in _METHODS and self.authentication is not None:
-                self.authentication.decide_again()
-
-    @property
-    def only_header(self) -> str | None:
-        """The one header that `parse` reads, in lower case; None if it may read anything else."""
-        return None
 
     def register(self, name: str, authentication: Any) -> None:
         """Connect the strategy to its service, which calls this when it is registered.
@@ -175,6 +167,120 @@ class AuthenticationStrategy:
             res: The response.
         """
         return None
+
+
+class JWTStrategy(AuthenticationStrategy):
+    """Accepts an access token: ``{"strategy": "jwt", "accessToken": "..."}``.
+
+    In a request the token is in one header, alone or after a scheme: ``Bearer <token>``. A colon
+    after the scheme and several spaces are accepted, as FeathersJS does.
+
+    Args:
+        header: The name of the header.
+        schemes: The accepted schemes, in upper or lower case.
+        on_expiry: What happens to a real-time connection whose token expires. ``"close"`` closes
+            it, so that clients come back and notice that they are signed out. ``"sign_out"`` keeps
+            it open, without a user. The same happens where its session or its user is removed.
+
+    Attributes:
+        header: As given, in lower case.
+        on_expiry: As given.
+
+    Raises:
+        ValueError: ``on_expiry`` is neither of these.
+
+    Examples:
+        >>> from alula.authentication import JWTStrategy
+        >>> strategy = JWTStrategy(header="X-Token", schemes=["Token"])
+    """
+
+    can_be_guessed = False
+
+    def __init__(
+        self,
+        *,
+        header: str = "Authorization",
+        schemes: Iterable[str] = ("Bearer", "JWT"),
+        on_expiry: OnExpiry = "close",
+    ) -> None:
+        if on_expiry not in get_args(OnExpiry):
+            raise ValueError(f'on_expiry is {on_expiry!r}; write "close" or "sign_out"')
+        self.on_expiry = on_expiry
+        self._built_in_check = MethodType(JWTStrategy.authenticate, self)
+        self.header = header.lower()
+        self._raw_header = self.header.encode("ascii")
+        spelled = (*schemes,)
+        names = [scheme.lower() for scheme in spelled]
+        self._schemes = frozenset((*spelled, *names, *(f"{name}:" for name in names)))
+
+    async def authenticate(
+        self, authentication: Mapping[str, Any], params: Params
+    ) -> dict[str, Any]:
+        """Verify a token, and load its user.
+
+        Raises:
+            NotAuthenticated: The token is not valid, or its user does not exist.
+            Forbidden: It is that of a cookie, and another site may have made the request.
+        """
+        return await JWTStrategy.authenticate_without(self, authentication, params, None)
+
+    async def authenticate_without(
+        self, authentication: Mapping[str, Any], params: Params, fields: frozenset[str] | None
+    ) -> dict[str, Any]:
+        """As in the base class; None for the fields is a call by `authenticate`.
+
+        Raises:
+            NotAuthenticated: The token or its user is not valid.
+        """
+        if fields is not None and self.authenticate != self._built_in_check:  # it is overridden
+            return await super().authenticate_without(authentication, params, fields)
+        token = authentication.get("accessToken")
+        if not token and token in (None, "", 0):
+            if isinstance(authentication, AmbientCredentials) and authentication.refusal:
+                raise authentication.refusal
+            raise NotAuthenticated("No access token")
+        service = self.authentication
+        try:
+            payload = service.verify_access_token(token)
+            entities, record = service.entities, None
+            if entities is not None:
+                record = await entities.get(payload["sub"], params)
+            for extension in service.extensions:
+                check = extension.check_token
+                if getattr(check, "__func__", None) is not _NO_CHECK:  # saves a coroutine
+                    await check(payload, record, params)
+        except NotAuthenticated:
+            service.forget_access_token(token)
+            service.connections.refused(params.get("connection"), token)
+            raise
+        verified = {"strategy": self.name, "accessToken": token, "payload": payload}
+        result: dict[str, Any] = {"accessToken": token, "authentication": verified}
+        if entities is not None:
+            result[entities.name] = without(record, fields) if fields else record
+        return result
+
+    def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:
+        """Return the token of a request, None if the header has none."""
+        # From the raw headers, which take no loop in Python: browsers send a dozen of them.
+        sent = req.scope["headers"]
+        by_name: dict[bytes, bytes] = dict(sent)
+        raw = by_name.get(self._raw_header)
+        if raw is None:
+            return None
+        if len(by_name) < len(sent) and sum(name == self._raw_header for name, _ in sent) > 1:
+            # A proxy may have checked the one, and this would take the other.
+            return {"strategy": self.name, "accessToken": None}
+        scheme, _, rest = raw.decode("latin-1").partition(" ")
+        if not rest or " " in rest or "\t" in rest or scheme not in self._schemes:
+            scheme, _, rest = raw.decode("latin-1").strip(" \t").partition(" ")
+            if not scheme:
+                return None
+            if not rest:
+                return {"strategy": self.name, "accessToken": scheme}
+            if scheme.lower() not in self._schemes:
+                return None
+            rest = rest.lstrip(" ").partition(" ")[0]
+        return {"strategy": self.name, "accessToken": rest}
 
 
 class LocalStrategy(AuthenticationStrategy):
@@ -340,11 +446,3 @@ class LocalStrategy(AuthenticationStrategy):
 
 def _is_limited(params: Params | None) -> bool:
     return params is not None and params.provider is not None
-
-
-def is_unchanged(instance: object, base: type, *methods: str) -> bool:
-    """Tell whether an instance has the methods of a class, and none of its own in their place."""
-    return all(
-        getattr(type(instance), name) is getattr(base, name) and name not in vars(instance)
-        for name in methods
-    )

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from alula._context import Params
-from alula.authentication._jwt_strategy import JWTStrategy
 from alula.authentication._strategies import (
     AuthenticationStrategy,
     Credentials,
+    JWTStrategy,
     Parsed,
     Parser,
     Request,
-    is_unchanged,
 )
 from alula.authentication._token_cookies import TokenCookies
 from alula.errors import NotAuthenticated
@@ -37,8 +36,6 @@ class StrategyTable:
         parse_strategies: As given, or ``strategies``.
         secret_fields: Fields of a user's record that no response and no params have.
         token_cookies: Reads and sets the cookies of tokens; None where there are none.
-        version: Another object after each change of strategies and attributes. What was decided by
-            them is decided again.
 
     Raises:
         TypeError: One string is given for a list.
@@ -60,23 +57,6 @@ class StrategyTable:
         self.token_cookies: TokenCookies | None = None
         self._strategies: dict[str, AuthenticationStrategy] = {}
 
-    version: object
-
-    if not TYPE_CHECKING:  # checkers would allow any attribute
-
-        def __setattr__(self, name: str, value: object) -> None:
-            super().__setattr__(name, value)
-            self.decide_again()
-
-        def __delattr__(self, name: str) -> None:
-            super().__delattr__(name)
-            self.decide_again()
-
-    def decide_again(self) -> None:
-        """Drop what was decided by strategies and attributes."""
-        self.__dict__["version"] = object()
-        self.__dict__.pop("_request_parser", None)
-
     def register(self, name: str, strategy: AuthenticationStrategy) -> None:
         """Register a strategy, in place of one that has the name already.
 
@@ -95,6 +75,7 @@ class StrategyTable:
             )
         strategy.register(name, self)
         self._strategies[name] = strategy
+        self.__dict__.pop("_request_parser", None)  # cached, from before this registration
         self.secret_fields = frozenset(
             field for strategy in self._strategies.values() for field in strategy.secret_fields
         )
@@ -172,23 +153,6 @@ class StrategyTable:
             return None
 
         return parse
-
-    def header_parser(self) -> tuple[bytes, Callable[[bytes], Credentials | None]] | None:
-        """Return the one header that credentials are in, and a function of its value.
-
-        If that finds none, `parse` may. None if strategies may read anything else.
-        """
-        inherited = AuthenticationStrategy.parse
-        strategies = [*map(self.strategy, self.parse_strategies)]
-        parsing = [s for s in strategies if type(s).parse is not inherited]
-        headers = {strategy.only_header for strategy in parsing}
-        if self.token_cookies is not None or len(headers) != 1 or None in headers:
-            return None
-        first = parsing[0]
-        is_built_in = is_unchanged(self, StrategyTable, "parse")
-        if not (is_built_in and isinstance(first, JWTStrategy) and first.only_header):
-            return None
-        return first.header.encode("ascii"), first.parse_value
 
     @property
     def token_strategy(self) -> JWTStrategy | None:

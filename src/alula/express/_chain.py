@@ -115,7 +115,7 @@ class Chain(NamedTuple):
         """Return the chain of some steps, which must not change any more."""
         first = [*takewhile(lambda step: step.is_endpoint, steps)]
         takes_error = next((step for step in steps[len(first) :] if step.takes_errors), None)
-        at_once = getattr(takes_error and takes_error.function, "respond_at_once", None)
+        at_once = None if takes_error is None else _responder_at_once(takes_error.function)
         return cls(steps, tuple(step.function for step in first), at_once)
 
 
@@ -127,9 +127,20 @@ def responding_at_once(middleware: M, respond_at_once: RespondAtOnce | None) -> 
         respond_at_once: Responds as the middleware does, and tells whether it has; it never raises.
             None if the middleware alone can do it.
     """
-    marked: Any = middleware
-    marked.respond_at_once = respond_at_once
+    if respond_at_once is not None:
+        _RESPONDERS[middleware] = respond_at_once
     return middleware
+
+
+# Not an attribute: what wraps error middleware may take over its attributes, and must run itself.
+_RESPONDERS: WeakKeyDictionary[Any, RespondAtOnce] = WeakKeyDictionary()
+
+
+def _responder_at_once(middleware: Any) -> RespondAtOnce | None:
+    try:
+        return _RESPONDERS.get(middleware)
+    except TypeError:  # as for `singleton_name`
+        return None
 
 
 def ignores_body(middleware: M) -> M:

@@ -109,6 +109,10 @@ class Response:
             self._hook.result = self.result
         return self._hook
 
+    @hook.setter
+    def hook(self, value: HookContext | None) -> None:
+        self._hook, self.call = value, None
+
     @property
     def handle(self) -> ServiceHandle | None:
         """The handle of the service that was called, None without a call."""

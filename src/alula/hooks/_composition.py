@@ -87,26 +87,20 @@ def behind_checks(call: Inner) -> Inner:
 
 
 def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
-    found = check_of(hook)
-    if found is None:
+    check = check_of(hook)
+    if check is None:
         return lambda context: enter(hook, context, next_type(inner, context))
-    check, join = found
 
     async def run_behind(context: Any) -> None:
         await check(context)
         await inner(context)
 
-    run = (
-        describe_frames(
-            run_behind,
-            lambda names: f"around hook {name_of(names['check'])} of {names['context'].service!r}",
-        )
-        if join is None
-        else join(inner)
+    marked: Any = describe_frames(
+        run_behind,
+        lambda names: f"around hook {name_of(names['check'])} of {names['context'].service!r}",
     )
-    marked: Any = run
     marked.behind_check = inner
-    return run
+    return run_behind
 
 
 async def enter(hook: Hook, context: object, following: Next) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
@@ -33,8 +33,6 @@ __all__ = [
 Hook: TypeAlias = Callable[..., Any]
 Check: TypeAlias = Callable[[Any], Awaitable[None]]
 """All that an around hook does before the rest of a call, which it has nothing to do with."""
-Join: TypeAlias = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], Callable[..., Any]]
-"""Returns a check with the rest of a call behind it, as one coroutine function."""
 AnyHook = TypeVar("AnyHook", bound=Hook)
 
 _PROVIDERS: Final = ("external", "server", "rest")
@@ -88,7 +86,7 @@ class HookMetadata(TypedDict, total=False):
 _METADATA: WeakKeyDictionary[object, HookMetadata] = WeakKeyDictionary()
 
 # Not metadata: a hook that wraps another one may take over its metadata, and must run itself.
-_CHECKS: WeakKeyDictionary[object, tuple[Check, Join | None]] = WeakKeyDictionary()
+_CHECKS: WeakKeyDictionary[object, Check] = WeakKeyDictionary()
 _PLAIN_FORMS: WeakKeyDictionary[object, Callable[[Any], None]] = WeakKeyDictionary()
 
 
@@ -117,7 +115,7 @@ def hook_metadata(hook: object) -> HookMetadata:
         return {}
 
 
-def checks_only(hook: AnyHook, check: Check, join: Join | None = None) -> AnyHook:
+def checks_only(hook: AnyHook, check: Check) -> AnyHook:
     """Say that an around hook only checks something before the rest of a call; return the hook.
 
     The check then runs in its place, which saves the coroutines around the rest of the call.
@@ -125,9 +123,8 @@ def checks_only(hook: AnyHook, check: Check, join: Join | None = None) -> AnyHoo
     Args:
         hook: The hook.
         check: Does the same before the rest of the call. It sets neither the result nor the event.
-        join: Puts the check and the rest of the call into one coroutine, which saves another one.
     """
-    _CHECKS[hook] = check, join
+    _CHECKS[hook] = check
     return hook
 
 
@@ -151,7 +148,7 @@ def plain_form_of(hook: Hook) -> Hook:
         return hook
 
 
-def check_of(hook: Hook) -> tuple[Check, Join | None] | None:
+def check_of(hook: Hook) -> Check | None:
     """Return what `checks_only` was given for a hook, None for most."""
     try:
         return _CHECKS.get(hook)

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any, Final
 
 from alula._context import HookContext
-from alula._user_code import name_of
 from alula.errors import BadRequest
 from alula.hooks import annotate_hook, hook_factory, never_waits
 from alula.query import Grammar, ValidatedQuery
@@ -74,7 +73,7 @@ def _hook_of(check: Callable[[HookContext], None]) -> Hook:
         if next is not None:
             await next()
 
-    hook.__qualname__ = name_of(check)  # in messages
+    hook.__qualname__ = getattr(check, "__qualname__", hook.__qualname__)  # in messages
     return never_waits(hook, check)
 
 

@@ -204,12 +204,12 @@ async def test_a_remembered_token_ends_with_its_session():
     tokens = target.app.service("authentication").service.tokens
     token = await target.token()
     assert (await target.opens(f"Bearer {token}")).status == 200
-    assert len(tokens.verified) == 1
+    assert len(tokens._verified) == 1
     headers = {"Authorization": f"Bearer {token}"}
     assert (await target.ask("DELETE", "/authentication", headers=headers)).status == 200
-    assert tokens.verified == {}
+    assert tokens._verified == {}
     assert (await target.opens(f"Bearer {token}")).status == 401
-    assert tokens.verified == {}
+    assert tokens._verified == {}
 
 
 async def test_a_session_that_ends_elsewhere_ends_the_memory_of_its_token():
@@ -220,7 +220,7 @@ async def test_a_session_that_ends_elsewhere_ends_the_memory_of_its_token():
         assert (await target.opens(f"Bearer {token}")).status == 200
     await target.app.service("sessions").remove(None, adapter={"multi": ["remove"]})
     assert (await target.opens(f"Bearer {token}")).status == 401
-    assert tokens.verified == {}
+    assert tokens._verified == {}
 
 
 async def test_each_request_with_a_remembered_token_is_checked():

@@ -5,8 +5,8 @@ The authentication service is known by its methods ``parse`` and ``authenticate`
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 from alula._app import App
 from alula._context import Params
@@ -17,7 +17,6 @@ from alula._identity import (
     identify,
     strategies_of,
 )
-from alula._service import ServiceHandle
 from alula.express._chain import GO_ON, Middleware, NextFunction, Step, ignores_body, never
 from alula.express._request import Request
 from alula.express._response import Response
@@ -26,12 +25,6 @@ __all__ = ["authenticate", "credentials_step", "parse_authentication"]
 
 Credentials: TypeAlias = Mapping[str, Any]
 """What a strategy gets: its name under ``strategy``, and what it needs, such as a token."""
-
-_Reading: TypeAlias = tuple[object, bytes, Callable[[bytes], Credentials | None]]
-"""The version of a service, the one header that its credentials are in, and what parses it."""
-
-_NO_READING: Final[_Reading] = None, b"", lambda _: None
-"""Where a service reads anything else. No service has the version None."""
 
 
 def authenticate(
@@ -106,7 +99,7 @@ def parse_authentication(
     return middleware
 
 
-def credentials_step(app: App) -> Step:  # noqa: C901  # one function: each call is 1 % of a request
+def credentials_step(app: App) -> Step:
     """Return the step by which `rest` reads credentials for the default authentication service.
 
     It is an endpoint, which costs least per request: it goes on without a coroutine unless a
@@ -116,75 +109,35 @@ def credentials_step(app: App) -> Step:  # noqa: C901  # one function: each call
         app: The application that holds the services.
     """
     services, settings = app.services, app.settings  # once: reading them of an `App` takes long
-    # A handle, its service if that parses requests, and the version of this.
-    known: tuple[Any, Any, object] = None, None, None
-    version, header, parse_value = _NO_READING
+    known: tuple[Any, Any] = None, None  # a handle, and its service if that parses requests
 
     def read(req: Request, res: Response) -> Awaitable[object] | None:
-        if version is None:
-            if services.get(settings.get("authentication") or "authentication") is None:
-                return None  # an application without sign-in pays for one look-up only
-            return read_any(req, res)
-        # Most services read one header only (saves 43 of the 1,304 bytecodes of a get without it).
-        try:
-            if services[settings["authentication"]].service.version is version:
-                raw = req._headers.sent.get(header)  # noqa: SLF001  # its property costs a call
-                if raw is None:
-                    return None
-                is_once = len(req._headers.sent) == len(req.scope["headers"])  # noqa: SLF001  # as above
-                if is_once and (parsed := parse_value(raw)) is not None:
-                    if req._framework is None:  # noqa: SLF001  # as its property does
-                        req._authentication = parsed  # noqa: SLF001  # as above
-                    else:
-                        req.authentication = parsed
-                    return None
-        except (LookupError, AttributeError):  # another service is there, or none
-            pass
-        return read_any(req, res)
-
-    def read_any(req: Request, res: Response) -> Awaitable[object] | None:
+        nonlocal known
         found = services.get(settings.get("authentication") or "authentication")
-        handle, service, noted = known
-        if found is not handle or getattr(service, "version", None) is not noted:
-            service = note(found)
-        parsed = None if service is None else service.parse(req, res)
+        if found is None:
+            return None  # an application without sign-in pays for one look-up only
+        handle, service = known
+        if found is not handle:
+            service = _parsing_service(app)
+            known = found, service
+        if service is None:
+            return None
+        parsed = service.parse(req, res)
         if parsed is None:
             return None
         if type(parsed) is not dict and hasattr(parsed, "__await__"):
             return set_later(req, parsed)
-        req.authentication = parsed
+        if req._framework is None:  # noqa: SLF001  # as its property does, which takes longer
+            req._authentication = parsed  # noqa: SLF001  # as above
+        else:
+            req.authentication = parsed
         return None
-
-    def note(handle: ServiceHandle | None) -> Any:
-        """Decide how the service of a handle is asked, and return it."""
-        nonlocal known, version, header, parse_value
-        service, noted, (version, header, parse_value) = _decide(app, handle)
-        known = handle, service, noted
-        return service
 
     async def set_later(req: Request, parsing: Awaitable[Credentials | None]) -> object:
         req.authentication = await parsing or req.authentication
         return GO_ON
 
     return Step(read, is_endpoint=True, may_read_body=never)
-
-
-def _decide(app: App, handle: ServiceHandle | None) -> tuple[Any, object, _Reading]:
-    """Decide how the service of a handle parses requests.
-
-    Returns:
-        The service, None if it parses none; the version for which this holds; how one header is
-        read.
-    """
-    service: Any = None if handle is None else _parsing_service(app)
-    if "authentication" not in app.settings:  # before the setup, which decides where it is
-        return service, object(), _NO_READING
-    version = getattr(service, "version", None)
-    # Of another application, it is not found by one look-up.
-    if version is None or handle is None or handle.service is not service:
-        return service, version, _NO_READING
-    reading = service.header_parser()
-    return service, version, _NO_READING if reading is None else (version, *reading)
 
 
 def _parsing_service(app: Application, path: str | None = None) -> Any:

@@ -160,7 +160,11 @@ def _responder_at_once(logger: object, *, has_pages: bool) -> RespondAtOnce | No
         ):
             return False
         status = error.code
-        if status not in _OF_CLIENTS or (logs and _log.isEnabledFor(logging.INFO)):
+        if (
+            type(status) is not int
+            or status not in _OF_CLIENTS
+            or (logs and _log.isEnabledFor(logging.INFO))
+        ):
             return False
         res.status_code = status
         try:
