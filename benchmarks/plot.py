@@ -38,7 +38,8 @@ def write_plot(contest: Contest, figures: Figures, file: Path) -> None:
         colors = ["#0b7285" if name.startswith("Alula") else "#adb5bd" for _, _, name in bars]
         names = [name for _, _, name in bars]
         panel.barh(names, medians, xerr=spans, color=colors, ecolor="#495057")
-        panel.set_title(row.name, loc="left", fontsize=10)
+        # Between two of them, a text would be a formula.
+        panel.set_title(row.name.replace("$", r"\$"), loc="left", fontsize=10)
         panel.set_xlabel(f"{unit} (more is better)", fontsize=8)
         panel.spines[["top", "right"]].set_visible(False)
     figure.savefig(file, metadata={"Date": None})
