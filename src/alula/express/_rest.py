@@ -230,7 +230,7 @@ async def call_service(  # noqa: C901, PLR0912, PLR0915  # one function: each ca
         params.authentication = credentials
     plain = handle.plain_methods.get(method)
     if plain is None or req.cancels_calls:
-        context = res._hook = HookContext(handle.app, handle, method, params, target, data)  # noqa: SLF001  # as above
+        context = res.hook = HookContext(handle.app, handle, method, params, target, data)
         call = handle.run(context)
         await (_run_while_connected(call, req) if req.cancels_calls else call)
         is_as_usual = not context.http and context.dispatch is UNSET
