@@ -195,12 +195,13 @@ class LocalProcess(ABC):
         process = self._spawn(program, port)
 
         def listens() -> bool:
+            status = process.poll()  # first: what it has written until its end is in the log then
             with self.log.open("rb") as log:
                 log.seek(self._log_start)
                 output = log.read().decode(errors="replace")
-            if process.poll() is None:
+            if status is None:
                 return self.ready in output.lower()
-            raise self._exit_error(process.wait(), output)
+            raise self._exit_error(status, output)
 
         try:
             arguments = [str(process.pid), str(int(SECONDS_TO_END)), str(int(self.end))]

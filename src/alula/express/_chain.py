@@ -13,6 +13,7 @@ registered after the one where it came up. Rules held here:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
@@ -115,7 +116,10 @@ class Chain(NamedTuple):
         """Return the chain of some steps, which must not change any more."""
         first = [*takewhile(lambda step: step.is_endpoint, steps)]
         takes_error = next((step for step in steps[len(first) :] if step.takes_errors), None)
-        at_once = None if takes_error is None else _responder_at_once(takes_error.function)
+        at_once = None
+        if takes_error is not None:
+            with suppress(TypeError):  # without weak references, it was never marked
+                at_once = _RESPONDERS.get(takes_error.function)
         return cls(steps, tuple(step.function for step in first), at_once)
 
 
@@ -134,13 +138,6 @@ def responding_at_once(middleware: M, respond_at_once: RespondAtOnce | None) -> 
 
 # Not an attribute: what wraps error middleware may take over its attributes, and must run itself.
 _RESPONDERS: WeakKeyDictionary[Any, RespondAtOnce] = WeakKeyDictionary()
-
-
-def _responder_at_once(middleware: Any) -> RespondAtOnce | None:
-    try:
-        return _RESPONDERS.get(middleware)
-    except TypeError:  # as for `singleton_name`
-        return None
 
 
 def ignores_body(middleware: M) -> M:

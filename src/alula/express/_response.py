@@ -113,13 +113,6 @@ class Response:
     def hook(self, value: HookContext | None) -> None:
         self._hook, self.call = value, None
 
-    @property
-    def handle(self) -> ServiceHandle | None:
-        """The handle of the service that was called, None without a call."""
-        if self.call is not None:
-            return self.call[0]
-        return None if self._hook is None else self._hook.service
-
     def status(self, code: int) -> Self:
         """Set the status; returns the response, so that ``res.status(404).json(...)`` works."""
         self.status_code = code

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, overload
 
 from alula._context import HookContext
 from alula._service_object import ServiceBundle
-from alula.hooks import annotate_hook, never_waits, plain_form_of
+from alula.hooks import annotate_hook, plain_form_of
 from alula.query import ValidatedQuery
 from alula.schema._hidden_and_queryable import (
     field_names,
@@ -301,14 +301,11 @@ class _IncomingHooks:
 
         visible, everything = plain_form_of(check_visible), plain_form_of(check_all)
 
-        def check(context: HookContext) -> None:
+        def check_query(context: HookContext) -> Any:
             from_client = context.params.get("provider") is not None
-            (visible if from_client else everything)(context)
+            return (visible if from_client else everything)(context)
 
-        async def check_query(context: HookContext) -> None:
-            check(context)
-
-        return annotate_hook(never_waits(check_query, check), query=self._client_query_check)
+        return annotate_hook(check_query, query=self._client_query_check)
 
     def data_hook(self, method: str) -> Hook:
         """Return the hook that checks data; resolvers may make what is required later."""

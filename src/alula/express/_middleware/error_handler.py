@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from alula._public_error import public_error
 from alula._routes import decode_segment
+from alula._service import ServiceHandle
 from alula.errors import FrameworkError
 from alula.express._chain import NextFunction, RespondAtOnce, responding_at_once
 from alula.express._request import Request
@@ -148,7 +149,10 @@ def _responder_at_once(logger: object, *, has_pages: bool) -> RespondAtOnce | No
 
     def respond_at_once(error: Exception, req: Request, res: Response) -> bool:
         call, headers = res.call, req._headers  # noqa: SLF001  # the property takes longer
-        handle = res.handle if call is None else call[0]
+        if call is not None:
+            handle: ServiceHandle | None = call[0]
+        else:
+            handle = None if res.hook is None else res.hook.service
         if (
             handle is None
             or handle.secret_ids  # the handler stores whether the id is one
