@@ -38,7 +38,8 @@ def transport():
 
 @pytest.fixture
 def writes(transport):
-    return JoinedWrites(SimpleNamespace(transport=transport, written=0))
+    cycle = SimpleNamespace(more_body=False)
+    return JoinedWrites(SimpleNamespace(transport=transport, written=0, cycle=cycle))
 
 
 def test_head_and_first_part_go_together(writes, transport):

@@ -16,6 +16,7 @@ __all__ = [
     "KEEP_ALIVE_SECONDS",
     "MAX_HEADERS",
     "MAX_HEAD_BYTES",
+    "SECONDS_FOR_THE_REST",
     "ConnectionLimits",
     "StallTimeout",
     "head_too_large",
@@ -37,6 +38,12 @@ KEEP_ALIVE_SECONDS: Final = 75
 Longer than the 60 seconds of nginx (``keepalive_timeout`` of an upstream), because the proxy has to
 close an idle connection before the server does. Otherwise it may send a request on a connection
 that is being closed, and respond with a 502.
+"""
+
+SECONDS_FOR_THE_REST: Final = 10
+"""How long a client may go on sending a body to which it has its last response already.
+
+A close while it sends would reset the connection, and destroy the response (RFC 9112, 9.6).
 """
 
 

@@ -11,6 +11,7 @@ would abort the whole process. Bodies are counted, which granian leaves to the a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection
 from typing import Any, Final, cast
 
@@ -18,7 +19,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alula._json_encoding import dumps
 from alula.errors import FrameworkError, Timeout, Unavailable
-from alula.express._connection_limits import ConnectionLimits, StallTimeout
+from alula.express._connection_limits import (
+    SECONDS_FOR_THE_REST,
+    ConnectionLimits,
+    StallTimeout,
+)
 from alula.express._granian.connections import Connections, Peer
 from alula.express._headers import LINE_BEGINNINGS, check_value, line_beginning
 
@@ -34,6 +39,7 @@ _PAUSE_SECONDS: Final = 0.1
 
 _STATUSES: Final = range(200, 1000)
 _WITHOUT_BODY: Final = frozenset({204, 304})
+_METHODS_WITHOUT_BODY: Final = frozenset({"GET", "HEAD"})  # RFC 9110, 9.3.1: it has no meaning
 _MAX_HEADERS: Final = 10_000  # of a response: granian aborts at some 25,000
 
 
@@ -78,6 +84,12 @@ class GuardedApplication:
         self._exchanges.add(exchange)
         try:
             await self._app(scope, exchange.receive, exchange.send)
+            if (
+                isinstance(exchange, _Request)
+                and scope["method"] not in _METHODS_WITHOUT_BODY
+                and not await exchange.drop_the_rest(scope)
+            ):
+                await self._connections.reset(peer)  # granian would go on waiting
         except asyncio.CancelledError:
             if not exchange.is_cut:
                 raise
@@ -217,6 +229,24 @@ class _Request:
             self._has_begun = True
         self._is_complete = self._is_complete or not part["more_body"]
         await self._send(part)
+
+    async def drop_the_rest(self, scope: Scope) -> bool:
+        """Take what the client still sends, and drop it, so that it can read its response.
+
+        granian would close the connection at once, which resets it.
+
+        Returns:
+            Whether nothing is left of the body, or nothing has to be taken.
+        """
+        has_ended = self._body_is_complete or not self._is_complete
+        # Who waits for a 100 sends no body any more, and may send its next request instead.
+        if has_ended or any(name == b"expect" for name, _ in scope["headers"]):
+            return True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS_FOR_THE_REST):
+                while not self._body_is_complete:
+                    await self.receive()
+        return self._body_is_complete
 
     def is_too_slow(self, now: float, limits: ConnectionLimits) -> bool:
         """Tell whether the body arrives too slowly."""

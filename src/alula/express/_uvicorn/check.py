@@ -155,7 +155,7 @@ def _check_guard(protocol: type[asyncio.Protocol]) -> None:
         "its timers": probe.timers == 1,
         "the head of a request": connection.guards_response(),
         "the body of a request": connection.pending_request() is connection.cycle,
-        "what it refuses": b'"code":400' in other.written and other.is_closed,
+        "what it refuses": b'"code":400' in other.written and other.has_end,
     }
     for part, is_guarded in guarded_parts.items():
         if not is_guarded:
@@ -192,7 +192,7 @@ class _Probe:
     ) -> None:
         self.timers = 0
         self.written = b""
-        self.is_closed = False
+        self.is_closed = self.has_end = False
         settings: Any = {"ws": "none", "lifespan": "off", "log_config": None}
         if made is None:
             settings["http"] = protocol
@@ -218,8 +218,17 @@ class _Probe:
     def __getattr__(self, _: str) -> Callable[..., None]:
         return lambda *_: None
 
+    def time(self) -> float:
+        return 0.0
+
     def is_closing(self) -> bool:
         return self.is_closed
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.has_end = True
 
     def write(self, data: bytes) -> None:
         self.written += data

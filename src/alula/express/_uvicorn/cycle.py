@@ -315,9 +315,10 @@ class Cycle:
         self.body = b""  # it is not read any more, and the connection may stay idle
         if self.event is not None:
             self.event.set()
-        if not self.keep_alive:
-            connection.transport.close()
-        connection.on_response_complete()
+        if self.keep_alive:
+            connection.on_response_complete()
+        else:
+            connection.on_last_response(self)
 
 
 def _know_head(own: _Headers, status: int, headers: _Headers) -> tuple[bytes, _Headers]:

@@ -16,7 +16,12 @@ from starlette.types import Scope
 
 from alula._json_encoding import dumps
 from alula.errors import BadRequest, FrameworkError, Timeout
-from alula.express._connection_limits import MAX_HEAD_BYTES, ConnectionLimits, StallTimeout
+from alula.express._connection_limits import (
+    MAX_HEAD_BYTES,
+    SECONDS_FOR_THE_REST,
+    ConnectionLimits,
+    StallTimeout,
+)
 
 __all__ = ["HEAD_TOO_LARGE", "PIECE_BYTES", "SERVED", "TRAILERS_TOO_LARGE", "Guard"]
 
@@ -46,7 +51,10 @@ class Guard(asyncio.Protocol):
     """
 
     # Objects share the names of 30 attributes at most, and uvicorn has 28: +1.5 KiB without slots.
-    __slots__ = ("_budget", "_context", "_next_check", "_reads", "_received", "_writes", "written")
+    __slots__ = (
+        *("_budget", "_closes_at", "_context", "_next_check", "_reads", "_received", "_writes"),
+        "written",
+    )
 
     limits: ConnectionLimits
     replaces: ClassVar[Set[str]] = frozenset()
@@ -66,6 +74,7 @@ class Guard(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.written = self._received = 0  # bytes of responses, and of requests
         self._budget = PIECE_BYTES  # bytes that may be fed before they are counted; 0 for no more
+        self._closes_at: float | None = None  # when nobody waits for its client any more
         self._context: Context = copy_context()
         super().connection_made(transport)
         limits = self.limits
@@ -122,7 +131,28 @@ class Guard(asyncio.Protocol):
         status = b"HTTP/1.1 %d %s\r\n" % (error.code, HTTPStatus(error.code).phrase.encode())
         lines = b"".join(b"%s: %s\r\n" % pair for pair in headers)
         self.transport.write(status + lines + b"\r\n" + body)
-        self.transport.close()
+        running = self.running
+        if running is None or running.response_complete:
+            self.close_after_the_rest()
+        else:  # its application has to hear that the connection is gone
+            self.transport.close()
+
+    def close_after_the_rest(self) -> None:
+        """Close the connection while the client may still be sending, without a reset.
+
+        A reset destroys what the client has not read, the response among it. So the end is sent
+        first, and what still arrives is dropped until the client closes too, or has had its time
+        (RFC 9112, 9.6).
+        """
+        self._budget = 0
+        self._closes_at = self.loop.time() + SECONDS_FOR_THE_REST
+        try:
+            if self.transport.can_write_eof():  # not with TLS
+                self.transport.write_eof()
+        except OSError:  # the client has gone meanwhile
+            self.transport.abort()
+        else:
+            self.flow.resume_reading()
 
     def cut_short(self, error: FrameworkError) -> None:
         """Respond with an error in place of the response that is about to be cancelled.
@@ -165,7 +195,8 @@ class Guard(asyncio.Protocol):
             return
         now, pending = self.loop.time(), self.pending_request()
         unread = self.transport.get_write_buffer_size()
-        if self._writes.has_passed(self if unread else None, self.written - unread, now):
+        is_over = self._closes_at is not None and now >= self._closes_at and not unread
+        if is_over or self._writes.has_passed(self if unread else None, self.written - unread, now):
             self.transport.abort()
         elif not self._reads.has_passed(
             pending, self._received if pending is self.cycle else 0, now
@@ -189,7 +220,7 @@ class Guard(asyncio.Protocol):
         It is what `head` is until that is complete, then the cycle. A body has to arrive at a
         minimum rate, but a head must be complete in time, however many bytes of it arrive.
         """
-        if self.transport.is_closing():
+        if self._closes_at is not None or self.transport.is_closing():
             return None
         cycle, head = self.cycle, self.head
         if cycle is None:

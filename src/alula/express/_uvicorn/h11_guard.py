@@ -140,7 +140,10 @@ class JoinedWrites:
         """Close the connection once all is written."""
         if self._head is not None and not self._began:
             self._begin(b"")
-        self._transport.close()
+        if self._connection.cycle.more_body and self._connection.cycle.response_complete:
+            self._connection.close_after_the_rest()
+        else:
+            self._transport.close()
 
     def is_closing(self) -> bool:
         """Tell whether the connection is closed or about to be."""

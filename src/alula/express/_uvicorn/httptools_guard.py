@@ -326,6 +326,14 @@ class HttpToolsGuard(Guard):
         if self.timeout_keep_alive_task is None:
             self._close_later(self.timeout_keep_alive)
 
+    def on_last_response(self, cycle: Cycle) -> None:
+        """Close the connection behind the response of a request."""
+        self.server_state.total_requests += 1
+        if cycle.more_body:
+            self.close_after_the_rest()
+        else:
+            self.transport.close()
+
     def log_response(self, scope: Any, status: int) -> None:
         """Log as uvicorn does, where its option ``access_log`` is set."""
         self.access_logger.info(

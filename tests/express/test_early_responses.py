@@ -1,0 +1,173 @@
+"""A client that is still sending when its connection is closed gets the response all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+from asyncio.selector_events import _SelectorSocketTransport
+from contextlib import asynccontextmanager
+
+import pytest
+import trustme
+from tests.express.serving import until_connections
+
+from alula.express import error_handler, express
+from alula.express import json as json_parser
+from alula.express._connection_limits import MAX_HEAD_BYTES
+from alula.express._granian import guard as granian_guard
+from alula.express._uvicorn import guard
+
+SIZE = 2_000_000
+PIECE = b"x" * 50_000
+HEAD = (
+    b"POST /x HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
+    b"content-length: %d\r\n\r\n" % SIZE
+)
+SHORT = {"read_timeout": 0.4, "write_timeout": 0.4}
+
+
+def application():
+    app = express().use(json_parser(limit="1kb"))
+    app.post("/x", lambda req, res: res.json(req.body))
+    return app.use(error_handler(logger=False))
+
+
+BACKENDS = {
+    "httptools": {"http": "httptools"},
+    "h11": {"http": "h11"},
+    "granian": {"server": "granian"},
+}
+
+
+@pytest.fixture(params=["httptools", "h11"])
+def http(request):
+    return request.param
+
+
+@pytest.fixture(params=BACKENDS.values(), ids=BACKENDS)
+def backend(request):
+    return request.param
+
+
+@asynccontextmanager
+async def connected(server, **options):
+    reader, writer = await asyncio.open_connection(server.host, server.port, **options)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def send_on(writer, size=SIZE):
+    """Send a body in pieces, as a network would bring them."""
+    for _ in range(size // len(PIECE)):
+        writer.write(PIECE)
+        await writer.drain()
+        await asyncio.sleep(0.001)
+
+
+async def answer_of(reader):
+    """Return status and name of the error in an answer, once the server has ended it."""
+    async with asyncio.timeout(30):
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["name"]
+
+
+async def test_who_sends_all_before_reading_gets_the_413(backend):
+    async with await application().listen(0, **backend) as server, connected(server) as streams:
+        reader, writer = streams
+        writer.write(HEAD)
+        await send_on(writer)
+        assert await answer_of(reader) == (413, "PayloadTooLarge")
+        writer.close()
+        await until_connections(server, 0)
+
+
+async def test_who_reads_first_may_send_the_rest(backend):
+    async with await application().listen(0, **backend) as server, connected(server) as streams:
+        reader, writer = streams
+        writer.write(HEAD)
+        async with asyncio.timeout(30):
+            assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 413 ")
+        await send_on(writer)
+
+
+async def test_a_head_that_is_too_large_is_told_so(http):
+    async with await application().listen(0, http=http) as server, connected(server) as streams:
+        reader, writer = streams
+        writer.write(b"GET /x HTTP/1.1\r\nhost: a\r\nx: ")
+        await send_on(writer, 10 * MAX_HEAD_BYTES)
+        assert await answer_of(reader) == (431, "RequestHeaderFieldsTooLarge")
+
+
+async def test_over_tls(http, tmp_path):
+    authority = trustme.CA()
+    path = tmp_path / "here.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(path)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    options = {"http": http, "ssl_certfile": str(path)}
+    async with (
+        await application().listen(0, **options) as server,
+        connected(server, ssl=trusting) as (reader, writer),
+    ):
+        writer.write(HEAD)
+        await send_on(writer)
+        async with asyncio.timeout(30):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
+
+
+async def test_nobody_is_waited_for_without_end(backend, monkeypatch):
+    monkeypatch.setattr(guard, "SECONDS_FOR_THE_REST", 0.2)
+    monkeypatch.setattr(granian_guard, "SECONDS_FOR_THE_REST", 0.2)
+    options = {**backend, **SHORT}
+    async with await application().listen(0, **options) as server, connected(server) as streams:
+        reader, writer = streams
+        writer.write(HEAD)
+        assert await answer_of(reader) == (413, "PayloadTooLarge")
+        await until_connections(server, 0)
+        with pytest.raises(ConnectionError):
+            await send_on(writer)
+
+
+async def test_who_expects_a_100_and_gets_a_413_is_not_waited_for(backend):
+    async with await application().listen(0, **backend) as server, connected(server) as streams:
+        reader, writer = streams
+        writer.write(HEAD.replace(b"host: a\r\n", b"host: a\r\nexpect: 100-continue\r\n"))
+        async with asyncio.timeout(5):
+            assert await answer_of(reader) == (413, "PayloadTooLarge")
+
+
+async def test_what_follows_is_no_request(http):
+    """A body may look like one; its sender would choose what the next response is for."""
+    async with await application().listen(0, http=http) as server, connected(server) as streams:
+        reader, writer = streams
+        writer.write(HEAD)
+        await asyncio.sleep(0.05)
+        writer.write(b"GET /y HTTP/1.1\r\nhost: a\r\n\r\n" * 100)
+        writer.write_eof()
+        assert await answer_of(reader) == (413, "PayloadTooLarge")
+
+
+async def test_the_end_of_the_server_does_not_wait_for_it(http):
+    server = await application().listen(0, http=http)
+    async with connected(server) as (reader, writer):
+        writer.write(HEAD)
+        assert await answer_of(reader) == (413, "PayloadTooLarge")
+        async with asyncio.timeout(5):
+            await server.close()
+
+
+async def test_a_client_that_is_gone_before_the_end_is_sent(http, monkeypatch):
+    def fail(_transport):
+        raise OSError("the socket is not connected")
+
+    async with await application().listen(0, http=http) as server, connected(server) as streams:
+        reader, writer = streams
+        monkeypatch.setattr(_SelectorSocketTransport, "write_eof", fail)
+        writer.write(HEAD)
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        await until_connections(server, 0)
