@@ -3,20 +3,18 @@
 A body that arrives too slowly gets a 408, and a request that takes too long at the end of the
 server a 503. A response that breaks off has its connection reset: granian would end it as if it
 were complete.
-
-Heads of responses are checked before granian gets them: a status or header that it cannot send
-would abort the whole process. Bodies are counted, which granian leaves to the application.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 from typing import Any, Final, cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from alula._http import EXCHANGE_EXTENSION
 from alula._json_encoding import dumps
 from alula.errors import FrameworkError, Timeout, Unavailable
 from alula.express._connection_limits import (
@@ -25,7 +23,7 @@ from alula.express._connection_limits import (
     StallTimeout,
 )
 from alula.express._granian.connections import Connections, Peer
-from alula.express._headers import LINE_BEGINNINGS, check_value, line_beginning
+from alula.express._granian.sendable import KNOWN_HEADS, checked_head, checked_part, know_head
 
 __all__ = ["GuardedApplication"]
 
@@ -37,10 +35,7 @@ _SERVICE_RESTART: Final = 1012
 
 _PAUSE_SECONDS: Final = 0.1
 
-_STATUSES: Final = range(200, 1000)
-_WITHOUT_BODY: Final = frozenset({204, 304})
 _METHODS_WITHOUT_BODY: Final = frozenset({"GET", "HEAD"})  # RFC 9110, 9.3.1: it has no meaning
-_MAX_HEADERS: Final = 10_000  # of a response: granian aborts at some 25,000
 
 
 class GuardedApplication:
@@ -65,12 +60,17 @@ class GuardedApplication:
         self._connections = connections
         self._max_message = max_message
         self._exchanges: set[_Request | _WebSocket] = set()
+        self._addresses: dict[tuple[str, str], tuple[str, int]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request or a websocket."""
         # granian has ports as text, and leaves out some of what ASGI asks for.
-        scope["client"] = peer = scope["client"][0], int(scope["client"][1])
-        scope["server"] = scope["server"][0], int(scope["server"][1])
+        host, port = scope["client"]
+        scope["client"] = peer = host, int(port)
+        server = scope["server"]  # where it listens, so there are few
+        scope["server"] = self._addresses.get(server) or self._addresses.setdefault(
+            server, (server[0], int(server[1]))
+        )
         scope["root_path"], scope["state"] = "", {}
         exchange: _Request | _WebSocket
         if scope["type"] == "websocket":
@@ -80,7 +80,8 @@ class GuardedApplication:
             exchange = _Request(peer, receive, send, self, has_body=scope["method"] != "HEAD")
             if scope["http_version"] == "1":
                 scope["http_version"] = "1.0"
-            scope["extensions"] = {}  # it would send files by itself: nothing here could watch them
+            # granian's would send files by itself: nothing here could watch them.
+            scope["extensions"] = {EXCHANGE_EXTENSION: exchange}
         self._exchanges.add(exchange)
         try:
             await self._app(scope, exchange.receive, exchange.send)
@@ -218,9 +219,9 @@ class _Request:
         if kind != ("http.response.start" if head is None else "http.response.body"):
             raise RuntimeError(f"the ASGI message {kind!r} is out of turn")
         if head is None:
-            self._head, self._left = _checked_head(message, self._has_body)
+            self._head, self._left = checked_head(message, self._has_body)
             return
-        part, self._left = _checked_part(message, self._left)
+        part, self._left = checked_part(message, self._left)
         if not self._has_begun:
             if self._guard.is_closing:
                 headers = [pair for pair in head["headers"] if pair[0].lower() != _CLOSE[0]]
@@ -247,6 +248,33 @@ class _Request:
                 while not self._body_is_complete:
                     await self.receive()
         return self._body_is_complete
+
+    def whole_body(self) -> None:
+        """Return None, as `ExchangeExtension` says: granian gives a body to `receive` alone."""
+
+    def respond(
+        self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes
+    ) -> Awaitable[None] | bool:
+        """Return what sends a whole response, as `ExchangeExtension` says.
+
+        Raises:
+            RuntimeError: granian cannot send it.
+        """
+        if self.is_cut or self._head is not None or self._has_begun or self._guard.is_closing:
+            return False
+        known = (status, headers) in KNOWN_HEADS or know_head(status, headers)
+        return self._send_whole(status, headers, body) if known else False
+
+    async def _send_whole(
+        self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes
+    ) -> None:
+        self._has_begun = True
+        length = (b"content-length", b"%d" % len(body))
+        await self._send(
+            {"type": "http.response.start", "status": status, "headers": [*headers, length]}
+        )
+        self._is_complete = True
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     def is_too_slow(self, now: float, limits: ConnectionLimits) -> bool:
         """Tell whether the body arrives too slowly."""
@@ -342,12 +370,12 @@ class _WebSocket:
         if kind == "websocket.close":
             self.close(message.get("code", 1000), message.get("reason"))
         elif kind == "websocket.http.response.start":
-            self._denial = _checked_head(message, has_body=True)
+            self._denial = checked_head(message, has_body=True)
         elif kind == "websocket.http.response.body":
             if self._denial is None:
                 raise RuntimeError(f"the ASGI message {kind!r} is out of turn")
             head, length = self._denial
-            part, _ = _checked_part(message, length)
+            part, _ = checked_part(message, length)
             if part["more_body"]:
                 raise RuntimeError(
                     "granian denies a websocket with one message alone; send the whole body in it"
@@ -384,57 +412,3 @@ class _WebSocket:
     async def cut(self, _error: FrameworkError) -> None:
         """Drop what is sent from now on; its client has been told, if it reads."""
         self.is_cut = True
-
-
-def _checked_head(message: Message, has_body: bool) -> tuple[Message, int | None]:
-    """Return the head of a response as granian takes it, and the length that it announces.
-
-    Args:
-        message: What the application sends.
-        has_body: Whether a body follows, as far as the request says.
-
-    Raises:
-        RuntimeError: granian cannot send it.
-    """
-    status, length = message["status"], None
-    if not isinstance(status, int) or status not in _STATUSES:
-        raise RuntimeError(f"the status {status!r} cannot be sent; it must be 200 to 999")
-    headers: list[tuple[bytes, bytes]] = []
-    given = [*message.get("headers", ())]
-    if len(given) > _MAX_HEADERS:
-        raise RuntimeError(f"the response has over {_MAX_HEADERS} headers")
-    for name, value in given:
-        beginning = LINE_BEGINNINGS.get(name) or line_beginning(name)
-        if beginning == b"transfer-encoding: ":
-            continue  # ASGI: the server chooses it
-        if beginning == b"content-length: ":
-            if not value.isdigit() or length not in {None, int(value)}:
-                raise RuntimeError(f"the Content-Length {value!r} is not a number, or is a second")
-            length = int(value)
-        headers.append((name, value))
-    check_value(b" ".join([value for _, value in headers]))
-    head = {"type": message["type"], "status": status, "headers": headers}
-    return head, length if has_body and status not in _WITHOUT_BODY else None
-
-
-def _checked_part(message: Message, left: int | None) -> tuple[Message, int | None]:
-    """Return a part of a body as granian takes it, and how many bytes follow it.
-
-    Args:
-        message: What the application sends.
-        left: How many bytes are to come, None if no length is announced.
-
-    Raises:
-        RuntimeError: It is not bytes, or its length is wrong.
-    """
-    body, more = message.get("body", b""), bool(message.get("more_body"))
-    if not isinstance(body, bytes):
-        if not isinstance(body, bytearray | memoryview):
-            raise RuntimeError(f"a body has to be bytes, not {body!r:.50}")
-        body = bytes(body)  # pyright: ignore[reportUnknownArgumentType]  # a view of any items
-    if left is not None:
-        left -= len(body)
-        if left < 0 or (left and not more):
-            longer = "longer" if left < 0 else "shorter"
-            raise RuntimeError(f"the body of the response is {longer} than its Content-Length")
-    return {"type": message["type"], "body": body, "more_body": more}, left
