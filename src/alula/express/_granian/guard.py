@@ -8,9 +8,8 @@ were complete.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Collection
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,6 +37,25 @@ _PAUSE_SECONDS: Final = 0.1
 _METHODS_WITHOUT_BODY: Final = frozenset({"GET", "HEAD"})  # RFC 9110, 9.3.1: it has no meaning
 
 
+class _Proto(Protocol):
+    """A request or a websocket of granian's."""
+
+    @property
+    def receive(self) -> Receive: ...
+    @property
+    def send(self) -> Send: ...
+
+
+class _Watcher(Protocol):
+    """How granian has something served, and is told how that has ended."""
+
+    scope: Scope
+    proto: _Proto
+
+    def done(self) -> None: ...
+    def err(self, error: BaseException) -> None: ...
+
+
 class GuardedApplication:
     """An ASGI application behind granian.
 
@@ -49,6 +67,8 @@ class GuardedApplication:
 
     Attributes:
         is_closing: Whether each response closes its connection.
+        connections: As given.
+        max_message: As given.
     """
 
     def __init__(
@@ -57,51 +77,56 @@ class GuardedApplication:
         self.is_closing = False
         self._app = app
         self._limits = limits
-        self._connections = connections
-        self._max_message = max_message
+        self.connections = connections
+        self.max_message = max_message
         self._exchanges: set[_Request | _WebSocket] = set()
         self._addresses: dict[tuple[str, str], tuple[str, int]] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request or a websocket."""
-        # granian has ports as text, and leaves out some of what ASGI asks for.
-        host, port = scope["client"]
-        scope["client"] = peer = host, int(port)
-        server = scope["server"]  # where it listens, so there are few
-        scope["server"] = self._addresses.get(server) or self._addresses.setdefault(
-            server, (server[0], int(server[1]))
-        )
-        scope["root_path"], scope["state"] = "", {}
-        exchange: _Request | _WebSocket
-        if scope["type"] == "websocket":
-            exchange = _WebSocket(peer, receive, send, self._max_message)
-            scope["extensions"] = {"websocket.http.response": {}}  # granian's is that of all scopes
-        else:
-            exchange = _Request(peer, receive, send, self, has_body=scope["method"] != "HEAD")
-            if scope["http_version"] == "1":
-                scope["http_version"] = "1.0"
-            # granian's would send files by itself: nothing here could watch them.
-            scope["extensions"] = {EXCHANGE_EXTENSION: exchange}
-        self._exchanges.add(exchange)
+    async def serve(self, watcher: _Watcher) -> None:
+        """Serve a request or a websocket, and tell granian how it has ended.
+
+        Args:
+            watcher: granian's.
+        """
         try:
-            await self._app(scope, exchange.receive, exchange.send)
-            if (
-                isinstance(exchange, _Request)
-                and scope["method"] not in _METHODS_WITHOUT_BODY
-                and not await exchange.drop_the_rest(scope)
-            ):
-                await self._connections.reset(peer)  # granian would go on waiting
-        except asyncio.CancelledError:
-            if not exchange.is_cut:
-                raise
-        finally:
+            scope, proto = watcher.scope, watcher.proto
+            # granian has ports as text, and leaves out some of what ASGI asks for.
+            host, port = scope["client"]
+            peer = host, int(port)
+            server = scope["server"]  # where it listens, so there are few
+            address = self._addresses.get(server) or self._addresses.setdefault(
+                server, (server[0], int(server[1]))
+            )
+            scope.update(client=peer, server=address, root_path="", state={})
+            exchange: _Request | _WebSocket
+            # granian's extensions are those of all scopes, and it would send files by itself:
+            # nothing here could watch them.
+            if scope["type"] == "websocket":
+                exchange = _WebSocket(peer, proto, self)
+                scope["extensions"] = {"websocket.http.response": {}}
+            else:
+                exchange = _Request(peer, proto, self, has_body=scope["method"] != "HEAD")
+                scope["extensions"] = {EXCHANGE_EXTENSION: exchange}
+                if scope["http_version"] == "1":
+                    scope["http_version"] = "1.0"
+            self._exchanges.add(exchange)
             try:
-                if isinstance(exchange, _WebSocket):
-                    await exchange.wait_closed()
-                elif exchange.breaks_off:
-                    await self._connections.reset(peer)
+                await self._app(scope, exchange.receive, exchange.send)
+                if (rest := exchange.rest(scope)) is not None:
+                    await rest
+            except asyncio.CancelledError:
+                if not exchange.is_cut:
+                    raise
             finally:
-                self._exchanges.discard(exchange)
+                try:
+                    if (end := exchange.end()) is not None:
+                        await end
+                finally:
+                    self._exchanges.discard(exchange)
+        except BaseException as error:  # noqa: BLE001  # granian logs it, and sends a 500 if no response has begun
+            watcher.err(error)
+        else:
+            watcher.done()
 
     def peers(self) -> set[Peer]:
         """Return the clients whose requests or websockets are under way."""
@@ -120,7 +145,7 @@ class GuardedApplication:
             if isinstance(exchange, _Request) and exchange.is_too_slow(now, self._limits):
                 await exchange.cut(Timeout("The request did not arrive in time"))
                 if was_cut or exchange.breaks_off:
-                    await self._connections.reset(exchange.peer)
+                    await self.connections.reset(exchange.peer)
 
     def drop(self, peers: Collection[Peer]) -> None:
         """Take note that connections have ended: granian would go on to take messages."""
@@ -162,28 +187,24 @@ class _Request:
         is_cut: Whether it was ended here; what the application sends from then on is dropped.
     """
 
-    __slots__ = (
-        *("_body_is_complete", "_guard", "_has_begun", "_has_body", "_head", "_is_complete"),
-        *("_is_waiting", "_left", "_reads", "_receive", "_received", "_send"),
-        *("is_cut", "peer", "task"),
+    is_cut = False
+    _reads: StallTimeout | None = None
+    _received = 0  # bytes of the body
+    _is_waiting = False  # for a part of the body
+    _body_is_complete = False
+    _left: int | None = (
+        None  # bytes of the response that are to come, None if no length is announced
     )
 
     def __init__(
-        self, peer: Peer, receive: Receive, send: Send, guard: GuardedApplication, *, has_body: bool
+        self, peer: Peer, proto: _Proto, guard: GuardedApplication, *, has_body: bool
     ) -> None:
         self.peer = peer
-        self.task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self.is_cut = False
-        self._receive = receive
-        self._send = send
+        self.task: Any = asyncio.current_task()
+        self._proto = proto
         self._guard = guard
-        self._reads: StallTimeout | None = None
-        self._received = 0  # bytes of the body
-        self._is_waiting = False  # for a part of the body
-        self._body_is_complete = False
-        self._has_body = has_body  # from here on the response
+        self._has_body = has_body  # the response
         self._head: Message | None = None
-        self._left: int | None = None  # bytes that are to come, None if no length is announced
         self._has_begun = self._is_complete = False
 
     @property
@@ -195,7 +216,7 @@ class _Request:
         """Return the next part of the body, or that the client has gone."""
         self._is_waiting = not self._body_is_complete
         try:
-            message = await self._receive()
+            message = await self._proto.receive()
         finally:
             self._is_waiting = False
         if message["type"] == "http.request" and not self.is_cut:
@@ -226,28 +247,34 @@ class _Request:
             if self._guard.is_closing:
                 headers = [pair for pair in head["headers"] if pair[0].lower() != _CLOSE[0]]
                 head = {**head, "headers": [*headers, _CLOSE]}
-            await self._send(head)
+            await self._proto.send(head)
             self._has_begun = True
         self._is_complete = self._is_complete or not part["more_body"]
-        await self._send(part)
+        await self._proto.send(part)
 
-    async def drop_the_rest(self, scope: Scope) -> bool:
+    def rest(self, scope: Scope) -> Awaitable[None] | None:
+        """Return what takes the rest of the body behind the response, None if nothing is left."""
+        if scope["method"] in _METHODS_WITHOUT_BODY or self._body_is_complete:
+            return None
+        # Who waits for a 100 sends no body any more, and may send its next request instead.
+        expects = any(name == b"expect" for name, _ in scope["headers"])
+        return None if expects or not self._is_complete else self._drop_the_rest()
+
+    async def _drop_the_rest(self) -> None:
         """Take what the client still sends, and drop it, so that it can read its response.
 
         granian would close the connection at once, which resets it.
-
-        Returns:
-            Whether nothing is left of the body, or nothing has to be taken.
         """
-        has_ended = self._body_is_complete or not self._is_complete
-        # Who waits for a 100 sends no body any more, and may send its next request instead.
-        if has_ended or any(name == b"expect" for name, _ in scope["headers"]):
-            return True
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(SECONDS_FOR_THE_REST):
                 while not self._body_is_complete:
                     await self.receive()
-        return self._body_is_complete
+        except TimeoutError:
+            await self._guard.connections.reset(self.peer)  # granian would go on waiting
+
+    def end(self) -> Awaitable[None] | None:
+        """Return what ends the connection, None if it goes on."""
+        return self._guard.connections.reset(self.peer) if self.breaks_off else None
 
     def whole_body(self) -> None:
         """Return None, as `ExchangeExtension` says: granian gives a body to `receive` alone."""
@@ -270,11 +297,11 @@ class _Request:
     ) -> None:
         self._has_begun = True
         length = (b"content-length", b"%d" % len(body))
-        await self._send(
+        await self._proto.send(
             {"type": "http.response.start", "status": status, "headers": [*headers, length]}
         )
         self._is_complete = True
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        await self._proto.send({"type": "http.response.body", "body": body, "more_body": False})
 
     def is_too_slow(self, now: float, limits: ConnectionLimits) -> bool:
         """Tell whether the body arrives too slowly."""
@@ -295,10 +322,10 @@ class _Request:
                 _CLOSE,
             ]
             self._has_begun = self._is_complete = True
-            await self._send(
+            await self._proto.send(
                 {"type": "http.response.start", "status": error.code, "headers": headers}
             )
-            await self._send({"type": "http.response.body", "body": body})
+            await self._proto.send({"type": "http.response.body", "body": body})
         self.is_cut = True
 
 
@@ -306,21 +333,20 @@ class _WebSocket:
     """A websocket under way; see `_Request`."""
 
     __slots__ = (
-        *("_close_code", "_closing", "_denial", "_has_ended", "_max_message", "_receive"),
-        *("_receiving", "_send", "is_cut", "peer", "task"),
+        *("_close_code", "_closing", "_denial", "_has_ended", "_max_message", "_proto"),
+        *("_receiving", "is_cut", "peer", "task"),
     )
 
     breaks_off = False
 
-    def __init__(self, peer: Peer, receive: Receive, send: Send, max_message: int) -> None:
+    def __init__(self, peer: Peer, proto: _Proto, guard: GuardedApplication) -> None:
         self.peer = peer
-        self.task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self.task: Any = asyncio.current_task()
         self.is_cut = False
-        self._receive = receive
+        self._proto = proto
+        self._max_message = guard.max_message
         self._receiving: asyncio.Future[Message] | None = None
         self._has_ended = False
-        self._send = send
-        self._max_message = max_message
         self._close_code = _ABNORMAL
         self._closing: asyncio.Task[None] | None = None
         self._denial: tuple[Message, int | None] | None = None  # its head, and the announced length
@@ -331,11 +357,11 @@ class _WebSocket:
             # An application that asks again and again must not keep the event loop busy.
             await asyncio.sleep(_PAUSE_SECONDS)
         elif not self.is_cut:
-            self._receiving = asyncio.ensure_future(self._receive())
+            self._receiving = asyncio.ensure_future(self._proto.receive())
             try:
                 message = await self._receiving
             except asyncio.CancelledError:
-                task = cast("asyncio.Task[Any]", asyncio.current_task())
+                task: Any = asyncio.current_task()
                 if not self.is_cut or task.cancelling():
                     raise
             else:
@@ -380,15 +406,17 @@ class _WebSocket:
                 raise RuntimeError(
                     "granian denies a websocket with one message alone; send the whole body in it"
                 )
-            await self._send(head)
-            await self._send(part)
+            await self._proto.send(head)
+            await self._proto.send(part)
         else:
             name = message.get("subprotocol")
             if name is not None and not (
                 isinstance(name, str) and name.isascii() and name.isprintable()
             ):
                 raise RuntimeError(f"the subprotocol {name!r} cannot be sent")
-            await self._send(message)  # in a coroutine: real time runs its first step by itself
+            await self._proto.send(
+                message
+            )  # in a coroutine: real time runs its first step by itself
 
     def close(self, code: int, reason: str | None = None) -> None:
         """Close it; what the application sends from now on is refused."""
@@ -400,14 +428,18 @@ class _WebSocket:
             if self._receiving is not None:
                 # granian sends nothing before a `receive` that waits has ended.
                 self._receiving.cancel()
-            await self._send({"type": "websocket.close", "code": code, "reason": reason or ""})
+            await self._proto.send(
+                {"type": "websocket.close", "code": code, "reason": reason or ""}
+            )
 
         self._closing = asyncio.create_task(close())
 
-    async def wait_closed(self) -> None:
-        """Wait until the client has been told: granian would close it without the code."""
-        if self._closing is not None:
-            await self._closing
+    def rest(self, _scope: Scope) -> None:
+        """Return None: nothing is left that somebody has to take."""
+
+    def end(self) -> Awaitable[None] | None:
+        """Return what waits until the client is told: granian would close without the code."""
+        return self._closing
 
     async def cut(self, _error: FrameworkError) -> None:
         """Drop what is sent from now on; its client has been told, if it reads."""

@@ -240,14 +240,6 @@ class _Acceptor:
         self._signal = _native.WorkerSignal()
         self._signal.add_cb(lambda: loop.call_soon_threadsafe(self.ended.set_result, None))
 
-        async def run(watcher: Any) -> None:
-            try:
-                await app(watcher.scope, watcher.proto.receive, watcher.proto.send)
-            except BaseException as error:  # noqa: BLE001  # granian logs it, and sends a 500 if no response has begun
-                watcher.err(error)
-            else:
-                watcher.done()
-
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         most = _MOST_CONNECTIONS if files == resource.RLIM_INFINITY else files - _SPARE_DESCRIPTORS
         certificate = options.ssl_certfile
@@ -267,7 +259,7 @@ class _Acceptor:
             ssl_key=options.ssl_keyfile or certificate,
             ssl_protocol_min="tls1.2",
         )
-        scheduler = _new_scheduler(loop, run, impl_asyncio=True)
+        scheduler = _new_scheduler(loop, app.serve, impl_asyncio=True)
         worker.serve_async(scheduler, loop, self._signal)
 
     def stop(self) -> None:
