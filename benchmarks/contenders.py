@@ -127,9 +127,9 @@ def own_server(module: str, *options: str) -> tuple[str, ...]:
     return str(PEERS), "-m", f"benchmarks.servers.{module}", "{port}", *options
 
 
-def run(module: str) -> tuple[str, ...]:
+def run(module: str, *server: str) -> tuple[str, ...]:
     """Return the command that serves an application of Alula's by its own `run`."""
-    return sys.executable, "-m", "benchmarks.servers.run", module, "{port}"
+    return sys.executable, "-m", "benchmarks.servers.run", module, "{port}", *server
 
 
 # Otherwise Robyn runs in a mode for debugging.
@@ -201,6 +201,7 @@ REST = Contest(
         ),
         Contender("Alula on uvicorn", uvicorn("alula_app"), (GET, *SAME_ROWS), arguments=FROM_ZERO),
         Contender("Alula on granian", granian("alula_app"), (GET,)),
+        Contender("Alula by app.run on granian", run("alula_app", "granian"), (GET,)),
         Contender("bare ASGI", uvicorn("bare_app"), (GET, *LOADS)),
         Contender("bare ASGI on Alula's server", guarded_uvicorn("bare_app"), (GET, *LOADS)),
         Contender("bare ASGI on granian", granian("bare_app"), (GET,)),
@@ -311,7 +312,12 @@ REST = Contest(
     bounds=frozenset(
         {"bare ASGI", "bare ASGI on Alula's server", "bare ASGI on granian", "Koa signed in"}
         | {"bare RSGI on granian", "Alula on uvicorn", "Alula on granian", "Alula signed in"}
-        | {"Alula, 1,000 services", "bare create", "bare create on Alula's server"}
+        | {
+            "Alula by app.run on granian",
+            "Alula, 1,000 services",
+            "bare create",
+            "bare create on Alula's server",
+        }
     ),
     by_processor=True,
 )
