@@ -45,7 +45,6 @@ _LEFT_OUT = (
     *("_add", "_create", "_get", "_new_record", "_patch", "_read_data", "_replace"),
     "options_for",
 )
-_has_no_options = frozenset({"adapter", "paginate", "pipeline"}).isdisjoint  # or needs a refusal
 
 # Without a bytecode for each record of a page (bench rest find, 10 records: -3 %).
 _copy: Callable[[Record], Record] = methodcaller("copy")
@@ -196,7 +195,10 @@ class MemoryService(AdapterService):
         if type(id) is str and self._is_unchanged and isinstance(params, Params):
             given = params.__dict__
             query = given.get("query")
-            if isinstance(query, dict) and _has_no_options(given):
+            # Look-ups by name take half the time of a set that looks at all params.
+            if isinstance(query, dict) and not (
+                "adapter" in given or "paginate" in given or "pipeline" in given
+            ):
                 if not query:
                     record = self._store.get(id)
                     if record is None:
@@ -225,8 +227,8 @@ class MemoryService(AdapterService):
         if type(data) is dict and self._is_unchanged and not self._unique.names:  # as in `get`
             given, name, store = params.__dict__, self.id, self._store
             if (
-                given.get("query") == {} and _has_no_options(given)
-                and is_plain(record) and name not in record
+                given.get("query") == {} and is_plain(record) and name not in record
+                and not ("adapter" in given or "paginate" in given or "pipeline" in given)
             ):  # fmt: skip
                 next_id = self._next_id
                 while (key := str(next_id)) in store:
@@ -251,8 +253,9 @@ class MemoryService(AdapterService):
         if type(id) is str and type(data) is dict and self._is_unchanged:  # as in `get`
             given, record = params.__dict__, self._store.get(id)
             if (
-                record is not None and given.get("query") == {} and _has_no_options(given)
+                record is not None and given.get("query") == {}
                 and is_plain(changes) and self.id not in changes
+                and not ("adapter" in given or "paginate" in given or "pipeline" in given)
             ):  # fmt: skip
                 if type(record) is not dict or self._unique.names:
                     return self._replace(record, {**record, **changes})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import unicodedata
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Final
 
 from alula._context import HookContext, Params
@@ -59,6 +58,9 @@ class Entities:
         self._id_name = id_name
         # The method that reads users, and whether it ignores the caller.
         self._method: tuple[Method | None, bool] = (None, False)
+        # Kept, once there are some: the attributes of an application take long to read. No
+        # `cached_property`, by which those of this object would, too.
+        self._services: Mapping[str, ServiceHandle] = {}
 
     @property
     def handle(self) -> ServiceHandle:
@@ -67,6 +69,7 @@ class Entities:
         Raises:
             LookupError: It is not registered.
         """
+        self._services = self.app.services
         handle = self._services.get(self.path)
         if handle is not None:
             return handle
@@ -77,10 +80,6 @@ class Entities:
                 f"AuthenticationService(app, service={self.path!r}): register the service of the"
                 f" users there, or name another; {error}"
             ) from None
-
-    @cached_property
-    def _services(self) -> Mapping[str, ServiceHandle]:
-        return self.app.services  # kept: the attributes of an application take long to read
 
     @property
     def id_name(self) -> str:

