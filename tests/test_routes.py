@@ -26,6 +26,20 @@ def test_plain_paths_are_found_by_their_very_text():
     assert routes.find_plain("messages") is None
 
 
+@given(st.lists(st.sampled_from(["", "a", "a/b", "b", "a/:x/c", ":y"]), unique=True), st.data())
+def test_slashes_at_the_ends_never_matter(paths, data):
+    routes = table(*paths)
+    segments = st.sampled_from(["", "a", "b", "c", "5", "%61", "%2F", ":x"])
+    path = "/".join(data.draw(st.lists(segments, max_size=5)))
+    inside = routes.find(path.strip("/"))
+    for before in ("", "/", "//"):
+        for behind in ("", "/", "//"):
+            assert routes.find(f"{before}{path}{behind}") == inside
+    for plain in paths:
+        routes.remove(plain)
+    assert routes.find(f"/{path}") is None
+
+
 class TestPlainPaths:
     @pytest.mark.parametrize(
         ("path", "record"),

@@ -141,10 +141,10 @@ class GuardedApplication:
         for exchange in tuple(self._exchanges):
             # granian waits for the body although it has been responded to: until the next check,
             # the client may read the response.
-            was_cut = exchange.is_cut
             if isinstance(exchange, _Request) and exchange.is_too_slow(now, self._limits):
+                had_response = exchange.has_response
                 await exchange.cut(Timeout("The request did not arrive in time"))
-                if was_cut or exchange.breaks_off:
+                if had_response or exchange.breaks_off:
                     await self.connections.reset(exchange.peer)
 
     def drop(self, peers: Collection[Peer]) -> None:
@@ -208,6 +208,11 @@ class _Request:
         self._has_begun = self._is_complete = False
 
     @property
+    def has_response(self) -> bool:
+        """Whether its response, or the one for being cut, has been sent."""
+        return self._is_complete or self.is_cut
+
+    @property
     def breaks_off(self) -> bool:
         """Whether a part of the response was sent, and its end was not."""
         return self._has_begun and not self._is_complete
@@ -261,10 +266,7 @@ class _Request:
         return None if expects or not self._is_complete else self._drop_the_rest()
 
     async def _drop_the_rest(self) -> None:
-        """Take what the client still sends, and drop it, so that it can read its response.
-
-        granian would close the connection at once, which resets it.
-        """
+        """Take what the client still sends, and drop it: granian would reset its connection."""
         try:
             async with asyncio.timeout(SECONDS_FOR_THE_REST):
                 while not self._body_is_complete:
