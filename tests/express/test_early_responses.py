@@ -140,6 +140,16 @@ async def test_who_expects_a_100_and_gets_a_413_is_not_waited_for(backend):
             assert await answer_of(reader) == (413, "PayloadTooLarge")
 
 
+async def test_who_has_stalled_is_not_waited_for(http):
+    options = {"http": http, **SHORT}
+    async with await application().listen(0, **options) as server, connected(server) as streams:
+        reader, writer = streams
+        writer.write(b"GET /x HTTP/1.1\r\n")
+        assert await answer_of(reader) == (408, "Timeout")
+        async with asyncio.timeout(5):
+            await until_connections(server, 0)
+
+
 async def test_what_follows_is_no_request(http):
     """A body may look like one; its sender would choose what the next response is for."""
     async with await application().listen(0, http=http) as server, connected(server) as streams:

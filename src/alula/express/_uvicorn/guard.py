@@ -132,10 +132,13 @@ class Guard(asyncio.Protocol):
         lines = b"".join(b"%s: %s\r\n" % pair for pair in headers)
         self.transport.write(status + lines + b"\r\n" + body)
         running = self.running
-        if running is None or running.response_complete:
-            self.close_after_the_rest()
-        else:  # its application has to hear that the connection is gone
+        is_running = running is not None and not running.response_complete
+        # Who has stalled sends nothing that could lose the response, and an application that runs
+        # has to hear that the connection is gone.
+        if is_running or isinstance(error, Timeout):
             self.transport.close()
+        else:
+            self.close_after_the_rest()
 
     def close_after_the_rest(self) -> None:
         """Close the connection while the client may still be sending, without a reset.
