@@ -391,7 +391,11 @@ class AuthenticationService(StrategyTable):
 
     @property
     def tokens(self) -> Tokens:
-        """Creates and verifies the access tokens."""
+        """Creates and verifies the access tokens.
+
+        Raises:
+            ValueError: The service has no secret, or one that is not valid.
+        """
         if self._tokens is not None:
             return self._tokens
         secret = self._secret
