@@ -62,15 +62,15 @@ class ExchangeExtension(Protocol):
     ) -> Awaitable[None] | bool:
         """Send a response.
 
-        Returns:
-            True if it was sent; what sends it when it is awaited, which must be done at once; or
-            False if `send` has to do it.
-
         Args:
             status: The status.
             headers: Names in lower case, and values. They must be few ones that many responses
                 share, since they are remembered, and none of them may frame the body.
             body: The body; the header ``content-length`` is made of it.
+
+        Returns:
+            True if it was sent; what sends it when it is awaited, which must be done at once; or
+            False if `send` has to do it.
         """
         ...
 

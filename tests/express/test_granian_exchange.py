@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 
 from tests.express.test_granian import (
     GET,
@@ -101,13 +102,22 @@ async def test_what_has_a_framing_of_its_own_is_refused():
 
 async def test_what_cannot_be_sent_is_a_500(caplog):
     async with asking() as ask:
-        for status in (0, 99, 1000, "200"):
+        assert statuses(await ask(responds(b"ok"))) == [200, 200]  # a head that is known
+        for status in (0, 99, 1000, "200", 200.0):
             assert statuses(await ask(responds(b"ok", status=status))) == [500, 200]
             assert f"the status {status!r} cannot be sent" in caplog.text
         for header in ((b"x", b"a\r\nb: c"), (b"x y", b"a")):
             assert statuses(await ask(responds(b"ok", headers=(header,)))) == [500, 200]
     assert "Invalid HTTP header name" in caplog.text
     assert "Invalid HTTP header value" in caplog.text
+
+
+async def test_a_status_that_is_no_plain_number_is_sent_by_messages():
+    told = []
+    async with asking() as ask:
+        received = await ask(responds(b"ok", status=HTTPStatus.OK, told=told))
+    assert statuses(received) == [200, 200]
+    assert told == [False]
 
 
 async def test_few_heads_are_remembered(monkeypatch):

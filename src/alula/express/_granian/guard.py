@@ -291,6 +291,8 @@ class _Request:
         """
         if self.is_cut or self._head is not None or self._has_begun or self._guard.is_closing:
             return False
+        if type(status) is not int:  # 200.0 is equal to a status that is known
+            return False
         known = (status, headers) in KNOWN_HEADS or know_head(status, headers)
         return self._send_whole(status, headers, body) if known else False
 
