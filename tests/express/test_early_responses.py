@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import ssl
+import time
 from asyncio.selector_events import _SelectorSocketTransport
 from contextlib import asynccontextmanager
 
@@ -102,16 +103,21 @@ async def test_a_head_that_is_too_large_is_told_so(http):
         assert await answer_of(reader) == (431, "RequestHeaderFieldsTooLarge")
 
 
-async def test_over_tls(http, tmp_path):
+@pytest.fixture
+def tls(tmp_path):
+    """The options of a server, and what clients trust."""
     authority = trustme.CA()
     path = tmp_path / "here.pem"
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(path)
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
-    options = {"http": http, "ssl_certfile": str(path)}
+    return {"ssl_certfile": str(path)}, trusting
+
+
+async def test_over_tls(http, tls):
     async with (
-        await application().listen(0, **options) as server,
-        connected(server, ssl=trusting) as (reader, writer),
+        await application().listen(0, http=http, **tls[0]) as server,
+        connected(server, ssl=tls[1]) as (reader, writer),
     ):
         writer.write(HEAD)
         await send_on(writer)
@@ -119,15 +125,30 @@ async def test_over_tls(http, tmp_path):
             assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
 
 
-async def test_nobody_is_waited_for_without_end(backend, monkeypatch):
+async def test_who_waits_for_the_end_over_tls_gets_it_soon(backend, tls):
+    """TLS has no half-close, so the server sees no difference to a client that sends slowly."""
+    async with (
+        await application().listen(0, **backend, **tls[0]) as server,
+        connected(server, ssl=tls[1]) as (reader, writer),
+    ):
+        writer.write(HEAD + PIECE)
+        begun = time.monotonic()
+        with contextlib.suppress(ConnectionError):  # granian resets the connection
+            assert await answer_of(reader) == (413, "PayloadTooLarge")
+        assert time.monotonic() - begun < 6
+
+
+@pytest.mark.parametrize("seconds", [0.4, 300])
+async def test_nobody_is_waited_for_without_end(backend, seconds, monkeypatch):
     monkeypatch.setattr(guard, "SECONDS_FOR_THE_REST", 0.2)
     monkeypatch.setattr(granian_guard, "SECONDS_FOR_THE_REST", 0.2)
-    options = {**backend, **SHORT}
+    options = {**backend, "read_timeout": seconds, "write_timeout": seconds}
     async with await application().listen(0, **options) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(HEAD)
         assert await answer_of(reader) == (413, "PayloadTooLarge")
-        await until_connections(server, 0)
+        async with asyncio.timeout(10):
+            await until_connections(server, 0)
         with pytest.raises(ConnectionError):
             await send_on(writer)
 
@@ -181,3 +202,85 @@ async def test_a_client_that_is_gone_before_the_end_is_sent(http, monkeypatch):
         with contextlib.suppress(ConnectionError):
             await reader.read()
         await until_connections(server, 0)
+
+
+async def test_the_end_of_granian_does_not_wait_for_it(caplog):
+    options = {"server": "granian", "timeout_graceful_shutdown": 30}
+    server = await application().listen(0, **options)
+    async with connected(server) as (reader, writer):
+        writer.write(HEAD)
+        async with asyncio.timeout(30):
+            await reader.readuntil(b"}")
+        async with asyncio.timeout(6):
+            await server.close()
+    assert caplog.text == ""
+
+
+BOTH_LENGTHS = (
+    b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+
+
+async def test_a_refused_request_does_not_hinder_the_end_of_the_server(http):
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow(req, res):
+        begun.set()
+        await may_end.wait()
+        res.send("slow")
+
+    app = application().get("/slow", slow)
+    server = await app.listen(0, http=http)
+    async with connected(server) as (reader, writer), connected(server) as (other, asking):
+        writer.write(BOTH_LENGTHS)
+        assert await answer_of(reader) == (400, "BadRequest")
+        asking.write(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n")
+        async with asyncio.timeout(30):
+            await begun.wait()
+            closing = asyncio.ensure_future(server.close())
+            await asyncio.sleep(0.2)
+            may_end.set()
+            assert (await other.read()).endswith(b"slow")
+            await closing
+
+
+async def test_the_timer_of_idle_connections_does_not_end_it(http):
+    options = {"http": http, "timeout_keep_alive": 0.1}
+    async with await application().listen(0, **options) as server, connected(server) as streams:
+        reader, writer = streams
+        writer.write(HEAD)
+        for _ in range(10):
+            writer.write(PIECE)
+            await writer.drain()
+            await asyncio.sleep(0.05)
+        assert await answer_of(reader) == (413, "PayloadTooLarge")
+
+
+async def test_an_error_behind_the_response_does_not_end_it(caplog):
+    async def fail(scope, receive, send):
+        headers = [(b"content-length", b"17")]
+        await send({"type": "http.response.start", "status": 413, "headers": headers})
+        await send({"type": "http.response.body", "body": b'{"name":"mine!!"}'})
+        raise LookupError("behind the response")
+
+    app = application().add_endpoint("/x", fail)
+    async with await app.listen(0) as server, connected(server) as (reader, writer):
+        writer.write(HEAD)
+        await send_on(writer)
+        assert await answer_of(reader) == (413, "mine!!")
+    assert "behind the response" in caplog.text
+
+
+async def test_who_has_got_a_100_may_send_the_rest(backend):
+    chunked = HEAD.replace(b"content-length: %d" % SIZE, b"transfer-encoding: chunked")
+    expecting = chunked.replace(b"host: a\r\n", b"host: a\r\nexpect: 100-continue\r\n")
+    async with await application().listen(0, **backend) as server, connected(server) as streams:
+        reader, writer = streams
+        writer.write(expecting)
+        async with asyncio.timeout(30):
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            for _ in range(20):
+                writer.write(b"%x\r\n%b\r\n" % (len(PIECE), PIECE))
+                await writer.drain()
+                await asyncio.sleep(0.01)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")

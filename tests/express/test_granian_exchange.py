@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
+import pytest
 from tests.express.test_granian import (
     GET,
     POST,
@@ -141,6 +142,8 @@ async def test_a_response_that_has_begun_or_ended_is_not_sent_again():
         server = scope["extensions"][EXCHANGE_EXTENSION]
         await server.respond(200, TEXT, b"ok")
         told.append(server.respond(200, TEXT, b"no"))
+        with pytest.raises(RuntimeError, match="is out of turn"):
+            await send(start())
 
     async with asking() as ask:
         for each in (app, again):

@@ -17,6 +17,7 @@ __all__ = [
     "MAX_HEADERS",
     "MAX_HEAD_BYTES",
     "SECONDS_FOR_THE_REST",
+    "SECONDS_OF_SILENCE",
     "ConnectionLimits",
     "StallTimeout",
     "head_too_large",
@@ -44,6 +45,12 @@ SECONDS_FOR_THE_REST: Final = 10
 """How long a client may go on sending a body to which it has its last response already.
 
 A close while it sends would reset the connection, and destroy the response (RFC 9112, 9.6).
+"""
+
+SECONDS_OF_SILENCE: Final = 1
+"""After which it is over, where the client is not told that nothing follows (TLS, granian).
+
+A client may wait for the end of the connection, and send nothing meanwhile.
 """
 
 

@@ -11,46 +11,40 @@ import asyncio
 from collections.abc import Awaitable, Collection
 from typing import Any, Final, Protocol
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Scope
 
 from alula._http import EXCHANGE_EXTENSION
 from alula._json_encoding import dumps
 from alula.errors import FrameworkError, Timeout, Unavailable
 from alula.express._connection_limits import (
     SECONDS_FOR_THE_REST,
+    SECONDS_OF_SILENCE,
     ConnectionLimits,
     StallTimeout,
 )
 from alula.express._granian.connections import Connections, Peer
-from alula.express._granian.sendable import KNOWN_HEADS, checked_head, checked_part, know_head
+from alula.express._granian.sendable import (
+    KNOWN_HEADS,
+    Proto,
+    checked_head,
+    checked_part,
+    know_head,
+)
+from alula.express._granian.websockets import WebSocket
 
 __all__ = ["GuardedApplication"]
 
 _CLOSE: Final = (b"connection", b"close")
-# Close codes of websockets: RFC 6455, 7.4.1, and the registry of IANA.
-_ABNORMAL: Final = 1006
-_MESSAGE_TOO_BIG: Final = 1009
-_SERVICE_RESTART: Final = 1012
-
-_PAUSE_SECONDS: Final = 0.1
+_SERVICE_RESTART: Final = 1012  # RFC 6455, 7.4.1, and the registry of IANA: a close code
 
 _METHODS_WITHOUT_BODY: Final = frozenset({"GET", "HEAD"})  # RFC 9110, 9.3.1: it has no meaning
-
-
-class _Proto(Protocol):
-    """A request or a websocket of granian's."""
-
-    @property
-    def receive(self) -> Receive: ...
-    @property
-    def send(self) -> Send: ...
 
 
 class _Watcher(Protocol):
     """How granian has something served, and is told how that has ended."""
 
     scope: Scope
-    proto: _Proto
+    proto: Proto
 
     def done(self) -> None: ...
     def err(self, error: BaseException) -> None: ...
@@ -68,7 +62,6 @@ class GuardedApplication:
     Attributes:
         is_closing: Whether each response closes its connection.
         connections: As given.
-        max_message: As given.
     """
 
     def __init__(
@@ -78,8 +71,8 @@ class GuardedApplication:
         self._app = app
         self._limits = limits
         self.connections = connections
-        self.max_message = max_message
-        self._exchanges: set[_Request | _WebSocket] = set()
+        self._max_message = max_message
+        self._exchanges: set[_Request | WebSocket] = set()
         self._addresses: dict[tuple[str, str], tuple[str, int]] = {}
 
     async def serve(self, watcher: _Watcher) -> None:
@@ -98,11 +91,11 @@ class GuardedApplication:
                 server, (server[0], int(server[1]))
             )
             scope.update(client=peer, server=address, root_path="", state={})
-            exchange: _Request | _WebSocket
+            exchange: _Request | WebSocket
             # granian's extensions are those of all scopes, and it would send files by itself:
             # nothing here could watch them.
             if scope["type"] == "websocket":
-                exchange = _WebSocket(peer, proto, self)
+                exchange = WebSocket(peer, proto, self._max_message)
                 scope["extensions"] = {"websocket.http.response": {}}
             else:
                 exchange = _Request(peer, proto, self, has_body=scope["method"] != "HEAD")
@@ -159,11 +152,18 @@ class GuardedApplication:
         Args:
             seconds: How long they, and the application, may take to end them.
         """
-        websockets = [each for each in self._exchanges if isinstance(each, _WebSocket)]
+        websockets = [each for each in self._exchanges if isinstance(each, WebSocket)]
         for websocket in websockets:
             websocket.close(_SERVICE_RESTART)
         if websockets:
             await asyncio.wait({each.task for each in websockets}, timeout=seconds)
+
+    def stop_dropping(self) -> None:
+        """Wait no longer for bodies behind their responses: the server stops."""
+        for exchange in self._exchanges:
+            if isinstance(exchange, _Request) and exchange.is_dropping:
+                exchange.is_cut = True
+                exchange.task.cancel()
 
     async def cut_all(self) -> set[asyncio.Task[Any]]:
         """End all requests, with a 503 if no response has begun.
@@ -185,6 +185,7 @@ class _Request:
         peer: The client.
         task: In which the application runs.
         is_cut: Whether it was ended here; what the application sends from then on is dropped.
+        is_dropping: Whether it has its response, and the rest of its body is dropped.
     """
 
     is_cut = False
@@ -192,12 +193,12 @@ class _Request:
     _received = 0  # bytes of the body
     _is_waiting = False  # for a part of the body
     _body_is_complete = False
-    _left: int | None = (
-        None  # bytes of the response that are to come, None if no length is announced
-    )
+    _left: int | None = None  # bytes of the response to come, None if no length is announced
+    _was_received = False  # whether the application has asked for the body
+    is_dropping = False
 
     def __init__(
-        self, peer: Peer, proto: _Proto, guard: GuardedApplication, *, has_body: bool
+        self, peer: Peer, proto: Proto, guard: GuardedApplication, *, has_body: bool
     ) -> None:
         self.peer = peer
         self.task: Any = asyncio.current_task()
@@ -219,7 +220,7 @@ class _Request:
 
     async def receive(self) -> Message:
         """Return the next part of the body, or that the client has gone."""
-        self._is_waiting = not self._body_is_complete
+        self._was_received, self._is_waiting = True, not self._body_is_complete
         try:
             message = await self._proto.receive()
         finally:
@@ -261,18 +262,25 @@ class _Request:
         """Return what takes the rest of the body behind the response, None if nothing is left."""
         if scope["method"] in _METHODS_WITHOUT_BODY or self._body_is_complete:
             return None
+        if self._guard.is_closing or not self._is_complete:
+            return None
         # Who waits for a 100 sends no body any more, and may send its next request instead.
         expects = any(name == b"expect" for name, _ in scope["headers"])
-        return None if expects or not self._is_complete else self._drop_the_rest()
+        return None if expects and not self._was_received else self._drop_the_rest()
 
     async def _drop_the_rest(self) -> None:
         """Take what the client still sends, and drop it: granian would reset its connection."""
+        self.is_dropping = True
         try:
             async with asyncio.timeout(SECONDS_FOR_THE_REST):
                 while not self._body_is_complete:
-                    await self.receive()
+                    async with asyncio.timeout(SECONDS_OF_SILENCE):
+                        await self.receive()
         except TimeoutError:
-            await self._guard.connections.reset(self.peer)  # granian would go on waiting
+            pass
+        finally:
+            if not self._body_is_complete:  # granian would go on waiting
+                await self._guard.connections.reset(self.peer)
 
     def end(self) -> Awaitable[None] | None:
         """Return what ends the connection, None if it goes on."""
@@ -300,10 +308,9 @@ class _Request:
         self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes
     ) -> None:
         self._has_begun = True
-        length = (b"content-length", b"%d" % len(body))
-        await self._proto.send(
-            {"type": "http.response.start", "status": status, "headers": [*headers, length]}
-        )
+        raw = [*headers, (b"content-length", b"%d" % len(body))]
+        head = self._head = {"type": "http.response.start", "status": status, "headers": raw}
+        await self._proto.send(head)
         self._is_complete = True
         await self._proto.send({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -317,6 +324,7 @@ class _Request:
     async def cut(self, error: FrameworkError) -> None:
         """End it: with an error if no response has begun."""
         if self.is_cut or self._is_complete:
+            self.is_cut = True
             return
         if not self._has_begun:
             body = dumps(error.to_dict())
@@ -330,121 +338,4 @@ class _Request:
                 {"type": "http.response.start", "status": error.code, "headers": headers}
             )
             await self._proto.send({"type": "http.response.body", "body": body})
-        self.is_cut = True
-
-
-class _WebSocket:
-    """A websocket under way; see `_Request`."""
-
-    __slots__ = (
-        *("_close_code", "_closing", "_denial", "_has_ended", "_max_message", "_proto"),
-        *("_receiving", "is_cut", "peer", "task"),
-    )
-
-    breaks_off = False
-
-    def __init__(self, peer: Peer, proto: _Proto, guard: GuardedApplication) -> None:
-        self.peer = peer
-        self.task: Any = asyncio.current_task()
-        self.is_cut = False
-        self._proto = proto
-        self._max_message = guard.max_message
-        self._receiving: asyncio.Future[Message] | None = None
-        self._has_ended = False
-        self._close_code = _ABNORMAL
-        self._closing: asyncio.Task[None] | None = None
-        self._denial: tuple[Message, int | None] | None = None  # its head, and the announced length
-
-    async def receive(self) -> Message:
-        """Return the next message; one that is too large is the last."""
-        if self._has_ended:
-            # An application that asks again and again must not keep the event loop busy.
-            await asyncio.sleep(_PAUSE_SECONDS)
-        elif not self.is_cut:
-            self._receiving = asyncio.ensure_future(self._proto.receive())
-            try:
-                message = await self._receiving
-            except asyncio.CancelledError:
-                task: Any = asyncio.current_task()
-                if not self.is_cut or task.cancelling():
-                    raise
-            else:
-                if message["type"] == "websocket.disconnect":
-                    self._close_code = message["code"]
-                elif message["type"] == "websocket.connect" or not self._is_too_large(message):
-                    return message
-                else:
-                    self.close(_MESSAGE_TOO_BIG)
-        self._has_ended = True
-        return {"type": "websocket.disconnect", "code": self._close_code}
-
-    def _is_too_large(self, message: Message) -> bool:
-        # UTF-8 may take up to four bytes for a character; most texts are far from that.
-        text = message.get("text")
-        size = len(message["bytes"]) if text is None else len(text)
-        if text is not None and size <= self._max_message < 4 * size:
-            size = len(text.encode())
-        return size > self._max_message
-
-    async def send(self, message: Message) -> None:
-        """Take a message of the application.
-
-        Raises:
-            OSError: The websocket is closed.
-            RuntimeError: granian cannot send the message, or the length of a body is not the
-                announced one.
-        """
-        if self.is_cut:
-            raise OSError("the websocket is closed")
-        kind = message["type"]
-        if kind == "websocket.close":
-            self.close(message.get("code", 1000), message.get("reason"))
-        elif kind == "websocket.http.response.start":
-            self._denial = checked_head(message, has_body=True)
-        elif kind == "websocket.http.response.body":
-            if self._denial is None:
-                raise RuntimeError(f"the ASGI message {kind!r} is out of turn")
-            head, length = self._denial
-            part, _ = checked_part(message, length)
-            if part["more_body"]:
-                raise RuntimeError(
-                    "granian denies a websocket with one message alone; send the whole body in it"
-                )
-            await self._proto.send(head)
-            await self._proto.send(part)
-        else:
-            name = message.get("subprotocol")
-            if name is not None and not (
-                isinstance(name, str) and name.isascii() and name.isprintable()
-            ):
-                raise RuntimeError(f"the subprotocol {name!r} cannot be sent")
-            await self._proto.send(
-                message
-            )  # in a coroutine: real time runs its first step by itself
-
-    def close(self, code: int, reason: str | None = None) -> None:
-        """Close it; what the application sends from now on is refused."""
-        if self.is_cut:
-            return
-        self.is_cut, self._close_code = True, code
-
-        async def close() -> None:
-            if self._receiving is not None:
-                # granian sends nothing before a `receive` that waits has ended.
-                self._receiving.cancel()
-            await self._proto.send(
-                {"type": "websocket.close", "code": code, "reason": reason or ""}
-            )
-
-        self._closing = asyncio.create_task(close())
-
-    def rest(self, _scope: Scope) -> None:
-        """Return None: nothing is left that somebody has to take."""
-
-    def end(self) -> Awaitable[None] | None:
-        """Return what waits until the client is told: granian would close without the code."""
-        return self._closing
-
-    async def cut(self, _error: FrameworkError) -> None:
-        """Drop what is sent from now on; its client has been told, if it reads."""
         self.is_cut = True

@@ -6,13 +6,13 @@ granian leaves to the application.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
-from starlette.types import Message
+from starlette.types import Message, Receive, Send
 
 from alula.express._headers import LINE_BEGINNINGS, check_value, line_beginning
 
-__all__ = ["KNOWN_HEADS", "checked_head", "checked_part", "know_head"]
+__all__ = ["KNOWN_HEADS", "Proto", "checked_head", "checked_part", "know_head"]
 
 _STATUSES: Final = range(200, 1000)
 _WITHOUT_BODY: Final = frozenset({204, 304})
@@ -21,6 +21,15 @@ _MAX_KNOWN: Final = 100
 
 KNOWN_HEADS: set[tuple[int, tuple[tuple[bytes, bytes], ...]]] = set()
 """Status and headers of whole responses that granian can send, without the length of the body."""
+
+
+class Proto(Protocol):
+    """A request or a websocket of granian's."""
+
+    @property
+    def receive(self) -> Receive: ...
+    @property
+    def send(self) -> Send: ...
 
 
 def know_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bool:

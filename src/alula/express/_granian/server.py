@@ -140,6 +140,7 @@ class GranianServer:
         try:
             await self._stopping.wait()
             self._guard.is_closing = True
+            self._guard.stop_dropping()
             self._acceptor.pause()
             if self._late_request_seconds:
                 await asyncio.sleep(_POLL_SECONDS)  # it may be accepting one

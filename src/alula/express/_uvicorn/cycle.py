@@ -128,7 +128,7 @@ class Cycle:
             length = (b"content-length", b"%d" % len(_ERROR))
             self._head = self._head_of(500, (_PLAIN_TEXT, length))
             self._write_part(_ERROR, more=False)
-        else:
+        elif not connection.lingers:
             connection.transport.close()
 
     def whole_body(self) -> bytes | None:

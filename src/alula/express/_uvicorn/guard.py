@@ -19,6 +19,7 @@ from alula.errors import BadRequest, FrameworkError, Timeout
 from alula.express._connection_limits import (
     MAX_HEAD_BYTES,
     SECONDS_FOR_THE_REST,
+    SECONDS_OF_SILENCE,
     ConnectionLimits,
     StallTimeout,
 )
@@ -52,8 +53,8 @@ class Guard(asyncio.Protocol):
 
     # Objects share the names of 30 attributes at most, and uvicorn has 28: +1.5 KiB without slots.
     __slots__ = (
-        *("_budget", "_closes_at", "_context", "_next_check", "_reads", "_received", "_writes"),
-        "written",
+        *("_budget", "_closes_at", "_context", "_dropped", "_next_check", "_reads", "_received"),
+        *("_writes", "written"),
     )
 
     limits: ConnectionLimits
@@ -75,6 +76,7 @@ class Guard(asyncio.Protocol):
         self.written = self._received = 0  # bytes of responses, and of requests
         self._budget = PIECE_BYTES  # bytes that may be fed before they are counted; 0 for no more
         self._closes_at: float | None = None  # when nobody waits for its client any more
+        self._dropped: int | None = None  # bytes received until the last check, where that counts
         self._context: Context = copy_context()
         super().connection_made(transport)
         limits = self.limits
@@ -150,12 +152,28 @@ class Guard(asyncio.Protocol):
         self._budget = 0
         self._closes_at = self.loop.time() + SECONDS_FOR_THE_REST
         try:
-            if self.transport.can_write_eof():  # not with TLS
+            if self.transport.can_write_eof():
                 self.transport.write_eof()
+            else:  # with TLS
+                self._dropped = self._received
         except OSError:  # the client has gone meanwhile
             self.transport.abort()
+            return
+        self.flow.resume_reading()
+        self._next_check.cancel()
+        self._schedule_check()
+
+    @property
+    def lingers(self) -> bool:
+        """Whether all responses are sent, and what the client still sends is dropped."""
+        return self._closes_at is not None
+
+    def shutdown(self) -> None:
+        """Begin to end the connection: uvicorn calls it when the server stops."""
+        if self._closes_at is not None:
+            self.transport.close()
         else:
-            self.flow.resume_reading()
+            super().shutdown()  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
 
     def cut_short(self, error: FrameworkError) -> None:
         """Respond with an error in place of the response that is about to be cancelled.
@@ -171,6 +189,9 @@ class Guard(asyncio.Protocol):
             cycle.disconnected = True
 
     def _feed_in_pieces(self, data: bytes) -> None:
+        if self._closes_at is not None:
+            self._received += len(data)
+            return
         if len(data) <= self._budget:  # nearly always
             self._feed(data)
             return
@@ -187,10 +208,11 @@ class Guard(asyncio.Protocol):
     # -- clients that stall --------------------------------------------------------------------
 
     def _schedule_check(self) -> None:
-        shortest = min(self.limits.read_timeout, self.limits.write_timeout)
-        self._next_check = self.loop.call_later(
-            shortest / _CHECKS_PER_TIMEOUT, self._check_progress
-        )
+        seconds = min(self.limits.read_timeout, self.limits.write_timeout) / _CHECKS_PER_TIMEOUT
+        if self._closes_at is not None:
+            is_told = self._dropped is None
+            seconds = min(seconds, SECONDS_FOR_THE_REST if is_told else SECONDS_OF_SILENCE)
+        self._next_check = self.loop.call_later(seconds, self._check_progress)
 
     def _check_progress(self) -> None:
         """Close the connection if the client stalls. A timer costs nothing per request."""
@@ -198,8 +220,15 @@ class Guard(asyncio.Protocol):
             return
         now, pending = self.loop.time(), self.pending_request()
         unread = self.transport.get_write_buffer_size()
-        is_over = self._closes_at is not None and now >= self._closes_at and not unread
-        if is_over or self._writes.has_passed(self if unread else None, self.written - unread, now):
+        if self._closes_at is not None and not unread:
+            is_silent, self._dropped = (
+                self._dropped == self._received,
+                self._dropped and self._received,
+            )
+            if is_silent or now >= self._closes_at:
+                self.transport.close()
+                return
+        if self._writes.has_passed(self if unread else None, self.written - unread, now):
             self.transport.abort()
         elif not self._reads.has_passed(
             pending, self._received if pending is self.cycle else 0, now

@@ -38,6 +38,8 @@ class H11Guard(Guard):
         """Let go of the request, and start the next one in a context of its own."""
         self._context.copy().run(super().on_response_complete)  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
         cycle = self.cycle
+        if self.lingers and self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
         if cycle.response_complete:
             cycle.body.clear()
             if self.scope is cycle.scope and not cycle.more_body:
