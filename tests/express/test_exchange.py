@@ -300,3 +300,17 @@ async def test_chunked_bodies_that_have_arrived_are_checked():
         )
         line = await asyncio.wait_for(reader.readline(), SECONDS)
     assert line.startswith(b"HTTP/1.1 413 ")
+
+
+async def test_behind_the_end_of_a_connection_no_further_request_begins():
+    calls = []
+
+    async def app(scope, receive, send):
+        calls.append(scope["path"])
+        scope["extensions"][EXCHANGE_EXTENSION]._connection.transport.close()
+        await sends(start(200, length(2)), body(b"ok"))(scope, receive, send)
+
+    async with connected(app) as (reader, writer):
+        writer.write(b"GET /1 HTTP/1.1\r\nhost: a\r\n\r\nGET /2 HTTP/1.1\r\nhost: a\r\n\r\n")
+        await asyncio.wait_for(reader.read(), SECONDS)
+    assert calls == ["/1"]

@@ -121,6 +121,11 @@ async def test_a_status_that_is_no_plain_number_is_sent_by_messages():
     assert told == [False]
 
 
+async def test_a_post_without_a_response_is_a_500_at_once():
+    async with asking() as ask:
+        assert statuses(await ask(sends(), b"POST")) == [500, 200]
+
+
 async def test_few_heads_are_remembered(monkeypatch):
     monkeypatch.setattr(sendable, "KNOWN_HEADS", set())
     for number in range(250):
