@@ -152,7 +152,8 @@ class Guard(asyncio.Protocol):
         self._budget = 0
         self._closes_at = self.loop.time() + SECONDS_FOR_THE_REST
         try:
-            if self.transport.can_write_eof():
+            # uvloop raises another error where it is closing already.
+            if self.transport.can_write_eof() and not self.transport.is_closing():
                 self.transport.write_eof()
             else:  # with TLS
                 self._dropped = self._received
