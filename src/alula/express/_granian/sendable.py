@@ -27,9 +27,14 @@ class Proto(Protocol):
     """A request or a websocket of granian's."""
 
     @property
-    def receive(self) -> Receive: ...
+    def receive(self) -> Receive:
+        """Return the next message."""
+        ...
+
     @property
-    def send(self) -> Send: ...
+    def send(self) -> Send:
+        """Send a message."""
+        ...
 
 
 def know_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bool:
