@@ -54,8 +54,7 @@ class Params(Generic[User_co]):
 
     Hooks and middleware add any attributes: ``params.tenant = "acme"``. A name in a mapping or a
     keyword may be a mistake: ``find({"done": True})`` would select everything. So calls refuse
-    names that are not declared. Declare the names that your hooks and services read once, where
-    these are defined::
+    names that are not declared. Declare once what your hooks and services read::
 
         Params.declare("tenant")
 

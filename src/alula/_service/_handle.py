@@ -64,8 +64,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         mounts: The handles of other applications that mount it.
         plain_methods: By name, the methods of the service of which a call consists alone: they have
             no hooks, and need not wait for a setup. What calls them emits their events.
-        secret_ids: Whether its ids are secrets, such as tokens, which must not be in logs. The
-            service sets an attribute of this name.
+        secret_ids: Whether its ids are secrets, left out of logs; set by the service's attribute.
     """
 
     events: tuple[str, ...]

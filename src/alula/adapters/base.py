@@ -62,8 +62,7 @@ class AdapterService(ABC, Generic[OptionsT]):
     Args:
         id: Name of the property that holds the id of a record.
         paginate: Page sizes of `find`, such as ``{"default": 10, "max": 50}``.
-        multi: Whether create takes a list, and patch and remove the id None; True, False, or the
-            names of the methods that may.
+        multi: True, False, or which of create, patch and remove take several records at once.
         operators: Operators of the store to open for queries, beside the common ones.
         filters: Names to open at the top level of a query. True passes the value to the store,
             False drops it, a callable converts it.

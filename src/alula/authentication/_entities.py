@@ -58,9 +58,7 @@ class Entities:
         self._id_name = id_name
         # The method that reads users, and whether it ignores the caller.
         self._method: tuple[Method | None, bool] = (None, False)
-        # Kept, once there are some: the attributes of an application take long to read. No
-        # `cached_property`, by which those of this object would, too.
-        self._services: Mapping[str, ServiceHandle] = {}
+        self._services = app.services  # kept: the attributes of an application take long to read
 
     @property
     def handle(self) -> ServiceHandle:
@@ -69,7 +67,6 @@ class Entities:
         Raises:
             LookupError: It is not registered.
         """
-        self._services = self.app.services
         handle = self._services.get(self.path)
         if handle is not None:
             return handle

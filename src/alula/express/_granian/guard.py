@@ -30,13 +30,11 @@ from alula.express._granian.sendable import (
     checked_part,
     know_head,
 )
-from alula.express._granian.websockets import WebSocket
+from alula.express._granian.websockets import SERVICE_RESTART, WebSocket
 
 __all__ = ["GuardedApplication"]
 
 _CLOSE: Final = (b"connection", b"close")
-_SERVICE_RESTART: Final = 1012  # RFC 6455, 7.4.1, and the registry of IANA: a close code
-
 _METHODS_WITHOUT_BODY: Final = frozenset({"GET", "HEAD"})  # RFC 9110, 9.3.1: it has no meaning
 
 
@@ -154,7 +152,7 @@ class GuardedApplication:
         """
         websockets = [each for each in self._exchanges if isinstance(each, WebSocket)]
         for websocket in websockets:
-            websocket.close(_SERVICE_RESTART)
+            websocket.close(SERVICE_RESTART)
         if websockets:
             await asyncio.wait({each.task for each in websockets}, timeout=seconds)
 
@@ -323,10 +321,7 @@ class _Request:
 
     async def cut(self, error: FrameworkError) -> None:
         """End it: with an error if no response has begun."""
-        if self.is_cut or self._is_complete:
-            self.is_cut = True
-            return
-        if not self._has_begun:
+        if not (self._has_begun or self.has_response):
             body = dumps(error.to_dict())
             headers = [
                 (b"content-type", b"application/json; charset=utf-8"),

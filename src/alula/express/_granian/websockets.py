@@ -12,11 +12,12 @@ from alula.errors import FrameworkError
 from alula.express._granian.connections import Peer
 from alula.express._granian.sendable import Proto, checked_head, checked_part
 
-__all__ = ["WebSocket"]
+__all__ = ["SERVICE_RESTART", "WebSocket"]
 
 # Close codes of websockets: RFC 6455, 7.4.1, and the registry of IANA.
 _ABNORMAL: Final = 1006
 _MESSAGE_TOO_BIG: Final = 1009
+SERVICE_RESTART: Final = 1012
 
 _PAUSE_SECONDS: Final = 0.1
 
@@ -115,9 +116,8 @@ class WebSocket:
                 isinstance(name, str) and name.isascii() and name.isprintable()
             ):
                 raise RuntimeError(f"the subprotocol {name!r} cannot be sent")
-            await self._proto.send(
-                message
-            )  # in a coroutine: real time runs its first step by itself
+            # In a coroutine: real time runs its first step by itself.
+            await self._proto.send(message)
 
     def close(self, code: int, reason: str | None = None) -> None:
         """Close it; what the application sends from now on is refused."""
@@ -129,9 +129,8 @@ class WebSocket:
             if self._receiving is not None:
                 # granian sends nothing before a `receive` that waits has ended.
                 self._receiving.cancel()
-            await self._proto.send(
-                {"type": "websocket.close", "code": code, "reason": reason or ""}
-            )
+            message = {"type": "websocket.close", "code": code, "reason": reason or ""}
+            await self._proto.send(message)
 
         self._closing = asyncio.create_task(close())
 

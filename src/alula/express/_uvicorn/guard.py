@@ -171,7 +171,7 @@ class Guard(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """Begin to end the connection: uvicorn calls it when the server stops."""
-        if self._closes_at is not None:
+        if self.lingers:
             self.transport.close()
         else:
             super().shutdown()  # type: ignore[misc]  # ty: ignore[missing-attribute]  # uvicorn's
@@ -190,7 +190,7 @@ class Guard(asyncio.Protocol):
             cycle.disconnected = True
 
     def _feed_in_pieces(self, data: bytes) -> None:
-        if self._closes_at is not None:
+        if self.lingers:
             self._received += len(data)
             return
         if len(data) <= self._budget:  # nearly always
@@ -210,7 +210,7 @@ class Guard(asyncio.Protocol):
 
     def _schedule_check(self) -> None:
         seconds = min(self.limits.read_timeout, self.limits.write_timeout) / _CHECKS_PER_TIMEOUT
-        if self._closes_at is not None:
+        if self.lingers:
             is_told = self._dropped is None
             seconds = min(seconds, SECONDS_FOR_THE_REST if is_told else SECONDS_OF_SILENCE)
         self._next_check = self.loop.call_later(seconds, self._check_progress)
@@ -222,10 +222,9 @@ class Guard(asyncio.Protocol):
         now, pending = self.loop.time(), self.pending_request()
         unread = self.transport.get_write_buffer_size()
         if self._closes_at is not None and not unread:
-            is_silent, self._dropped = (
-                self._dropped == self._received,
-                self._dropped and self._received,
-            )
+            is_silent = self._dropped == self._received
+            if self._dropped is not None:
+                self._dropped = self._received
             if is_silent or now >= self._closes_at:
                 self.transport.close()
                 return
@@ -253,7 +252,7 @@ class Guard(asyncio.Protocol):
         It is what `head` is until that is complete, then the cycle. A body has to arrive at a
         minimum rate, but a head must be complete in time, however many bytes of it arrive.
         """
-        if self._closes_at is not None or self.transport.is_closing():
+        if self.lingers or self.transport.is_closing():
             return None
         cycle, head = self.cycle, self.head
         if cycle is None:
