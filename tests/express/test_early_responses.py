@@ -52,6 +52,18 @@ def backend(request):
     return request.param
 
 
+@pytest.fixture(autouse=True)
+def silence(monkeypatch):
+    """Set how long a silence is: no second here, in which the machine may stand still."""
+
+    def set_seconds(seconds):
+        monkeypatch.setattr(guard, "SECONDS_OF_SILENCE", seconds)
+        monkeypatch.setattr(granian_guard, "SECONDS_OF_SILENCE", seconds)
+
+    set_seconds(30)
+    return set_seconds
+
+
 @asynccontextmanager
 async def connected(server, **options):
     reader, writer = await asyncio.open_connection(server.host, server.port, **options)
@@ -125,8 +137,9 @@ async def test_over_tls(http, tls):
             assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
 
 
-async def test_who_waits_for_the_end_over_tls_gets_it_soon(backend, tls):
+async def test_who_waits_for_the_end_over_tls_gets_it_soon(backend, tls, silence):
     """TLS has no half-close, so the server sees no difference to a client that sends slowly."""
+    silence(0.5)
     async with (
         await application().listen(0, **backend, **tls[0]) as server,
         connected(server, ssl=tls[1]) as (reader, writer),
