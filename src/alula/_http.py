@@ -6,7 +6,7 @@ The rules are those of FeathersJS 5.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Collection, Mapping, MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping
 from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import quote
 
@@ -57,9 +57,7 @@ class ExchangeExtension(Protocol):
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """Send a message: the ``send`` that the server gives to the application."""
 
-    def respond(
-        self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes
-    ) -> Awaitable[None] | bool:
+    def respond(self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes) -> bool:
         """Send a response.
 
         Args:
@@ -69,8 +67,7 @@ class ExchangeExtension(Protocol):
             body: The body; the header ``content-length`` is made of it.
 
         Returns:
-            True if it was sent; what sends it when it is awaited, which must be done at once; or
-            False if `send` has to do it.
+            Whether it was sent; if not, `send` has to do it.
         """
         ...
 

@@ -61,8 +61,9 @@ async def test_requests_sent_at_once_begin_without_what_those_before_left(connec
     assert [await answered(reader) for _ in range(4)] == [b"<at the start>"] * 4
 
 
+@pytest.mark.parametrize("options", [{"http": "httptools"}, {"server": "granian"}], ids=str)
 @pytest.mark.parametrize("has_factory", [False, True], ids=["the loop's own", "a factory"])
-async def test_a_task_factory_of_the_loop_makes_the_tasks_of_requests(has_factory):
+async def test_a_task_factory_of_the_loop_makes_the_tasks_of_requests(has_factory, options):
     class Named(asyncio.Task):
         pass
 
@@ -74,7 +75,7 @@ async def test_a_task_factory_of_the_loop_makes_the_tasks_of_requests(has_factor
     before = loop.get_task_factory()
     loop.set_task_factory(make if has_factory else None)
     try:
-        async with await app.listen(0, http="httptools") as server:
+        async with await app.listen(0, **options) as server:
             reader, writer = await asyncio.open_connection(server.host, server.port)
             writer.write(GET % 0)
             assert await answered(reader) == (b"<Named>" if has_factory else b"<Task>")

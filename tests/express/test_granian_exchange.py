@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from typing import ClassVar
 
 import pytest
 from tests.express.test_granian import (
@@ -24,7 +25,9 @@ from alula import App
 from alula._http import EXCHANGE_EXTENSION
 from alula.adapters.memory import MemoryService
 from alula.express import error_handler, express, json, rest
+from alula.express._connection_limits import ConnectionLimits
 from alula.express._granian import sendable
+from alula.express._granian.guard import GuardedApplication
 
 TEXT = ((b"content-type", b"text/plain"),)
 
@@ -37,19 +40,18 @@ def responds(content, *, status=200, headers=TEXT, told=None):
         assert server.send == send
         assert server.receive == receive
         assert server.whole_body() is None
-        sending = server.respond(status, headers, content)
+        was_sent = server.respond(status, headers, content)
         if told is not None:
-            told.append(sending is not False)
-        if sending:
-            await sending
-        else:
+            told.append(was_sent)
+        if not was_sent:
             await sends(start(*headers, status=status), body(content))(scope, receive, send)
 
     return app
 
 
 def undated(received):
-    return [line for line in received.split(b"\r\n") if not line.startswith(b"date: ")]
+    """Return the lines of responses but the date, sorted: the order of headers means nothing."""
+    return sorted(line for line in received.split(b"\r\n") if not line.startswith(b"date: "))
 
 
 @asynccontextmanager
@@ -127,7 +129,7 @@ async def test_a_post_without_a_response_is_a_500_at_once():
 
 
 async def test_few_heads_are_remembered(monkeypatch):
-    monkeypatch.setattr(sendable, "KNOWN_HEADS", set())
+    monkeypatch.setattr(sendable, "KNOWN_HEADS", {})
     for number in range(250):
         assert sendable.know_head(200, ((b"x", b"%d" % number),))
         assert len(sendable.KNOWN_HEADS) <= 100
@@ -145,7 +147,7 @@ async def test_a_response_that_has_begun_or_ended_is_not_sent_again():
 
     async def again(scope, receive, send):
         server = scope["extensions"][EXCHANGE_EXTENSION]
-        await server.respond(200, TEXT, b"ok")
+        assert server.respond(200, TEXT, b"ok")
         told.append(server.respond(200, TEXT, b"no"))
         with pytest.raises(RuntimeError, match="is out of turn"):
             await send(start())
@@ -159,7 +161,7 @@ async def test_a_response_that_has_begun_or_ended_is_not_sent_again():
 
 
 async def test_results_of_services_are_sent_whole(monkeypatch):
-    known = set()
+    known = {}
     monkeypatch.setattr("alula.express._granian.guard.KNOWN_HEADS", known)
     monkeypatch.setattr(sendable, "KNOWN_HEADS", known)
     app = express(App()).use(json()).configure(rest()).use("messages", MemoryService())
@@ -192,3 +194,38 @@ async def test_at_the_end_of_the_server_whole_responses_close_their_connections(
     may_end.set()
     assert b"connection: close\r\n" in await asyncio.wait_for(receiving, SECONDS)
     await asyncio.wait_for(closing, SECONDS)
+
+
+async def test_a_request_that_has_not_begun_is_ended_with_the_others():
+    sent, told = [], []
+
+    class Proto:
+        async def send(self, message):
+            sent.append(message)
+
+    class Watcher:
+        proto = Proto()
+        scope: ClassVar = {
+            "type": "http",
+            "method": "GET",
+            "http_version": "1.1",
+            "client": ("127.0.0.1", "1"),
+            "server": ("127.0.0.1", "2"),
+        }
+
+        def done(self):
+            told.append("done")
+
+        err = done
+
+    async def app(scope, receive, send):
+        raise AssertionError("it must not begin")
+
+    guard = GuardedApplication(app, ConnectionLimits(), None, 1)
+    guard.begin(Watcher())
+    assert guard.peers() == {("127.0.0.1", 1)}
+    tasks = await guard.cut_all()
+    await asyncio.wait(tasks)
+    assert sent[0]["status"] == 503
+    assert guard.peers() == set()
+    assert told == []

@@ -358,9 +358,9 @@ class Response:
                 extensions
                 and (server := extensions.get(EXCHANGE_EXTENSION)) is not None
                 and server.send == send
-                and (is_sent := server.respond(self.status_code, _RAW_OF_RESULTS, self._body))
+                and server.respond(self.status_code, _RAW_OF_RESULTS, self._body)
             ):
-                return None if is_sent is True else is_sent
+                return None
             return self._send_result(send)
         response: ASGIApp = self._send
         for wrapper in self._wrappers:

@@ -20,7 +20,7 @@ _SIGNATURES: Final = {
     " static_files ssl_enabled ssl_cert ssl_key ssl_key_password ssl_protocol_min ssl_ca ssl_crl"
     " ssl_client_verify metrics",
     "_granian.ASGIWorker.serve_async": "self callback event_loop signal",
-    "_futures._new_cbscheduler": "loop cb impl_asyncio",
+    "_granian.CallbackScheduler": "event_loop cb aio_task aio_tenter aio_texit",
     "http.HTTP1Settings": "header_read_timeout keep_alive max_buffer_size pipeline_flush",
 }
 """What is called of granian, with its parameters."""

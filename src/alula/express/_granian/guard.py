@@ -72,45 +72,55 @@ class GuardedApplication:
         self._max_message = max_message
         self._exchanges: set[_Request | WebSocket] = set()
         self._addresses: dict[tuple[str, str], tuple[str, int]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._has_task_factory = self._loop.get_task_factory() is not None
 
-    async def serve(self, watcher: _Watcher) -> None:
-        """Serve a request or a websocket, and tell granian how it has ended.
+    def begin(self, watcher: _Watcher) -> None:
+        """Begin to serve a request or a websocket, in a task of its own.
 
         Args:
             watcher: granian's.
         """
+        # granian has ports as text, and leaves out some of what ASGI asks for.
+        scope = watcher.scope
+        host, port = scope["client"]
+        scope["client"] = peer = host, int(port)
+        server = scope["server"]  # where it listens, so there are few
+        scope["server"] = self._addresses.get(server) or self._addresses.setdefault(
+            server, (server[0], int(server[1]))
+        )
+        scope["root_path"], scope["state"] = "", {}
+        exchange: _Request | WebSocket
+        # granian's extensions are those of all scopes, and it would send files by itself: nothing
+        # here could watch them.
+        if scope["type"] == "http":
+            exchange = _Request(peer, watcher.proto, scope["method"], self)
+            scope["extensions"] = {EXCHANGE_EXTENSION: exchange}
+            if scope["http_version"] == "1":
+                scope["http_version"] = "1.0"
+        else:
+            exchange = WebSocket(peer, watcher.proto, self._max_message)
+            scope["extensions"] = {"websocket.http.response": {}}
+        self._exchanges.add(exchange)
+        serving = self._serve(watcher, scope, exchange)
+        if self._has_task_factory:
+            exchange.task = self._loop.create_task(serving)
+        else:  # the loop would number the tasks for their names, which takes longer
+            exchange.task = asyncio.Task(serving, loop=self._loop, name="request")
+
+    async def _serve(self, watcher: _Watcher, scope: Scope, exchange: _Request | WebSocket) -> None:
+        """Run the application, and tell granian how that has ended."""
         try:
-            scope, proto = watcher.scope, watcher.proto
-            # granian has ports as text, and leaves out some of what ASGI asks for.
-            host, port = scope["client"]
-            peer = host, int(port)
-            server = scope["server"]  # where it listens, so there are few
-            address = self._addresses.get(server) or self._addresses.setdefault(
-                server, (server[0], int(server[1]))
-            )
-            scope.update(client=peer, server=address, root_path="", state={})
-            exchange: _Request | WebSocket
-            # granian's extensions are those of all scopes, and it would send files by itself:
-            # nothing here could watch them.
-            if scope["type"] == "websocket":
-                exchange = WebSocket(peer, proto, self._max_message)
-                scope["extensions"] = {"websocket.http.response": {}}
-            else:
-                exchange = _Request(peer, proto, self, has_body=scope["method"] != "HEAD")
-                scope["extensions"] = {EXCHANGE_EXTENSION: exchange}
-                if scope["http_version"] == "1":
-                    scope["http_version"] = "1.0"
-            self._exchanges.add(exchange)
             try:
                 await self._app(scope, exchange.receive, exchange.send)
-                if (rest := exchange.rest(scope)) is not None:
+                if not exchange.is_over and (rest := exchange.rest(scope)) is not None:
                     await rest
             except asyncio.CancelledError:
                 if not exchange.is_cut:
                     raise
             finally:
                 try:
-                    if (end := exchange.end()) is not None:
+                    if not exchange.is_over and (end := exchange.end()) is not None:
                         await end
                 finally:
                     self._exchanges.discard(exchange)
@@ -173,6 +183,7 @@ class GuardedApplication:
         for exchange in exchanges:
             await exchange.cut(Unavailable("The server is stopping, and the request took too long"))
             exchange.task.cancel()
+            self._exchanges.discard(exchange)  # a task that has not begun would never do it
         return {exchange.task for exchange in exchanges}
 
 
@@ -184,27 +195,28 @@ class _Request:
         task: In which the application runs.
         is_cut: Whether it was ended here; what the application sends from then on is dropped.
         is_dropping: Whether it has its response, and the rest of its body is dropped.
+        is_over: Whether it has a whole response, and no body is left to take.
     """
 
-    is_cut = False
+    task: asyncio.Task[None]
     _reads: StallTimeout | None = None
     _received = 0  # bytes of the body
     _is_waiting = False  # for a part of the body
     _body_is_complete = False
+    _head: Message | None = None
     _left: int | None = None  # bytes of the response to come, None if no length is announced
+    _has_begun = False  # the response
+    _is_complete = False  # the response
     _was_received = False  # whether the application has asked for the body
     is_dropping = False
 
-    def __init__(
-        self, peer: Peer, proto: Proto, guard: GuardedApplication, *, has_body: bool
-    ) -> None:
+    def __init__(self, peer: Peer, proto: Proto, method: str, guard: GuardedApplication) -> None:
         self.peer = peer
-        self.task: Any = asyncio.current_task()
         self._proto = proto
+        self._method = method
         self._guard = guard
-        self._has_body = has_body  # the response
-        self._head: Message | None = None
-        self._has_begun = self._is_complete = False
+        self.is_cut = self.is_over = False
+        self._is_open = True  # whether nothing of a response was sent or taken
 
     @property
     def has_response(self) -> bool:
@@ -244,7 +256,8 @@ class _Request:
         if kind != ("http.response.start" if head is None else "http.response.body"):
             raise RuntimeError(f"the ASGI message {kind!r} is out of turn")
         if head is None:
-            self._head, self._left = checked_head(message, self._has_body)
+            self._is_open = False
+            self._head, self._left = checked_head(message, self._method != "HEAD")
             return
         part, self._left = checked_part(message, self._left)
         if not self._has_begun:
@@ -258,7 +271,7 @@ class _Request:
 
     def rest(self, scope: Scope) -> Awaitable[None] | None:
         """Return what takes the rest of the body behind the response, None if nothing is left."""
-        if scope["method"] in _METHODS_WITHOUT_BODY or self._body_is_complete:
+        if self._method in _METHODS_WITHOUT_BODY or self._body_is_complete:
             return None
         if self._guard.is_closing or not self._is_complete:
             return None
@@ -287,30 +300,27 @@ class _Request:
     def whole_body(self) -> None:
         """Return None, as `ExchangeExtension` says: granian gives a body to `receive` alone."""
 
-    def respond(
-        self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes
-    ) -> Awaitable[None] | bool:
-        """Return what sends a whole response, as `ExchangeExtension` says.
+    def respond(self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes) -> bool:
+        """Send a whole response, as `ExchangeExtension` says.
 
         Raises:
             RuntimeError: granian cannot send it.
         """
-        if self.is_cut or self._head is not None or self._has_begun or self._guard.is_closing:
+        if not self._is_open or self.is_cut or self._guard.is_closing:
             return False
         if type(status) is not int:  # 200.0 is equal to a status that is known
             return False
-        known = (status, headers) in KNOWN_HEADS or know_head(status, headers)
-        return self._send_whole(status, headers, body) if known else False
-
-    async def _send_whole(
-        self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes
-    ) -> None:
-        self._has_begun = True
-        raw = [*headers, (b"content-length", b"%d" % len(body))]
-        head = self._head = {"type": "http.response.start", "status": status, "headers": raw}
-        await self._proto.send(head)
+        head = KNOWN_HEADS.get((status, headers)) or know_head(status, headers)
+        if head is None:
+            return False
+        self._is_open, self._has_begun = False, True
+        # Nothing to wait for: granian takes both at once, and counts the body for the header.
+        send = self._proto.send
+        send(head)
+        send({"type": "http.response.body", "body": body})
         self._is_complete = True
-        await self._proto.send({"type": "http.response.body", "body": body, "more_body": False})
+        self.is_over = self._method in _METHODS_WITHOUT_BODY
+        return True
 
     def is_too_slow(self, now: float, limits: ConnectionLimits) -> bool:
         """Tell whether the body arrives too slowly."""

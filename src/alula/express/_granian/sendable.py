@@ -19,8 +19,9 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 _MAX_HEADERS: Final = 10_000  # of a response: granian aborts at some 25,000
 _MAX_KNOWN: Final = 100
 
-KNOWN_HEADS: set[tuple[int, tuple[tuple[bytes, bytes], ...]]] = set()
-"""Status and headers of whole responses that granian can send, without the length of the body."""
+KNOWN_HEADS: dict[tuple[int, tuple[tuple[bytes, bytes], ...]], Message] = {}
+"""Status and headers of whole responses to the messages for them, which let granian add the length.
+"""
 
 
 class Proto(Protocol):
@@ -37,19 +38,24 @@ class Proto(Protocol):
         ...
 
 
-def know_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bool:
-    """Check the head of whole responses once; tell whether it is one, and leaves the framing open.
+def know_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> Message | None:
+    """Return the message for the head of a whole response, and remember it.
+
+    Returns:
+        None if such a response has no body, or if a header frames it.
 
     Raises:
         RuntimeError: granian cannot send it.
     """
-    head, length = checked_head({"type": "", "status": status, "headers": headers}, has_body=True)
-    is_open = length is None and len(head["headers"]) == len(headers)
-    if is_open and status not in _WITHOUT_BODY:
-        if len(KNOWN_HEADS) >= _MAX_KNOWN:
-            KNOWN_HEADS.clear()
-        KNOWN_HEADS.add((status, headers))
-    return (status, headers) in KNOWN_HEADS
+    head, length = checked_head(
+        {"type": "http.response.start", "status": status, "headers": headers}, has_body=True
+    )
+    if length is not None or len(head["headers"]) < len(headers) or status in _WITHOUT_BODY:
+        return None
+    if len(KNOWN_HEADS) >= _MAX_KNOWN:
+        KNOWN_HEADS.clear()
+    KNOWN_HEADS[status, headers] = head
+    return head
 
 
 def checked_head(message: Message, has_body: bool) -> tuple[Message, int | None]:

@@ -10,10 +10,10 @@ import resource
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from typing import Any, Final, cast
 
 from granian import _granian
-from granian._futures import _new_cbscheduler  # pyright: ignore[reportUnknownVariableType]  # it has no types
 from granian.http import HTTP1Settings
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -44,7 +44,6 @@ _MOST_CONNECTIONS: Final = 1_000_000
 _SPARE_DESCRIPTORS: Final = 100  # for files and databases; without any, granian would spin
 
 _native: Any = _granian  # its stub is not complete
-_new_scheduler: Any = _new_cbscheduler  # pyright: ignore[reportUnknownVariableType]  # as above
 
 _log = logging.getLogger("alula.serve")
 
@@ -260,8 +259,7 @@ class _Acceptor:
             ssl_key=options.ssl_keyfile or certificate,
             ssl_protocol_min="tls1.2",
         )
-        scheduler = _new_scheduler(loop, app.serve, impl_asyncio=True)
-        worker.serve_async(scheduler, loop, self._signal)
+        worker.serve_async(_scheduler(app.begin, loop), loop, self._signal)
 
     def stop(self) -> None:
         """Accept no more connections, and close those that are idle, or will be."""
@@ -277,6 +275,18 @@ class _Acceptor:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             silent.setblocking(False)
             os.dup2(silent.fileno(), self._descriptor, inheritable=False)
+
+
+def _scheduler(begin: Callable[[Any], None], loop: asyncio.AbstractEventLoop) -> Any:
+    """Return what granian tells of requests and websockets, from threads of its own."""
+    context = copy_context()
+
+    def schedule(watcher: Any) -> None:
+        loop.call_soon_threadsafe(begin, watcher, context=context)
+
+    scheduler = _native.CallbackScheduler(loop, begin, None, None, None)
+    scheduler._schedule_fn = schedule  # noqa: SLF001  # granian's own schedulers set it, too
+    return scheduler
 
 
 def granian_server(
