@@ -376,3 +376,13 @@ def test_other_values_are_the_same_with_attachments():
     value = [1.5, None, ID, Plain(), {"when": datetime.datetime(2026, 1, 2, tzinfo=TWO_HOURS)}]
     assert dumps_with_attachments(value, attachments) == dumps(value).decode()
     assert attachments == []
+
+
+@pytest.mark.parametrize("count", [3, 49, 50, 200])
+def test_objects_of_any_size_keep_large_integers_and_count_levels(count):
+    flat = {f"name {number}": f"value {number}" for number in range(count)}
+    assert loads(json.dumps(flat).encode()) == flat
+    large = {**flat, "large": 2**70}
+    assert loads(json.dumps(large).encode()) == large
+    with pytest.raises(ValueError, match="levels"):
+        loads(json.dumps(flat)[:-1].encode() + b',"deep":' + b"[" * 300 + b"]" * 300 + b"}")

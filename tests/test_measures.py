@@ -29,7 +29,7 @@ P90_FUNCTION = 25
 LONGEST_FUNCTION = 60
 TESTS_TO_CODE = 1.5
 # As many as there are: one more is a subject that a newcomer looks up, and raises this.
-MOST_FILES = 347
+MOST_FILES = 348
 # Shares of all functions, parameters, returns and lines of code.
 PRIVATE_FUNCTIONS_USED_ONCE = 0.08
 ANY_AS_PARAMETER = 0.08

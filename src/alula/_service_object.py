@@ -1,4 +1,4 @@
-"""The object behind a service: what it must have, hooks it may bring, its calls and its setup."""
+"""The object behind a service: what it must have, hooks it may bring, and its setup."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, runtime_checkable
 
 from alula._context import HookContext, Params
-from alula._user_code import describe_frames, unfit_signature
+from alula._user_code import unfit_signature
 from alula.errors import BadRequest
 from alula.types import (
-    ID_METHODS,
-    METHODS_WITHOUT_DATA,
     STANDARD_METHODS,
-    UNSET,
     RecordType,
     is_array,
 )
 
 __all__ = [
     "REPLACES_SEVERAL",
-    "Call",
     "DeferredSetup",
     "Method",
     "RelatedService",
@@ -33,18 +29,13 @@ __all__ = [
     "check_multi",
     "check_object",
     "custom_events_of",
-    "emitting_call",
-    "forwarding_call",
-    "method_call",
     "multi_check",
     "read_names",
-    "unset_result",
 ]
 
 REPLACES_SEVERAL: Final = "You can not replace multiple instances. Did you mean 'patch'?"
 """FeathersJS' text for an `update` of several records."""
 
-Call: TypeAlias = Callable[[HookContext], Coroutine[Any, Any, None]]
 Method: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 ByMethod: TypeAlias = Mapping[str, Sequence[Callable[..., Any]]]
 
@@ -298,87 +289,6 @@ def custom_events_of(service: object) -> tuple[str, ...]:
     events = getattr(service, "events", None)
     names = events if is_array(events) else ()
     return tuple(name for name in names if isinstance(name, str))
-
-
-def method_call(
-    service: object, name: str, emit: Callable[[str, HookContext], None] | None = None
-) -> Call:
-    """Return the function that calls a method, unless a hook has set the result before.
-
-    Args:
-        service: Has the method.
-        name: The name of the method.
-        emit: Is called after the method with the event of the call, if it has one.
-    """
-    method = getattr(service, name)
-    has_id = name in ID_METHODS
-    has_data = name not in METHODS_WITHOUT_DATA
-    is_coroutine = inspect.iscoroutinefunction(method)
-
-    async def call(context: HookContext) -> None:
-        if context.result is not UNSET:
-            return
-        params = context._params  # noqa: SLF001  # the property takes 150 instructions of a call
-        if has_data:
-            data = context.data
-            result = method(context.id, data, params) if has_id else method(data, params)
-        else:
-            result = method(context.id, params) if has_id else method(params)
-        # is_coroutine is known since the registration; most calls skip the look at the result.
-        if is_coroutine or hasattr(result, "__await__"):
-            result = await result
-        if result is UNSET:
-            raise unset_result(context)
-        context.result = result
-        if emit is not None and (event := context.event) is not None:
-            emit(event, context)
-
-    marked: Any = call
-    marked.method = method if is_coroutine else None  # calls without hooks go straight there
-    return describe_frames(
-        call, lambda names: f"`{names['context'].method}` of {names['context'].service!r}"
-    )
-
-
-def forwarding_call(handle: Mountable, name: str) -> Call:
-    """Return the function that calls the same method of another application's handle.
-
-    It takes over ``dispatch`` and ``http`` as well: a hook there may hide a password by them.
-    """
-
-    async def call(context: HookContext) -> None:
-        if context.result is not UNSET:
-            return
-        # A copy: hooks of the inner application must not change the params of the outer one.
-        params = context.params.copy()
-        inner = HookContext(handle.app, handle, name, params, context.id, context.data)
-        inner.http, inner.event, inner.caller = context.http, context.event, context.service
-        await handle.run(inner)
-        context.http, context.event = inner.http, inner.event
-        context.result, context.dispatch = inner.result, inner.dispatch
-
-    return call
-
-
-def emitting_call(composed: Call, emit: Callable[[str, HookContext], None]) -> Call:
-    """Return a call that then checks for a result, and emits the event, as `method_call` does."""
-
-    async def run(context: HookContext) -> None:
-        await composed(context)
-        if context.result is UNSET:
-            raise unset_result(context)
-        if (event := context.event) is not None:
-            emit(event, context)
-
-    return run
-
-
-def unset_result(context: HookContext) -> RuntimeError:
-    """Return the error for a call that ended without a result."""
-    return RuntimeError(
-        f"{context.service!r}, `{context.method}`: context.result is UNSET after the call; set it"
-        " to None for an empty result"
-    )
 
 
 # The setups that run in this context: calls of a setup to its own service must not wait for it.

@@ -378,6 +378,70 @@ async def test_a_before_hook_that_takes_over_metadata_runs_itself(notes, trace):
     assert trace == ["outer", "inner as a hook"]
 
 
+async def before_hook(context):
+    raise AssertionError("its plain form runs in its place")
+
+
+async def test_a_plain_form_that_blocks_the_loop_is_named(notes):
+    def look(context):
+        frames.append(place_of(callback_frames(sys._getframe())).what)
+        types.append(context.type)
+
+    frames, types = [], []
+    notes.hooks(before=[never_waits(before_hook, look)])
+    await notes.get(1)
+    assert frames[0].startswith("before hook ")
+    assert frames[0].endswith("look of service 'notes'")
+    assert types == ["before"]
+
+
+@pytest.mark.parametrize("has_listener", [False, True])
+async def test_checks_and_plain_forms_run_in_their_order_before_method_and_event(
+    notes, trace, has_listener
+):
+    def check(name):
+        async def checks(context):
+            trace.append((name, context.type))
+
+        return checks_only(lambda context, next: next(), checks)
+
+    notes.app.hooks(around=[check("app")], before=[telling(trace, "of the app")])
+    notes.hooks(around=[check("outer"), check("inner")], before=[telling(trace, "own")])
+    if has_listener:
+        notes.on("created", lambda record, context: trace.append("event"))
+    assert await notes.create({"text": "a"}) == {"id": 0, "text": "a"}
+    expected = [("app", "around"), "of the app", ("outer", "around"), ("inner", "around"), "own"]
+    assert trace == expected + ["event"] * has_listener
+
+
+@pytest.mark.parametrize("kind", ["check", "plain form"])
+async def test_what_refuses_a_call_before_the_method_leaves_no_event(notes, trace, kind):
+    def refuse(context):
+        raise Forbidden("not you")
+
+    async def check(context):
+        refuse(context)
+
+    notes.on("created", lambda record, context: trace.append("event"))
+    if kind == "check":
+        notes.hooks(around=[checks_only(go_on, check)])
+    else:
+        notes.hooks(before=[never_waits(before_hook, refuse)])
+    with pytest.raises(Forbidden, match="not you"):
+        await notes.create({"text": "a"})
+    assert trace == []
+
+
+async def test_a_plain_form_that_sets_the_result_takes_the_place_of_the_method(notes, trace):
+    def answer(context):
+        context.result = {"id": 9}
+
+    notes.on("created", lambda record, context: trace.append(record))
+    notes.hooks(before=[never_waits(before_hook, answer)])
+    assert await notes.create({"text": "a"}) == {"id": 9}
+    assert trace == [{"id": 9}]
+
+
 def test_a_hook_is_its_own_plain_form_unless_it_says_so():
     def hook(context):
         """Does nothing."""

@@ -16,8 +16,8 @@ from alula._channels import (
 )
 from alula._context import GivenParams, HookContext, Params
 from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_running
+from alula._service._calls import compose_calls
 from alula._service_object import (
-    Call,
     DeferredSetup,
     Method,
     RelatedService,
@@ -25,14 +25,11 @@ from alula._service_object import (
     check_mounted,
     check_object,
     custom_events_of,
-    emitting_call,
-    forwarding_call,
-    method_call,
     read_names,
 )
 from alula._user_code import name_of, unfit_signature
 from alula.errors import MethodNotAllowed
-from alula.hooks import Hook, Hookable, HookTable, behind_checks, watch_params
+from alula.hooks import Call, Hook, Hookable, HookTable
 from alula.types import EVENT_OF_METHOD, STANDARD_METHODS, Id
 
 __all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle"]
@@ -271,23 +268,17 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self._runs, self._quick, self._plain = {}, {}, {}
         is_mounted = isinstance(self.service, ServiceHandle)
         is_debugged = getattr(self.app, "debug", False)
+        tables = self._app_hooks, self.hook_table
         for name in self._callable:
-            call = (forwarding_call if is_mounted else method_call)(self.service, name)
-            if is_debugged:
-                call = watch_params(call)
-            inner = self._app_hooks.wrap_innermost(name, self.hook_table.wrap_innermost(name, call))
-            inner = self._app_hooks.wrap_changes(name, self.hook_table.wrap_changes(name, inner))
-            # As in FeathersJS: all hooks of the application are outside those of the service.
-            composed = self._app_hooks.wrap(name, self.hook_table.wrap(name, inner))
-            composed = self.hook_table.surround(name, composed)
-            self._runs[name] = emitting_call(composed, self.emit_event)
-            # Without listeners and other hooks than checks: one coroutine less.
-            if behind_checks(composed) is call:
-                self._quick[name] = composed
-            if composed is call and not (is_mounted or is_debugged):  # nor has the event one
-                self._runs[name] = method_call(self.service, name, self.emit_event)
-            if (method := getattr(composed, "method", None)) is not None:
-                self._plain[name] = method
+            self._runs[name], quick, plain = compose_calls(
+                *(self.service, name, tables, self.emit_event),
+                is_mounted=is_mounted,
+                is_debugged=is_debugged,
+            )
+            if quick is not None:
+                self._quick[name] = quick
+            if plain is not None:
+                self._plain[name] = plain
         self._open_plain_methods()
 
     def _open_plain_methods(self) -> None:

@@ -17,8 +17,7 @@ from starlette.types import Receive
 from alula._context import HookContext, Params, RequestParams
 from alula._http import METHOD_HEADER, METHOD_OF_VERB, SCALARS, not_allowed, response_for
 from alula._routes import PlainMatch
-from alula._service import ServiceHandle, owning_handle
-from alula._service_object import unset_result
+from alula._service import ServiceHandle, owning_handle, unset_result
 from alula._user_code import describe_frames, name_of
 from alula.errors import BadRequest, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware

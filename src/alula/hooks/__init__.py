@@ -3,6 +3,7 @@
 See `Hookable.hooks` for how they are registered.
 """
 
+from alula.hooks._composition import Call as Call
 from alula.hooks._composition import HookNext as HookNext
 from alula.hooks._composition import Next
 from alula.hooks._composition import behind_checks as behind_checks

@@ -90,17 +90,20 @@ def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
     check = check_of(hook)
     if check is None:
         return lambda context: enter(hook, context, next_type(inner, context))
+    with_check = getattr(inner, "with_check", None)  # the method itself: a coroutine less
 
     async def run_behind(context: Any) -> None:
         await check(context)
         await inner(context)
 
-    marked: Any = describe_frames(
+    describe_frames(
         run_behind,
         lambda names: f"around hook {name_of(names['check'])} of {names['context'].service!r}",
     )
-    marked.behind_check = inner
-    return run_behind
+    checked: Any = run_behind if with_check is None else with_check(check)
+    checked.behind_check = inner
+    behind: Inner = checked
+    return behind
 
 
 async def enter(hook: Hook, context: object, following: Next) -> None:

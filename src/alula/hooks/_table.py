@@ -274,6 +274,7 @@ class HookTable:
         if method in self._innermost:
             call = compose(self._innermost[method], call, HookNext)
         before, after, error = (self.of(kind, method) for kind in HOOK_TYPES[1:])
+        never_wait = all(plain_form_of(hook) is not hook for hook in before)
         before = [*map(plain_form_of, before)]
 
         async def call_between(context: HookContext) -> None:
@@ -284,7 +285,11 @@ class HookTable:
                 await run_hooks("after", after, context)
 
         # Only what has hooks gets a coroutine more: without any, `call` itself comes back.
-        wrapped = call_between if before or after else call
+        wrapped: Any = call_between if before or after else call
+        with_before = getattr(call, "with_before", None)  # only the method itself has it
+        if before and never_wait and not after and with_before is not None:
+            wrapped = with_before(before)
+            wrapped.behind_check = call
         if error:
             wrapped = with_error(wrapped, error)
         # The around hooks of after hooks, such as the check that `protect` makes before the call.

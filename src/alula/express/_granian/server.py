@@ -259,7 +259,13 @@ class _Acceptor:
             ssl_key=options.ssl_keyfile or certificate,
             ssl_protocol_min="tls1.2",
         )
-        worker.serve_async(_scheduler(app.begin, loop), loop, self._signal)
+        # It tells of requests and websockets from threads of its own.
+        context, begin = copy_context(), app.begin
+        scheduler = _native.CallbackScheduler(loop, begin, None, None, None)
+        scheduler._schedule_fn = lambda watcher: loop.call_soon_threadsafe(  # noqa: SLF001  # granian's own do it, too
+            begin, watcher, context=context
+        )
+        worker.serve_async(scheduler, loop, self._signal)
 
     def stop(self) -> None:
         """Accept no more connections, and close those that are idle, or will be."""
@@ -275,18 +281,6 @@ class _Acceptor:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             silent.setblocking(False)
             os.dup2(silent.fileno(), self._descriptor, inheritable=False)
-
-
-def _scheduler(begin: Callable[[Any], None], loop: asyncio.AbstractEventLoop) -> Any:
-    """Return what granian tells of requests and websockets, from threads of its own."""
-    context = copy_context()
-
-    def schedule(watcher: Any) -> None:
-        loop.call_soon_threadsafe(begin, watcher, context=context)
-
-    scheduler = _native.CallbackScheduler(loop, begin, None, None, None)
-    scheduler._schedule_fn = schedule  # noqa: SLF001  # granian's own schedulers set it, too
-    return scheduler
 
 
 def granian_server(
