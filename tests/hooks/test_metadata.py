@@ -403,7 +403,7 @@ async def test_checks_and_plain_forms_run_in_their_order_before_method_and_event
         async def checks(context):
             trace.append((name, context.type))
 
-        return checks_only(lambda context, next: next(), checks)
+        return checks_only(lambda context, go_on: go_on(), checks)
 
     notes.app.hooks(around=[check("app")], before=[telling(trace, "of the app")])
     notes.hooks(around=[check("outer"), check("inner")], before=[telling(trace, "own")])

@@ -259,12 +259,13 @@ class _Acceptor:
             ssl_key=options.ssl_keyfile or certificate,
             ssl_protocol_min="tls1.2",
         )
-        # It tells of requests and websockets from threads of its own.
         context, begin = copy_context(), app.begin
+
+        def schedule(watcher: Any) -> None:  # in threads of granian's
+            loop.call_soon_threadsafe(begin, watcher, context=context)
+
         scheduler = _native.CallbackScheduler(loop, begin, None, None, None)
-        scheduler._schedule_fn = lambda watcher: loop.call_soon_threadsafe(  # noqa: SLF001  # granian's own do it, too
-            begin, watcher, context=context
-        )
+        scheduler._schedule_fn = schedule  # noqa: SLF001  # granian's own schedulers set it, too
         worker.serve_async(scheduler, loop, self._signal)
 
     def stop(self) -> None:
