@@ -283,7 +283,10 @@ REST = Contest(
         Target(GET, 1.4, "Sanic"),
         Target(GET, 1.15, "BlackSheep"),
         Target(GET, 1.05, "Falcon"),
-        *(Target(GET, 1.0, f"{name} on granian", "Alula on granian") for name in GRANIAN_PEERS),
+        *(
+            Target(GET, 1.0, f"{name} on granian", "Alula by app.run on granian")
+            for name in GRANIAN_PEERS
+        ),
         Target(FIND, 1.0, "Koa"),
         Target(FIND, 1.5, "Express"),
         Target(GET, 0.9, "Alula", alula="Alula, 1,000 services"),

@@ -124,8 +124,8 @@ def method_call(
                     hook(context)
             finally:
                 context.type = outer
+        params = context._params  # noqa: SLF001  # the property takes 150 instructions of a call
         if context.result is UNSET:
-            params = context._params  # noqa: SLF001  # the property takes 150 instructions of a call
             if has_data:
                 data = context.data
                 result = method(context.id, data, params) if has_id else method(data, params)

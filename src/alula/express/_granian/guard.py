@@ -73,7 +73,6 @@ class GuardedApplication:
         self._exchanges: set[_Request | WebSocket] = set()
         self._addresses: dict[tuple[str, str], tuple[str, int]] = {}
         self._loop = asyncio.get_running_loop()
-        self._has_task_factory = self._loop.get_task_factory() is not None
 
     def begin(self, watcher: _Watcher) -> None:
         """Begin to serve a request or a websocket, in a task of its own.
@@ -102,11 +101,12 @@ class GuardedApplication:
             exchange = WebSocket(peer, watcher.proto, self._max_message)
             scope["extensions"] = {"websocket.http.response": {}}
         self._exchanges.add(exchange)
-        serving = self._serve(watcher, scope, exchange)
-        if self._has_task_factory:
-            exchange.task = self._loop.create_task(serving)
-        else:  # the loop would number the tasks for their names, which takes longer
-            exchange.task = asyncio.Task(serving, loop=self._loop, name="request")
+        serving, loop = self._serve(watcher, scope, exchange), self._loop
+        if loop.get_task_factory() is None:
+            # As the loop does, which would number the tasks for their names.
+            exchange.task = asyncio.Task(serving, loop=loop, name="request")
+        else:
+            exchange.task = loop.create_task(serving)
 
     async def _serve(self, watcher: _Watcher, scope: Scope, exchange: _Request | WebSocket) -> None:
         """Run the application, and tell granian how that has ended."""
@@ -203,7 +203,6 @@ class _Request:
     _received = 0  # bytes of the body
     _is_waiting = False  # for a part of the body
     _body_is_complete = False
-    _head: Message | None = None
     _left: int | None = None  # bytes of the response to come, None if no length is announced
     _has_begun = False  # the response
     _is_complete = False  # the response
@@ -216,7 +215,7 @@ class _Request:
         self._method = method
         self._guard = guard
         self.is_cut = self.is_over = False
-        self._is_open = True  # whether nothing of a response was sent or taken
+        self._head: Message | None = None
 
     @property
     def has_response(self) -> bool:
@@ -256,7 +255,6 @@ class _Request:
         if kind != ("http.response.start" if head is None else "http.response.body"):
             raise RuntimeError(f"the ASGI message {kind!r} is out of turn")
         if head is None:
-            self._is_open = False
             self._head, self._left = checked_head(message, self._method != "HEAD")
             return
         part, self._left = checked_part(message, self._left)
@@ -306,14 +304,14 @@ class _Request:
         Raises:
             RuntimeError: granian cannot send it.
         """
-        if not self._is_open or self.is_cut or self._guard.is_closing:
+        if self._head is not None or self.is_cut or self._guard.is_closing:
             return False
         if type(status) is not int:  # 200.0 is equal to a status that is known
             return False
         head = KNOWN_HEADS.get((status, headers)) or know_head(status, headers)
         if head is None:
             return False
-        self._is_open, self._has_begun = False, True
+        self._head, self._has_begun = head, True
         # Nothing to wait for: granian takes both at once, and counts the body for the header.
         send = self._proto.send
         send(head)

@@ -42,7 +42,7 @@ def know_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> Message 
     """Return the message for the head of a whole response, and remember it.
 
     Returns:
-        None if such a response has no body, or if a header frames it.
+        None if such a response has no body, or if a header frames it, or has granian stream it.
 
     Raises:
         RuntimeError: granian cannot send it.
@@ -50,7 +50,9 @@ def know_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> Message 
     head, length = checked_head(
         {"type": "http.response.start", "status": status, "headers": headers}, has_body=True
     )
-    if length is not None or len(head["headers"]) < len(headers) or status in _WITHOUT_BODY:
+    has_framing = length is not None or len(head["headers"]) < len(headers)
+    is_stream = any(value.startswith(b"text/event-stream") for _, value in headers)
+    if has_framing or is_stream or status in _WITHOUT_BODY:
         return None
     if len(KNOWN_HEADS) >= _MAX_KNOWN:
         KNOWN_HEADS.clear()
