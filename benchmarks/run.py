@@ -2,8 +2,9 @@
 
 The server has one core; wrk, and mongod where there is one, have the other. 32 connections are
 kept alive. Every round measures all servers, so that what else the machine does meets all of
-them. What counts are the ratios, and most of all those of processor time. Clients have the core
-of wrk, and take turns of a tenth of a second.
+them. Without a database, all servers run at once, and take turns at each kind of request: what is
+compared is then measured within seconds. What counts are the ratios, and most of all those of
+processor time. Clients have the core of wrk, and take turns of a tenth of a second.
 """
 
 from __future__ import annotations
@@ -68,13 +69,14 @@ def measure_servers(
     contest: Contest, contenders: list[Contender], rows: set[str], rounds: int, seconds: float
 ) -> Iterator[tuple[Contender, Row, Figure]]:
     """Yield figures of every server in every round; without rounds its first request only."""
+    if rounds and contest.name not in SURROUNDINGS:
+        yield from measure_in_turns(contenders, rows, rounds, seconds)
+        return
     with surroundings(contest) as (environment, fresh):
         if not rounds:
             yield from _first_requests(contenders, environment, fresh, seconds)
         for number in range(rounds):
-            # Each round begins with another one, so that nobody always comes after the same.
-            first = number % len(contenders)
-            for contender in contenders[first:] + contenders[:first]:
+            for contender in rotated(contenders, number):
                 fresh()
                 with serving(contender, environment) as ask:
                     for row in contender.rows:
@@ -82,6 +84,31 @@ def measure_servers(
                             continue
                         ask(row, 1.0)  # warm up
                         yield contender, row, ask(row, seconds)
+
+
+def measure_in_turns(
+    contenders: list[Contender], rows: set[str], rounds: int, seconds: float
+) -> Iterator[tuple[Contender, Row, Figure]]:
+    """Yield figures of servers that all run at once, one kind of request after the other."""
+    kinds = dict.fromkeys(row for contender in contenders for row in contender.rows)
+    with contextlib.ExitStack() as running:
+        asks = {each.name: running.enter_context(serving(each, {})) for each in contenders}
+        for number in range(rounds):
+            for row in kinds:
+                if rows and row.name not in rows:
+                    continue
+                for contender in rotated(contenders, number):
+                    if row in contender.rows:
+                        ask = asks[contender.name]
+                        if not number:
+                            ask(row, 1.0)  # warm up
+                        yield contender, row, ask(row, seconds)
+
+
+def rotated(contenders: list[Contender], number: int) -> list[Contender]:
+    """Return the contenders from another one on in each round: none always follows the same."""
+    first = number % len(contenders)
+    return contenders[first:] + contenders[:first]
 
 
 def _first_requests(

@@ -13,7 +13,13 @@ from urllib.parse import urlsplit
 
 from benchmarks.contenders import HERE, ROOT, Contender, Row
 from benchmarks.exchanges import check_exchanges
-from benchmarks.processes import conversation, pinned, processor_seconds, running
+from benchmarks.processes import (
+    conversation,
+    pinned,
+    processor_seconds,
+    running,
+    wait_until_idle,
+)
 
 _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
@@ -55,6 +61,7 @@ def serving(server: Contender, environment: Mapping[str, str], core: int = 0) ->
                 spent = processor_seconds(serving_server.pid)
                 figure = measure(serving_server.url, row, seconds, server.arguments, server.headers)
                 spent = processor_seconds(serving_server.pid) - spent
+            wait_until_idle(serving_server.pid)
             return replace(figure, processor=per_request(spent, figure.requests))
 
         yield ask
