@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from alula._context import HookContext
 from alula._service_object import Method, Mountable
@@ -25,7 +25,7 @@ __all__ = [
     "unset_result",
 ]
 
-_Emit = Callable[[str, HookContext], None]
+_Emit: TypeAlias = Callable[[str, HookContext], None]
 
 
 class Calls(NamedTuple):
