@@ -341,7 +341,8 @@ async def test_a_server_that_says_what_was_deleted_before():
 async def test_downloads_take_connections_until_their_end(s3, s3_port, bucket):
     file = await s3.stage(pieces_of(bytes(7 * MEGABYTE)))
     await s3.commit(file)
-    store = s3_store(bucket, s3_port, max_connections=1, timeout=1)
+    # Seconds in which a busy machine may stand still, and the last request has to be responded to.
+    store = s3_store(bucket, s3_port, max_connections=1, timeout=4)
     pieces = store.read(file.sha256)
     await anext(pieces)
     with pytest.raises(Unavailable, match="cannot be reached"):
