@@ -156,11 +156,11 @@ def method_call(
 
 def _describe_call(names: Mapping[str, Any]) -> str:
     context = names["context"]
-    if "params" not in names:  # not yet at the method
-        if "hook" in names:
-            return f"before hook {name_of(names['hook'])} of {context.service!r}"
-        if names.get("check") is not None:
-            return f"around hook {name_of(names['check'])} of {context.service!r}"
+    is_before = "params" not in names  # not yet at the method
+    if is_before and "hook" in names:
+        return f"before hook {name_of(names['hook'])} of {context.service!r}"
+    if is_before and names.get("check") is not None:
+        return f"around hook {name_of(names['check'])} of {context.service!r}"
     return f"`{context.method}` of {context.service!r}"
 
 

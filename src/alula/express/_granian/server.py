@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
+from functools import partial
 from typing import Any, Final, cast
 
 from granian import _granian
@@ -259,12 +260,10 @@ class _Acceptor:
             ssl_key=options.ssl_keyfile or certificate,
             ssl_protocol_min="tls1.2",
         )
-        context, begin = copy_context(), app.begin
-
-        def schedule(watcher: Any) -> None:  # in threads of granian's
-            loop.call_soon_threadsafe(begin, watcher, context=context)
-
+        begin, call_soon = app.begin, cast("Callable[..., object]", loop.call_soon_threadsafe)
         scheduler = _native.CallbackScheduler(loop, begin, None, None, None)
+        # Called in threads of granian's.
+        schedule = partial(call_soon, begin, context=copy_context())
         scheduler._schedule_fn = schedule  # noqa: SLF001  # granian's own schedulers set it, too
         worker.serve_async(scheduler, loop, self._signal)
 
