@@ -284,7 +284,8 @@ REST = Contest(
         Target(GET, 1.15, "BlackSheep"),
         Target(GET, 1.05, "Falcon"),
         *(
-            Target(GET, 1.0, f"{name} on granian", "Alula by app.run on granian")
+            Target(GET, 1.0, f"{name} on granian", alula)
+            for alula in ("Alula on granian", "Alula by app.run on granian")
             for name in GRANIAN_PEERS
         ),
         Target(FIND, 1.0, "Koa"),

@@ -14,6 +14,7 @@ import contextlib
 import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 from alula.local_mongodb import MongodMissing
@@ -91,18 +92,16 @@ def measure_in_turns(
 ) -> Iterator[tuple[Contender, Row, Figure]]:
     """Yield figures of servers that all run at once, one kind of request after the other."""
     kinds = dict.fromkeys(row for contender in contenders for row in contender.rows)
+    chosen = [row for row in kinds if not rows or row.name in rows]
     with contextlib.ExitStack() as running:
         asks = {each.name: running.enter_context(serving(each, {})) for each in contenders}
-        for number in range(rounds):
-            for row in kinds:
-                if rows and row.name not in rows:
-                    continue
-                for contender in rotated(contenders, number):
-                    if row in contender.rows:
-                        ask = asks[contender.name]
-                        if not number:
-                            ask(row, 1.0)  # warm up
-                        yield contender, row, ask(row, seconds)
+        for number, row in product(range(rounds), chosen):
+            for contender in rotated(contenders, number):
+                if row in contender.rows:
+                    ask = asks[contender.name]
+                    if not number:
+                        ask(row, 1.0)  # warm up
+                    yield contender, row, ask(row, seconds)
 
 
 def rotated(contenders: list[Contender], number: int) -> list[Contender]:

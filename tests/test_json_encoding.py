@@ -382,7 +382,7 @@ def test_other_values_are_the_same_with_attachments():
 def test_objects_of_any_size_keep_large_integers_and_count_levels(count):
     flat = {f"name {number}": f"value {number}" for number in range(count)}
     assert loads(json.dumps(flat).encode()) == flat
-    large = {**flat, "large": 2**70}
+    large = {**flat, "large": 2**70 + 1}  # which no float holds
     assert loads(json.dumps(large).encode()) == large
     with pytest.raises(ValueError, match="levels"):
         loads(json.dumps(flat)[:-1].encode() + b',"deep":' + b"[" * 300 + b"]" * 300 + b"}")

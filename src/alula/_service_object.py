@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, runt
 from alula._context import HookContext, Params
 from alula._user_code import unfit_signature
 from alula.errors import BadRequest
-from alula.types import (
-    STANDARD_METHODS,
-    RecordType,
-    is_array,
-)
+from alula.types import STANDARD_METHODS, RecordType, is_array
 
 __all__ = [
     "REPLACES_SEVERAL",

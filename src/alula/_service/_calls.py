@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from alula._context import HookContext
 from alula._service_object import Method, Mountable
 from alula._user_code import describe_frames, name_of
-from alula.hooks import Call, HookTable, behind_checks, watch_params
+from alula.hooks import Call, Check, HookTable, behind_checks, watch_params
 from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, UNSET
 
 __all__ = [
@@ -73,12 +73,12 @@ def compose_calls(
     if is_debugged:
         call = watch_params(call)
     composed = behind_hooks(call)
-    run, quick = emitting_call(composed, emit), None
-    if behind_checks(composed) is call:
-        quick = composed
-        if not (is_mounted or is_debugged):  # nothing runs behind the method, so it may emit
-            run = behind_hooks(method_call(service, name, emit))
-    return Calls(run, quick, getattr(composed, "method", None))
+    is_last = behind_checks(composed) is call  # nothing runs behind the method, so it may emit
+    if is_last and not (is_mounted or is_debugged):
+        run = behind_hooks(method_call(service, name, emit))
+    else:
+        run = emitting_call(composed, emit)
+    return Calls(run, composed if is_last else None, getattr(composed, "method", None))
 
 
 def unset_result(context: HookContext) -> RuntimeError:
@@ -94,7 +94,7 @@ def method_call(
     name: str,
     emit: _Emit | None = None,
     *,
-    check: Call | None = None,
+    check: Check | None = None,
     before: Sequence[Callable[[HookContext], object]] = (),
 ) -> Call:
     """Return the function that calls a method, unless a hook has set the result before.
@@ -140,7 +140,7 @@ def method_call(
         if emit is not None and (event := context.event) is not None:
             emit(event, context)
 
-    def with_check(hook: Call) -> Call:
+    def with_check(hook: Check) -> Call:
         return method_call(service, name, emit, check=hook, before=before)
 
     def with_before(hooks: Sequence[Callable[[HookContext], object]]) -> Call:

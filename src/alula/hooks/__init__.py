@@ -10,9 +10,10 @@ from alula.hooks._composition import behind_checks as behind_checks
 from alula.hooks._composition import compose as compose
 from alula.hooks._composition import run_hooks as run_hooks
 from alula.hooks._composition import watch_params as watch_params
-from alula.hooks._hooks import Hook, HookMetadata, annotate_hook, disallow, hook_metadata
 
 # Other packages of Alula use these; they are not public.
+from alula.hooks._hooks import Check as Check
+from alula.hooks._hooks import Hook, HookMetadata, annotate_hook, disallow, hook_metadata
 from alula.hooks._hooks import check_hook as check_hook
 from alula.hooks._hooks import checks_only as checks_only
 from alula.hooks._hooks import factory_call as factory_call

@@ -90,19 +90,21 @@ def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
     check = check_of(hook)
     if check is None:
         return lambda context: enter(hook, context, next_type(inner, context))
-    with_check = getattr(inner, "with_check", None)  # the method itself: a coroutine less
+    with_check = getattr(inner, "with_check", None)
+    if with_check is not None:
+        behind: Inner = with_check(check)  # the method takes the check into its own coroutine
+    else:
 
-    async def run_behind(context: Any) -> None:
-        await check(context)
-        await inner(context)
+        async def run_behind(context: Any) -> None:
+            await check(context)
+            await inner(context)
 
-    describe_frames(
-        run_behind,
-        lambda names: f"around hook {name_of(names['check'])} of {names['context'].service!r}",
-    )
-    checked: Any = run_behind if with_check is None else with_check(check)
-    checked.behind_check = inner
-    behind: Inner = checked
+        behind = describe_frames(
+            run_behind,
+            lambda names: f"around hook {name_of(names['check'])} of {names['context'].service!r}",
+        )
+    marked: Any = behind
+    marked.behind_check = inner
     return behind
 
 

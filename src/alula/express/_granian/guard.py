@@ -113,14 +113,14 @@ class GuardedApplication:
         try:
             try:
                 await self._app(scope, exchange.receive, exchange.send)
-                if not exchange.is_over and (rest := exchange.rest(scope)) is not None:
+                if (rest := exchange.rest(scope)) is not None:
                     await rest
             except asyncio.CancelledError:
                 if not exchange.is_cut:
                     raise
             finally:
                 try:
-                    if not exchange.is_over and (end := exchange.end()) is not None:
+                    if (end := exchange.end()) is not None:
                         await end
                 finally:
                     self._exchanges.discard(exchange)
@@ -195,7 +195,6 @@ class _Request:
         task: In which the application runs.
         is_cut: Whether it was ended here; what the application sends from then on is dropped.
         is_dropping: Whether it has its response, and the rest of its body is dropped.
-        is_over: Whether it has a whole response, and no body is left to take.
     """
 
     task: asyncio.Task[None]
@@ -214,7 +213,7 @@ class _Request:
         self._proto = proto
         self._method = method
         self._guard = guard
-        self.is_cut = self.is_over = False
+        self.is_cut = False
         self._head: Message | None = None
 
     @property
@@ -317,7 +316,6 @@ class _Request:
         send(head)
         send({"type": "http.response.body", "body": body})
         self._is_complete = True
-        self.is_over = self._method in _METHODS_WITHOUT_BODY
         return True
 
     def is_too_slow(self, now: float, limits: ConnectionLimits) -> bool:

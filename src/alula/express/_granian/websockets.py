@@ -34,19 +34,18 @@ class WebSocket:
         peer: As given.
         task: In which the application runs.
         is_cut: Whether it was ended here; what the application sends from then on is refused.
-        is_over: False; `rest` and `end` are always asked.
     """
 
     __slots__ = (
         *("_close_code", "_closing", "_denial", "_has_ended", "_max_message", "_proto"),
-        *("_receiving", "is_cut", "is_over", "peer", "task"),
+        *("_receiving", "is_cut", "peer", "task"),
     )
 
     task: asyncio.Task[None]
 
     def __init__(self, peer: Peer, proto: Proto, max_message: int) -> None:
         self.peer = peer
-        self.is_cut = self.is_over = False
+        self.is_cut = False
         self._proto = proto
         self._max_message = max_message
         self._receiving: asyncio.Future[Message] | None = None
