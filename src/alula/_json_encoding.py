@@ -87,8 +87,8 @@ def loads(raw: bytes, max_containers: int | None = None) -> Any:
     ):
         raise ValueError(f"it has more than {max_containers} objects and lists")
     value: Any = orjson.loads(raw)
-    # Most bodies are one flat object, and need no look at their text (a POST of 1 KB: -8 % of the
-    # processor time).
+    # Most bodies are one flat object, and need no look at their text, which takes more than half of
+    # the time for 1 KB.
     if is_dict(value) and len(value) < _FEW and _EXACT.issuperset(map(type, value.values())):
         return value
     if size >= _MIN_DEEP and _count_brackets(raw) > MAX_DEPTH:
