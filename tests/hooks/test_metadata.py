@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from alula import App
+from alula import App, Params
 from alula._user_code import callback_frames, place_of
 from alula.adapters.memory import MemoryService
 from alula.errors import Forbidden
@@ -211,7 +211,7 @@ class TestHooksThatNeedTheUser:
 
 
 def checking(trace, name="check"):
-    async def check(context):
+    async def check(app, params):
         trace.append(name)
 
     async def hook(context, next):
@@ -223,6 +223,10 @@ def checking(trace, name="check"):
 
 def go_on(context, next):
     return next()
+
+
+async def before_hook(context):
+    raise AssertionError("its plain form runs in its place")
 
 
 @pytest.fixture
@@ -258,7 +262,7 @@ async def test_checks_alone(notes, trace):
 
 
 async def test_a_check_that_fails_ends_the_call(notes, trace):
-    async def refuse(context):
+    async def refuse(app, params):
         raise Forbidden("No")
 
     seen = []
@@ -297,7 +301,7 @@ def test_a_check_keeps_no_hook_alive():
     def hook(context, next):
         """Does nothing."""
 
-    watched = weakref.ref(checks_only(hook, lambda context: None))
+    watched = weakref.ref(checks_only(hook, lambda app, params: None))
     del hook
     gc.collect()
     assert watched() is None
@@ -316,8 +320,50 @@ async def test_hooks_without_weak_references(notes, trace):
     assert trace == ["slotted"]
 
 
+async def test_a_method_behind_a_check_alone_needs_no_context(notes, trace):
+    async def check(app, params):
+        trace.append((app, params))
+
+    notes.hooks(around=[checks_only(go_on, check)])
+    params = Params()
+    assert await notes.plain_methods["get"]("1", params) == {"id": 1}
+    assert await notes.plain_methods["create"]({"id": 2}, params) == {"id": 2}
+    assert await notes.plain_methods["find"](params) == [{"id": 1}, {"id": 2}]
+    assert [app for app, _ in trace] == [notes.app] * 3
+    assert all(given is params for _, given in trace)
+
+
+async def test_a_check_that_fails_keeps_a_method_without_a_context_from_running(notes):
+    async def refuse(app, params):
+        raise Forbidden("No")
+
+    notes.hooks(around={"create": [checks_only(go_on, refuse)]})
+    with pytest.raises(Forbidden, match="No"):
+        await notes.plain_methods["create"]({"id": 2}, Params())
+    assert await notes.plain_methods["find"](Params()) == [{"id": 1}]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"before": [before_hook]},
+        {"after": [before_hook]},
+        {"error": [before_hook]},
+        {"around": [go_on]},
+        {"around": [checking([], "second")]},
+        {"before": [never_waits(before_hook, before_hook)]},
+    ],
+    ids=["before", "after", "error", "around", "check", "plain form"],
+)
+@pytest.mark.parametrize("of_app", [False, True])
+def test_with_another_hook_it_needs_one(notes, trace, more, of_app):
+    notes.hooks(around=[checking(trace)])
+    (notes.app if of_app else notes).hooks(**more)
+    assert notes.plain_methods == {}
+
+
 async def test_a_check_that_blocks_the_loop_is_named(notes):
-    async def look(context):
+    async def look(app, params):
         frames.append(place_of(callback_frames(sys._getframe())).what)
 
     frames = []
@@ -378,10 +424,6 @@ async def test_a_before_hook_that_takes_over_metadata_runs_itself(notes, trace):
     assert trace == ["outer", "inner as a hook"]
 
 
-async def before_hook(context):
-    raise AssertionError("its plain form runs in its place")
-
-
 async def test_a_plain_form_that_blocks_the_loop_is_named(notes):
     def look(context):
         frames.append(place_of(callback_frames(sys._getframe())).what)
@@ -400,8 +442,8 @@ async def test_checks_and_plain_forms_run_in_their_order_before_method_and_event
     notes, trace, has_listener
 ):
     def check(name):
-        async def checks(context):
-            trace.append((name, context.type))
+        async def checks(app, params):
+            trace.append(name)
 
         return checks_only(lambda context, go_on: go_on(), checks)
 
@@ -410,7 +452,7 @@ async def test_checks_and_plain_forms_run_in_their_order_before_method_and_event
     if has_listener:
         notes.on("created", lambda record, context: trace.append("event"))
     assert await notes.create({"text": "a"}) == {"id": 0, "text": "a"}
-    expected = [("app", "around"), "of the app", ("outer", "around"), ("inner", "around"), "own"]
+    expected = ["app", "of the app", "outer", "inner", "own"]
     assert trace == expected + ["event"] * has_listener
 
 
@@ -419,8 +461,8 @@ async def test_what_refuses_a_call_before_the_method_leaves_no_event(notes, trac
     def refuse(context):
         raise Forbidden("not you")
 
-    async def check(context):
-        refuse(context)
+    async def check(app, params):
+        refuse(None)
 
     notes.on("created", lambda record, context: trace.append("event"))
     if kind == "check":

@@ -34,7 +34,8 @@ class Calls(NamedTuple):
     Attributes:
         run: With its hooks, and its event if the context has one.
         quick: The same without an event, in less time; None if hooks run behind the method.
-        plain: The method itself, if there are no hooks; None for one that is no coroutine function.
+        plain: The method itself, or behind one check (see `checks_only`), if there are no other
+            hooks; None for one that is no coroutine function.
     """
 
     run: Call
@@ -43,6 +44,7 @@ class Calls(NamedTuple):
 
 
 def compose_calls(
+    app: Any,
     service: Any,
     name: str,
     tables: tuple[HookTable, HookTable],
@@ -54,6 +56,7 @@ def compose_calls(
     """Return the calls of a method.
 
     Args:
+        app: The application.
         service: The object behind the service.
         name: The name of the method.
         tables: The hooks of the application, and those of the service.
@@ -78,7 +81,20 @@ def compose_calls(
         run = behind_hooks(method_call(service, name, emit))
     else:
         run = emitting_call(composed, emit)
-    return Calls(run, composed if is_last else None, getattr(composed, "method", None))
+    plain = getattr(composed, "method", None)
+    if plain is not None and (check := getattr(composed, "check", None)) is not None:
+        plain = _checked_method(app, plain, check)
+    return Calls(run, composed if is_last else None, plain)
+
+
+def _checked_method(app: object, method: Method, check: Check) -> Method:
+    """Return a method behind a check of the params, which are its last argument."""
+
+    async def call(*arguments: Any) -> Any:
+        await check(app, arguments[-1])
+        return await method(*arguments)
+
+    return call
 
 
 def unset_result(context: HookContext) -> RuntimeError:
@@ -116,7 +132,7 @@ def method_call(
 
     async def call(context: HookContext) -> None:
         if check is not None:
-            await check(context)
+            await check(context.app, context._params)  # noqa: SLF001  # as below
         if before:
             outer, context.type = context.type, "before"
             try:
@@ -148,7 +164,8 @@ def method_call(
 
     marked: Any = call
     has_hooks = check is not None or bool(before)
-    marked.method = method if is_coroutine and not has_hooks else None  # calls go straight there
+    marked.method = method if is_coroutine and not before else None  # calls go straight there
+    marked.check = check
     marked.with_check = None if check is not None else with_check
     marked.with_before = None if has_hooks else with_before
     return describe_frames(call, _describe_call)

@@ -59,8 +59,8 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         emitted_by_service: The standard events that the service emits itself.
         record_schema: The JSON Schema of its records, None if unknown.
         mounts: The handles of other applications that mount it.
-        plain_methods: By name, the methods of the service of which a call consists alone: they have
-            no hooks, and need not wait for a setup. What calls them emits their events.
+        plain_methods: By name, the methods that need no context: they have no hooks but perhaps a
+            check of the params, and need not wait for a setup. What calls them emits their events.
         secret_ids: Whether its ids are secrets, left out of logs; set by the service's attribute.
     """
 
@@ -114,7 +114,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self.resolve_publishers()
         self._runs: dict[str, Call] = {}  # by method: the call with hooks and event
         self._quick: dict[str, Call] = {}  # methods without hooks, for calls without an event
-        self._plain: dict[str, Method] = {}  # of these, the methods themselves
+        self._plain: dict[str, Method] = {}  # of these, the methods without a context
         self.plain_methods: Mapping[str, Method] = {}
         self._setup: DeferredSetup | None = None
         self._callable: tuple[str, ...] = ()
@@ -271,7 +271,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         tables = self._app_hooks, self.hook_table
         for name in self._callable:
             self._runs[name], quick, plain = compose_calls(
-                *(self.service, name, tables, self.emit_event),
+                *(self.app, self.service, name, tables, self.emit_event),
                 is_mounted=is_mounted,
                 is_debugged=is_debugged,
             )

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from alula._context import HookContext
+from alula._context import HookContext, Params
 from alula._identity import (
     Application,
     authentication_at,
@@ -68,13 +68,13 @@ def authenticate(
 
     authentication_of = authentication_lookup(service)
 
-    def check(context: HookContext) -> Coroutine[Any, Any, None]:
-        return identify(authentication_of(context.app), context._params, allowed)  # noqa: SLF001  # the property takes 150 instructions of a call
+    def check(app: Application, params: Params) -> Coroutine[Any, Any, None]:
+        return identify(authentication_of(app), params, allowed)
 
     async def check_caller(context: HookContext, next: Next | None = None) -> None:
         if context.type not in {"before", "around"}:
             raise RuntimeError("authenticate(...) is a before or an around hook")
-        await check(context)
+        await check(context.app, context.params)
         if next is not None:
             await next()
 

@@ -96,7 +96,7 @@ def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
     else:
 
         async def run_behind(context: Any) -> None:
-            await check(context)
+            await check(context.app, context._params)  # noqa: SLF001  # the property takes 150 instructions of a call
             await inner(context)
 
         behind = describe_frames(
