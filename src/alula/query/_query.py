@@ -156,6 +156,8 @@ class ValidatedQuery(dict[str, Any]):
         filters: As given.
     """
 
+    __slots__ = ("filters", "operators")
+
     def __init__(
         self, query: Mapping[str, Any], operators: Iterable[str], filters: Iterable[str]
     ) -> None:

@@ -53,14 +53,15 @@ def validate_query(validator: object) -> Hook:
             accepts_empty = checker.validate({}) == {}
 
     def validate_query_hook(context: HookContext) -> None:
-        query, related = context.params.query, context.service.related_names
+        params, related = context.params, context.service.related_names
+        query = params.query
         if type(query) is dict and not query and accepts_empty:
             checked: Mapping[str, Any] = query
         elif related and isinstance(query, Mapping):
             checked = _with_related(query, related, checker)
         else:
             checked = checker.validate(query)
-        context.params.query = ValidatedQuery(checked, operators, filters)
+        params.query = ValidatedQuery(checked, operators, filters)
 
     return annotate_hook(_hook_of(validate_query_hook), query=checker, kinds=("before", "around"))
 
