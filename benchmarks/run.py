@@ -1,4 +1,4 @@
-"""``make bench``: the same load on each server in turn, again and again, medians at the end.
+"""``make bench``: the same load on each server in turn, again and again, a table at the end.
 
 The server has one core; wrk, and mongod where there is one, have the other. 32 connections are
 kept alive. Every round measures all servers, so that what else the machine does meets all of
@@ -36,7 +36,7 @@ from benchmarks.database import Fresh, mongodb, postgresql, sqlite
 from benchmarks.plot import write_plot
 from benchmarks.realtime import REALTIME, measure_sockets
 from benchmarks.start import measure_start, start_table, start_verdicts
-from benchmarks.table import Figures, medians_of, table, verdicts
+from benchmarks.table import Figures, summaries_of, table, verdicts
 from benchmarks.wrk import Figure, serving
 
 CONTESTS = {
@@ -176,12 +176,12 @@ def main() -> None:
         except (MongodMissing, PostgresMissing) as error:
             print(f"bench: without {contest.name}: {error}")
             continue
-        medians = medians_of(figures)
-        print(f"{contest.name}\n\n{table(contest, medians)}\n")
+        summaries = summaries_of(figures)
+        print(f"{contest.name}\n\n{table(contest, summaries)}\n")
         if options.smoke:
             continue
-        print(f"bench: medians of {rounds} rounds of {seconds:g} s")
-        for line in verdicts(contest, medians):
+        print(f"bench: {rounds} rounds of {seconds:g} s: medians, and least processor times")
+        for line in verdicts(contest, summaries):
             print(f"bench: {line}")
         if not options.only and not rows:
             suffix = "" if contest is REST else f"-{name}"

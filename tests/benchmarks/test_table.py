@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchmarks.contenders import Contender, Contest, Row, Target
-from benchmarks.table import medians_of, table, verdicts, worth
+from benchmarks.table import summaries_of, table, verdicts, worth
 from benchmarks.wrk import Figure, per_request
 
 ONE = Row("one", "/one")
@@ -20,7 +20,7 @@ def contest(*targets: Target, by_processor: bool = True) -> Contest:
 
 
 # By the clock, the quick peer is faster than Alula; by processor time, Alula is.
-MEDIANS = {
+SUMMARIES = {
     ("slow", ONE): Figure(1_000, 8.0, 400.0),
     ("quick", ONE): Figure(6_000, 1.0, 150.0),
     ("limit", ONE): Figure(20_000, 0.5, 50.0),
@@ -29,14 +29,14 @@ MEDIANS = {
 }
 
 
-def test_medians_are_those_of_each_measure():
+def test_rate_and_p99_are_medians_and_the_processor_time_is_the_least():
     figures = [Figure(1, 30, 200.0), Figure(2, 10, 300.0), Figure(3, 20, 100.0)]
-    assert medians_of({("Alula", ONE): figures}) == {("Alula", ONE): Figure(2, 20, 200.0)}
+    assert summaries_of({("Alula", ONE): figures}) == {("Alula", ONE): Figure(2, 20, 100.0)}
 
 
-def test_medians_of_clients_have_no_processor_time():
-    medians = medians_of({("Alula", ONE): [Figure(1, 30), Figure(3, 10)]})
-    assert medians == {("Alula", ONE): Figure(2, 20, None)}
+def test_summaries_of_clients_have_no_processor_time():
+    summaries = summaries_of({("Alula", ONE): [Figure(1, 30), Figure(3, 10)]})
+    assert summaries == {("Alula", ONE): Figure(2, 20, None)}
 
 
 def test_of_times_less_is_worth_more():
@@ -56,7 +56,7 @@ def test_processor_time_that_was_not_measured_is_not_compared():
 
 
 def test_shows_processor_time_beside_the_rate():
-    shown = table(contest(Target(ONE, 1.4, "quick")), MEDIANS)
+    shown = table(contest(Target(ONE, 1.4, "quick")), SUMMARIES)
     assert shown.splitlines() == [
         "| request | server | requests a second"
         " | processor in µs | p99 in ms | Alula is | wanted |",
@@ -70,8 +70,8 @@ def test_shows_processor_time_beside_the_rate():
 
 
 def test_a_table_of_clients_has_no_column_for_it():
-    medians = {("Alula", ONE): Figure(5_000, 2.0)}
-    assert table(contest(by_processor=False), medians).splitlines() == [
+    summaries = {("Alula", ONE): Figure(5_000, 2.0)}
+    assert table(contest(by_processor=False), summaries).splitlines() == [
         "| request | server | requests a second | p99 in ms | Alula is | wanted |",
         "|---|---|---:|---:|---:|---:|",
         "| `one` | Alula | 5,000 | 2.0 |  |  |",
@@ -79,43 +79,43 @@ def test_a_table_of_clients_has_no_column_for_it():
 
 
 def test_a_figure_without_it_leaves_the_column_empty():
-    medians = {("Alula", ONE): Figure(5_000, 2.0, 100.0), ("Alula", TWO): Figure(7, 0.0)}
-    assert table(contest(), medians).splitlines()[-1] == "| `two` | Alula | 7 |  | 0.0 |  |  |"
+    summaries = {("Alula", ONE): Figure(5_000, 2.0, 100.0), ("Alula", TWO): Figure(7, 0.0)}
+    assert table(contest(), summaries).splitlines()[-1] == "| `two` | Alula | 7 |  | 0.0 |  |  |"
 
 
 def test_compares_rates_of_the_clock_where_a_contest_says_so():
-    shown = table(contest(Target(ONE, 1, "quick"), by_processor=False), MEDIANS)
+    shown = table(contest(Target(ONE, 1, "quick"), by_processor=False), SUMMARIES)
     assert "| quick | 6,000 | 150.0 | 1.0 | 0.83x | 1x |" in shown
 
 
 def test_the_best_peer_is_neither_alula_nor_a_limit():
-    shown = table(contest(Target(ONE, 1)), MEDIANS)
+    shown = table(contest(Target(ONE, 1)), SUMMARIES)
     assert "| quick | 6,000 | 150.0 | 1.0 | 1.50x | 1x |" in shown
 
 
 def test_a_ratio_of_two_of_alula_is_at_the_one_that_the_target_names():
-    shown = table(contest(Target(ONE, 0.9, "Alula", alula="Alula bound")), MEDIANS)
+    shown = table(contest(Target(ONE, 0.9, "Alula", alula="Alula bound")), SUMMARIES)
     assert "| Alula bound | 4,500 | 200.0 | 2.0 | 0.50x | 0.9x |" in shown
 
 
 def test_two_ratios_of_a_bound_are_each_at_the_peer():
     targets = [Target(ONE, 1, name, alula="Alula bound") for name in ("quick", "slow")]
-    shown = table(contest(*targets), MEDIANS)
+    shown = table(contest(*targets), SUMMARIES)
     assert "| quick | 6,000 | 150.0 | 1.0 | 0.75x | 1x |" in shown
     assert "| slow | 1,000 | 400.0 | 8.0 | 2.00x | 1x |" in shown
 
 
 def test_a_request_is_compared_with_another_kind():
-    medians = {**MEDIANS, ("Alula", TWO): Figure(9_000, 1.0, 80.0)}
+    summaries = {**SUMMARIES, ("Alula", TWO): Figure(9_000, 1.0, 80.0)}
     targets = (
         Target(TWO, 1.3, "Alula", other_row=ONE),
         Target(TWO, 2.0, other_row=ONE),
         Target(TWO, 1.0, "Alula bound", other_row=TWO),  # not measured
     )
-    shown = table(contest(targets[0]), medians)
+    shown = table(contest(targets[0]), summaries)
     assert "| `two` | Alula | 9,000 | 80.0 | 1.0 | 1.25x | 1.3x |" in shown
     assert shown.count("x |") == 2
-    assert verdicts(contest(*targets), medians) == [
+    assert verdicts(contest(*targets), summaries) == [
         "MISSED: two, processor time, the other's by its own: Alula is 1.25x Alula at one"
         " (wanted 1.3x)",
         "MISSED: two, processor time, the other's by its own: Alula is 1.88x quick at one"
@@ -124,7 +124,7 @@ def test_a_request_is_compared_with_another_kind():
 
 
 def test_a_p99_is_no_ratio_of_the_table():
-    assert "x |" not in table(contest(Target(ONE, 1, "slow", by="p99")), MEDIANS)
+    assert "x |" not in table(contest(Target(ONE, 1, "slow", by="p99")), SUMMARIES)
 
 
 def test_verdicts_say_what_is_compared():
@@ -135,7 +135,7 @@ def test_verdicts_say_what_is_compared():
         Target(ONE, 1.0, "of whom nothing was measured"),
         Target(TWO, 1.0, "quick"),
     )
-    assert verdicts(contest(*targets), MEDIANS) == [
+    assert verdicts(contest(*targets), SUMMARIES) == [
         "MISSED: one, processor time, the other's by its own: Alula is 1.50x quick (wanted 1.6x)",
         "MISSED: one, p99, the other's by its own: Alula is 0.50x quick (wanted 1x)",
         "reached: one, p99, the other's by its own: Alula is 4.00x slow (wanted 4x)",
@@ -143,7 +143,7 @@ def test_verdicts_say_what_is_compared():
 
 
 def test_a_verdict_about_the_clock_names_the_rate():
-    found = verdicts(contest(Target(ONE, 0.8, "quick"), by_processor=False), MEDIANS)
+    found = verdicts(contest(Target(ONE, 0.8, "quick"), by_processor=False), SUMMARIES)
     assert found == ["reached: one, rate: Alula is 0.83x quick (wanted 0.8x)"]
 
 
