@@ -261,6 +261,7 @@ class Handshake:
         ip: The address of the client, None if unknown.
         query: Empty: credentials in URLs end up in logs.
         scope: The same as an ASGI scope.
+        sent_headers: The headers in bytes, as those of a request.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -272,6 +273,7 @@ class Handshake:
             (name.encode("latin-1"), value.encode("latin-1", "replace"))
             for name, value in connection.headers.items()
         ]
+        self.sent_headers = dict(raw)
         client = None if self.ip is None else (self.ip, 0)
         self.scope = {"type": "http", "method": "GET", "headers": raw, "client": client}
 

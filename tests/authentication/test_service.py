@@ -352,6 +352,7 @@ class FakeRequest(list):
     """Has no headers."""
 
     scope: ClassVar = {"headers": []}
+    sent_headers: ClassVar = {}
 
 
 NO_STRATEGY = "Invalid authentication information (no `strategy` set)"

@@ -432,6 +432,7 @@ async def test_a_refresh_token_opens_nothing_else(app):
 class Request:
     def __init__(self, method, *headers):
         self.scope = {"method": method, "headers": [(b"host", b"a"), *headers]}
+        self.sent_headers = dict(self.scope["headers"])
 
 
 @pytest.mark.parametrize(

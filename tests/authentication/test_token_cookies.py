@@ -381,6 +381,7 @@ class FakeRequest:
         self.headers = {"host": HOST, "sec-fetch-site": "same-origin", "cookie": cookie}
         raw = [(name.encode(), value.encode()) for name, value in self.headers.items()]
         self.scope = {"method": "GET", "headers": raw}
+        self.sent_headers = dict(raw)
 
 
 async def test_without_a_cookie_caches_learn_that_it_matters(browser):

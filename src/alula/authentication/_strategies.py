@@ -56,6 +56,11 @@ class Request(Protocol):
         """The ASGI scope."""
         ...
 
+    @property
+    def sent_headers(self) -> Mapping[bytes, bytes]:
+        """The headers by their names in lower case; of one that is there twice, the last."""
+        ...
+
 
 class AuthenticationStrategy:
     """Base class for a way to authenticate; override `authenticate`.
@@ -261,13 +266,14 @@ class JWTStrategy(AuthenticationStrategy):
 
     def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:
         """Return the token of a request, None if the header has none."""
-        # From the raw headers, which take no loop in Python: browsers send a dozen of them.
-        sent = req.scope["headers"]
-        by_name: dict[bytes, bytes] = dict(sent)
-        raw = by_name.get(self._raw_header)
+        raw = req.sent_headers.get(self._raw_header)
         if raw is None:
             return None
-        if len(by_name) < len(sent) and sum(name == self._raw_header for name, _ in sent) > 1:
+        sent = req.scope["headers"]
+        if (
+            len(req.sent_headers) < len(sent)
+            and sum(name == self._raw_header for name, _ in sent) > 1
+        ):
             # A proxy may have checked the one, and this would take the other.
             return {"strategy": self.name, "accessToken": None}
         scheme, _, rest = raw.decode("latin-1").partition(" ")

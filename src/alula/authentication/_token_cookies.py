@@ -114,6 +114,11 @@ class CookieRequest(Protocol):
         ...
 
     @property
+    def sent_headers(self) -> Mapping[bytes, bytes]:
+        """The headers as they were sent, names in lower case."""
+        ...
+
+    @property
     def headers(self) -> Mapping[str, str]:
         """The headers, names in lower case."""
         ...
@@ -209,7 +214,7 @@ class TokenCookies:
         """
         if res is not None:
             res.vary("Cookie")  # also without one: the same URL has other content with it
-        if not any(name == b"cookie" for name, _ in req.scope["headers"]):
+        if b"cookie" not in req.sent_headers:
             return None
         headers = req.headers
         token = self._value(headers, self._options.name)

@@ -33,6 +33,8 @@ class Request:
     Attributes:
         app: The application that handles it, the sub-application while one does.
         scope: The ASGI scope.
+        sent_headers: The headers as they were sent, names in lower case; of one that is there
+            twice, the last.
         method: In upper case.
         path: The path as it was sent (percent-encoded); below a mount, what follows its prefix.
         base_url: The prefix that a mount took away.
@@ -77,7 +79,7 @@ class Request:
         elif _PERCENT in raw:
             path = raw.decode("latin-1")
         self.path = path
-        sent = headers.sent
+        sent = self.sent_headers = headers.sent
         if b"content-length" in sent or b"transfer-encoding" in sent:
             self.has_body = sent.get(b"content-length") != b"0"
         else:
