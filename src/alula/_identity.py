@@ -24,6 +24,7 @@ __all__ = [
     "AmbientCredentials",
     "Application",
     "Handshake",
+    "SentRequest",
     "add_tickets",
     "authentication_at",
     "authentication_lookup",
@@ -247,6 +248,20 @@ class AmbientCredentials(dict[str, Any]):
         super().__init__(credentials)
         self.is_of_own_page = is_of_own_page
         self.refusal = refusal
+
+
+class SentRequest(Protocol):
+    """The part of a request that credentials are read from; also of a `Handshake`."""
+
+    @property
+    def scope(self) -> Mapping[str, Any]:
+        """The ASGI scope."""
+        ...
+
+    @property
+    def sent_headers(self) -> Mapping[bytes, bytes]:
+        """The headers by their names in lower case; of one that is there twice, the last."""
+        ...
 
 
 class Handshake:

@@ -18,6 +18,7 @@ from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, UNSET
 
 __all__ = [
     "Calls",
+    "checked_method",
     "compose_calls",
     "emitting_call",
     "forwarding_call",
@@ -83,18 +84,8 @@ def compose_calls(
         run = emitting_call(composed, emit)
     plain = getattr(composed, "method", None)
     if plain is not None and (check := getattr(composed, "check", None)) is not None:
-        plain = _checked_method(app, plain, check)
+        plain = checked_method(app, plain, check)
     return Calls(run, composed if is_last else None, plain)
-
-
-def _checked_method(app: object, method: Method, check: Check) -> Method:
-    """Return a method behind a check of the params, which are its last argument."""
-
-    async def call(*arguments: Any) -> Any:
-        await check(app, arguments[-1])
-        return await method(*arguments)
-
-    return call
 
 
 def unset_result(context: HookContext) -> RuntimeError:
@@ -179,6 +170,16 @@ def _describe_call(names: Mapping[str, Any]) -> str:
     if is_before and names.get("check") is not None:
         return f"around hook {name_of(names['check'])} of {context.service!r}"
     return f"`{context.method}` of {context.service!r}"
+
+
+def checked_method(app: object, method: Method, check: Check) -> Method:
+    """Return a method behind a check of the params, which are its last argument."""
+
+    async def call(*arguments: Any) -> Any:
+        await check(app, arguments[-1])
+        return await method(*arguments)
+
+    return call
 
 
 def forwarding_call(handle: Mountable, name: str) -> Call:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from alula._context import Params
+from alula._identity import SentRequest
 from alula.authentication._attempt import (
     Attempt,
     Extension,
@@ -25,7 +26,7 @@ from alula.authentication._attempt import (
     session_ended,
 )
 from alula.authentication._sessions import Sessions
-from alula.authentication._strategies import AuthenticationStrategy, Request
+from alula.authentication._strategies import AuthenticationStrategy
 from alula.errors import NotAuthenticated, NotFound
 
 __all__ = ["RefreshStrategy", "RefreshTokens"]
@@ -139,7 +140,7 @@ class RefreshStrategy(AuthenticationStrategy):
         self._tokens = tokens
 
     # A strategy's `parse` gets a response, too.
-    def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:  # noqa: ARG002  # as above
+    def parse(self, req: SentRequest, res: object) -> Mapping[str, Any] | None:  # noqa: ARG002  # as above
         """Return the token of a sign-out, which sends ``Authorization: Refresh <token>``."""
         scope = req.scope
         if scope["method"] == "DELETE":

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import MethodType
-from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, get_args
+from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
 from alula._context import Params
-from alula._identity import AmbientCredentials
+from alula._identity import AmbientCredentials, SentRequest
 from alula.authentication._attempt import Extension, current_attempt
 from alula.authentication._entities import check_property, fold_username, without
 from alula.authentication._passwords import (
@@ -31,7 +31,6 @@ __all__ = [
     "LocalStrategy",
     "Parsed",
     "Parser",
-    "Request",
 ]
 
 Credentials: TypeAlias = Mapping[str, Any]
@@ -46,20 +45,6 @@ OnExpiry: TypeAlias = Literal["close", "sign_out"]
 _log: Final = logging.getLogger("alula.authentication")
 
 _NO_CHECK: Final = Extension.check_token
-
-
-class Request(Protocol):
-    """The part of a request of `alula.express` that credentials are read from."""
-
-    @property
-    def scope(self) -> Mapping[str, Any]:
-        """The ASGI scope."""
-        ...
-
-    @property
-    def sent_headers(self) -> Mapping[bytes, bytes]:
-        """The headers by their names in lower case; of one that is there twice, the last."""
-        ...
 
 
 class AuthenticationStrategy:
@@ -264,7 +249,7 @@ class JWTStrategy(AuthenticationStrategy):
             result[entities.name] = without(record, fields) if fields else record
         return result
 
-    def parse(self, req: Request, res: object) -> Mapping[str, Any] | None:
+    def parse(self, req: SentRequest, res: object) -> Mapping[str, Any] | None:
         """Return the token of a request, None if the header has none."""
         raw = req.sent_headers.get(self._raw_header)
         if raw is None:

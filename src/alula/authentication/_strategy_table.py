@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from alula._context import Params
+from alula._identity import SentRequest
 from alula.authentication._strategies import (
     AuthenticationStrategy,
     Credentials,
     JWTStrategy,
     Parsed,
     Parser,
-    Request,
 )
 from alula.authentication._token_cookies import TokenCookies
 from alula.errors import NotAuthenticated
@@ -116,7 +116,7 @@ class StrategyTable:
             )
         return strategy.authenticate_without(authentication, params, self.secret_fields)
 
-    def parse(self, req: Request, res: object, *strategies: str) -> Parsed:
+    def parse(self, req: SentRequest, res: object, *strategies: str) -> Parsed:
         """Return the credentials of a request, None if it has none, or an awaitable of that.
 
         Args:
@@ -142,7 +142,7 @@ class StrategyTable:
         if len(parsers) == 1:
             return parsers[0]
 
-        def parse(req: Request, res: object) -> Parsed:
+        def parse(req: SentRequest, res: object) -> Parsed:
             for place, parse_next in enumerate(parsers, 1):
                 credentials = parse_next(req, res)
                 if credentials is None:
@@ -162,7 +162,7 @@ class StrategyTable:
 
 
 async def first_credentials(
-    awaitable: Any, parsers: Sequence[Parser], req: Request, res: object
+    awaitable: Any, parsers: Sequence[Parser], req: SentRequest, res: object
 ) -> Credentials | None:
     """Wait for an asynchronous parser, and call the following ones until one finds credentials."""
     credentials: Credentials | None = await awaitable

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 
 from alula._context import HookContext, Params
 from alula._cookies import SameSite, format_cookie, parse_cookies
-from alula._identity import AmbientCredentials, services_of_host
+from alula._identity import AmbientCredentials, SentRequest, services_of_host
 from alula.errors import Forbidden, FrameworkError, NotAuthenticated
 from alula.hooks import Next
 from alula.outgoing import public_part
@@ -105,18 +105,8 @@ class TokenCookie:
         )
 
 
-class CookieRequest(Protocol):
+class CookieRequest(SentRequest, Protocol):
     """The part of a request that a cookie is judged by; also of a real-time handshake."""
-
-    @property
-    def scope(self) -> Mapping[str, Any]:
-        """The ASGI scope."""
-        ...
-
-    @property
-    def sent_headers(self) -> Mapping[bytes, bytes]:
-        """The headers as they were sent, names in lower case."""
-        ...
 
     @property
     def headers(self) -> Mapping[str, str]:
