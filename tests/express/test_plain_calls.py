@@ -15,8 +15,9 @@ from tests.waiting import settle
 
 from alula import UNSET, App, HookContext
 from alula._user_code import callback_frames, place_of
-from alula.errors import BadRequest, FrameworkError, NotFound
+from alula.errors import BadRequest, FrameworkError, NotAuthenticated, NotFound
 from alula.express import error_handler, express, json, not_found, rest
+from alula.hooks import checks_only
 
 HTML = {"accept": "text/html"}
 
@@ -109,6 +110,65 @@ async def test_a_failed_call_has_a_context_without_a_result():
     seen = []
     await call(application(None, seeing(seen)), url="/echo/missing")
     assert (seen[0].method, seen[0].id, seen[0].result) == ("get", "missing", UNSET)
+
+
+# -- behind a check alone --------------------------------------------------------------------------
+
+
+def guarded(*middleware):
+    """Return an application whose service is behind a check, which lets in those with a query."""
+
+    async def check(app, params):
+        await asyncio.sleep(0)
+        if not params.query:
+            raise NotAuthenticated("who are you?")
+        params.user = params.query.pop("user")
+
+    app = application(None, *middleware)
+    app.service("echo").hooks(around=[checks_only(lambda context, go_on: go_on(), check)])
+    assert "get" in app.service("echo").plain_methods
+    return app
+
+
+async def test_what_a_check_sets_is_in_the_context_for_middleware_and_listeners():
+    seen, heard = [], []
+    app = guarded(seeing(seen))
+    app.service("echo").on("created", lambda record, context: heard.append((record, context)))
+    assert (await post_json(app, {"text": "Hi"}, "/echo?user=ann")).status == 201
+    (context,) = seen
+    assert (context.params.user, context.params.query) == ("ann", {})
+    assert heard == [({"text": "Hi"}, context)]
+
+
+async def test_each_kind_of_method_is_behind_the_check():
+    app = guarded()
+    assert (await call(app, url="/echo?user=ann")).json == [{}]
+    assert (await call(app, url="/echo/5?user=ann")).json == {"id": "5", "provider": "rest"}
+    json_type = {"content-type": "application/json"}
+    patch = await call(app, "PATCH", "/echo/5?user=ann", b"{}", json_type)
+    assert (patch.status, patch.body) == (204, b"")
+    custom = {**json_type, "x-service-method": "archive"}
+    assert (await call(app, "POST", "/echo?user=ann", b"{}", custom)).json == {"archived": {}}
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "headers"),
+    [
+        ("GET", "/echo", {}),
+        ("GET", "/echo/5", {}),
+        ("POST", "/echo", {}),
+        ("PATCH", "/echo/5", {}),
+        ("POST", "/echo", {"x-service-method": "archive"}),
+    ],
+)
+async def test_nothing_passes_a_check_that_refuses(verb, path, headers):
+    seen, heard = [], []
+    app = guarded(seeing(seen))
+    app.service("echo").on("created", lambda record, context: heard.append(record))
+    body = b"{}" if verb != "GET" else b""
+    response = await call(app, verb, path, body, {"content-type": "application/json", **headers})
+    assert (response.status, response.json["message"]) == (401, "who are you?")
+    assert (seen[0].result, heard) == (UNSET, [])
 
 
 # -- methods, results and events -------------------------------------------------------------------
