@@ -12,11 +12,10 @@ import pytest
 from tests.express.asgi_client import call
 from tests.waiting import settle
 
-from alula.express import express
+from alula.express import Router, express
 from alula.express import json as json_parser
 from alula.express._connection_limits import MAX_HEAD_BYTES as MAX_HEAD
 from alula.express._connection_limits import MAX_HEADERS
-from alula.express._routing import step_of
 
 LINE = b"GET /x HTTP/1.1\r\nhost: x\r\n"
 
@@ -224,9 +223,7 @@ async def test_a_refusal_never_comes_before_the_response_to_an_earlier_request(w
         await asyncio.sleep(0.1)
         res.send("slow")
 
-    web.get("/slow", slow)
-    web._steps.insert(0, web._steps.pop())
-    web._bodyless.insert(0, web._bodyless.pop())
+    web.prepend_middleware(Router().get("/slow", slow))
     first, *others = await talk(server, LINE.replace(b"/x", b"/slow") + b"\r\n" + bad)
     assert first.startswith(b"HTTP/1.1 200 ")
     assert first.endswith(b"slow")
@@ -282,7 +279,7 @@ async def test_trailers_are_no_headers(server, web):
         res.set("x-trailer", req.get("x-late") or "none")
         await next()
 
-    web._steps.insert(0, step_of(headers))
+    web.prepend_middleware(headers)
     head = b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
     chunked = head + b"transfer-encoding: chunked\r\n\r\n1\r\n5\r\n0\r\n"
     (answer,) = await talk(server, chunked + b"x-late: yes\r\n\r\n")

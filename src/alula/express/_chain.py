@@ -12,7 +12,7 @@ registered after the one where it came up. Rules held here:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
@@ -33,7 +33,7 @@ __all__ = [
     "NextFunction",
     "RespondAtOnce",
     "Step",
-    "always",
+    "Steps",
     "ignores_body",
     "never",
     "responding_at_once",
@@ -121,6 +121,75 @@ class Chain(NamedTuple):
             with suppress(TypeError):  # without weak references, it was never marked
                 at_once = _RESPONDERS.get(takes_error.function)
         return cls(steps, tuple(step.function for step in first), at_once)
+
+
+class Steps:
+    """The steps of a router, and the chains that requests run through.
+
+    Attributes:
+        registered: All steps, in the order of their registration.
+        chains: For requests whose body may be read, and for all others; None until the first
+            request behind a change.
+    """
+
+    # Python reads slots faster than what any other instance has here: each request needs them.
+    __slots__ = ("_body_readers", "_bodyless", "_has_parsers", "chains", "registered")
+
+    def __init__(self) -> None:
+        self.registered: list[Step] = []
+        self.chains: tuple[Chain, Chain] | None = None
+        self._bodyless: list[Step] = []  # the same without the body parsers
+        # Of the steps behind the parsers: whether one may read the body of a request.
+        self._body_readers: list[Callable[[Request], bool]] = []
+        self._has_parsers = False
+
+    def add(self, step: Step) -> None:
+        """Add a step behind all others."""
+        self.chains = None
+        self.registered.append(step)
+        if step.needs_body:
+            self._has_parsers = True
+            return
+        self._bodyless.append(step)
+        if self._has_parsers and not step.takes_errors and step.may_read_body is not never:
+            self._body_readers.append(step.may_read_body or always)
+
+    def prepend(self, first: Iterable[Step]) -> None:
+        """Add steps before all others, in the given order.
+
+        One with a name that is there already (`singleton`) is left out. What follows it here comes
+        behind the one that is there.
+        """
+        self.chains = None
+        for steps in (self.registered, self._bodyless):
+            at = 0
+            for step in first:
+                name = singleton_name(step.function)
+                names = [name and singleton_name(other.function) for other in steps]
+                if name is None or name not in names:
+                    steps.insert(at, step)
+                    at += 1
+                else:
+                    at = names.index(name) + 1
+
+    def chain_for(self, req: Request) -> Chain:
+        """Return the chain for a request, without the body parsers if nothing needs its body.
+
+        That is so if it has no body, and if no step behind the parsers may read it: the response
+        is a 404 or a 405 then, and a large body must not cost the server anything.
+        """
+        chains = self.chains
+        if chains is None:
+            chains = self.chains = Chain.of([*self.registered]), Chain.of([*self._bodyless])
+        whole, bodyless = chains
+        if req.has_body:
+            try:
+                for may_read_body in self._body_readers:
+                    if may_read_body(req):
+                        return whole
+            except Exception:  # noqa: BLE001  # the step raises it again, where error middleware sees it
+                return whole
+        return bodyless
 
 
 def responding_at_once(middleware: M, respond_at_once: RespondAtOnce | None) -> M:

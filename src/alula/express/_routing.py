@@ -9,7 +9,7 @@ import enum
 import functools
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 from urllib.parse import unquote
 
@@ -19,11 +19,10 @@ from alula._routes import decode_segment
 from alula._user_code import name_of
 from alula.express._body_parsing import BodyParser, joined_parsers
 from alula.express._chain import (
-    Chain,
     Handler,
     NextFunction,
     Step,
-    always,
+    Steps,
     never,
     run_steps,
     singleton_name,
@@ -53,16 +52,10 @@ class Router:
     """
 
     def __init__(self) -> None:
-        self._steps: list[Step] = []
-        self._bodyless: list[Step] = []  # the same without the body parsers
-        # Of the steps behind the parsers: whether one may read the body of a request.
-        self._body_readers: list[Callable[[Request], bool]] = []
-        self._has_parsers = False
-        # Of both, and the body readers, since the first request.
-        self._chains: tuple[Chain, Chain, tuple[Callable[[Request], bool], ...]] | None = None
+        self._steps = Steps()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} with {len(self._steps)} steps>"
+        return f"<{type(self).__name__} with {len(self._steps.registered)} steps>"
 
     def use(self, *items: Any) -> Self:
         """Add middleware, lists of it, routers and ASGI applications, at a path if one comes first.
@@ -119,61 +112,23 @@ class Router:
         Raises:
             TypeError: Something is not middleware.
         """
-        self._chains = None
-        for steps in (self._steps, self._bodyless):
-            at = 0
-            for step in map(step_of, middleware):
-                name = singleton_name(step.function)
-                names = [name and singleton_name(other.function) for other in steps]
-                if name is None or name not in names:
-                    steps.insert(at, step)
-                    at += 1
-                else:
-                    at = names.index(name) + 1
+        self._steps.prepend([step_of(each) for each in middleware])
         return self
 
     def has(self, name: str) -> bool:
         """Tell whether middleware is registered here that says its name (see `singleton`)."""
-        return any(singleton_name(step.function) == name for step in self._steps)
+        return any(singleton_name(step.function) == name for step in self._steps.registered)
 
     def add(self, step: Step, path: str = "/") -> None:
         """Add one step, below a path unless that is the root."""
         if path.strip("/"):
             mount = _Mount([step], Pattern(path, whole=False), strip=True)
             step = mount.step(step.takes_errors, ignores_body=step.may_read_body is never)
-        self._chains = None
-        self._steps.append(step)
-        if step.needs_body:
-            self._has_parsers = True
-            return
-        self._bodyless.append(step)
-        if self._has_parsers and not step.takes_errors and step.may_read_body is not never:
-            self._body_readers.append(step.may_read_body or always)
-
-    def chain_for(self, req: Request) -> Chain:
-        """Return the steps for a request, without the body parsers if nothing needs its body.
-
-        That is so if it has no body, and if no step behind the parsers may read it: the response
-        is a 404 or a 405 then, and a large body must not cost the server anything.
-        """
-        chains = self._chains
-        if chains is None:
-            readers = (*self._body_readers,)
-            chains = Chain.of([*self._steps]), Chain.of([*self._bodyless]), readers
-            self._chains = chains
-        whole, bodyless, body_readers = chains
-        if req.has_body:
-            try:
-                for may_read_body in body_readers:
-                    if may_read_body(req):
-                        return whole
-            except Exception:  # noqa: BLE001  # the step raises it again, where error middleware sees it
-                return whole
-        return bodyless
+        self._steps.add(step)
 
     def handle(self, req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         """Run as middleware: through all steps, and on to ``next`` if none of them responds."""
-        return run_steps(self._steps, req, res, next)
+        return run_steps(self._steps.registered, req, res, next)
 
     def _route(self, verbs: set[str] | None, path: str, handlers: tuple[Any, ...]) -> Self:
         if not isinstance(path, str) or not (path.startswith("/") or path == "*"):

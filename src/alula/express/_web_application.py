@@ -57,6 +57,8 @@ class WebApplication(ServedApplication, Router):
             self._existing = ExistingApplication(existing, self)
             ServedApplication.__init__(self, self._existing.lifespan)
             self.add(self._existing.step())
+        # As one: of a class with `__getattr__`, Python takes five times as long for an attribute.
+        self._parts = self._servers, self.endpoints, self._existing, self._steps
 
     # -- settings ------------------------------------------------------------------------------
 
@@ -160,19 +162,19 @@ class WebApplication(ServedApplication, Router):
         self, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Serve one ASGI connection."""
-        servers = self._servers
+        servers, prefixed, existing, own_steps = self._parts
         if servers.gate is not None and not await servers.admits(scope, self.early_paths):
             await refuse_connection(self, scope, receive, send)
-        elif self.endpoints.is_used and (endpoint := self.endpoints.find(scope)) is not None:
+        elif prefixed.is_used and (endpoint := prefixed.find(scope)) is not None:
             await endpoint(scope, receive, send)
-        elif self._existing is not None and not self._existing.has_passed(scope):
-            await self._existing(scope, receive, send)
+        elif existing is not None and not existing.has_passed(scope):
+            await existing(scope, receive, send)
         elif scope["type"] == "http":
             req = Request(self, scope, receive)
             res = Response(req)
-            chains = self._chains
+            chains = own_steps.chains
             steps, endpoints, at_once = (
-                self.chain_for(req) if chains is None or req.has_body else chains[1]
+                own_steps.chain_for(req) if chains is None or req.has_body else chains[1]
             )
             error: Exception | None = None
             ended_by: object = None
@@ -218,7 +220,7 @@ class WebApplication(ServedApplication, Router):
         if steps is not None:
             await run_steps(steps, req, res, after_last, error)
         if not res.headers_sent:
-            await report_silence(self._steps, req, res, after_last)
+            await report_silence(self._steps.registered, req, res, after_last)
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve an ASGI connection that is not a request."""
@@ -247,6 +249,6 @@ class WebApplication(ServedApplication, Router):
 
         req.app = self
         try:
-            await run_steps(self._steps, req, res, leave)
+            await run_steps(self._steps.registered, req, res, leave)
         finally:
             req.app = outer
