@@ -112,6 +112,49 @@ async def test_a_failed_call_has_a_context_without_a_result():
     assert (seen[0].method, seen[0].id, seen[0].result) == ("get", "missing", UNSET)
 
 
+# -- what is offered -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hooks", [{}, {"before": [lambda context: None]}], ids=["plain", "hooks"])
+async def test_only_what_is_offered_is_called(hooks):
+    app = application(Echo())
+    app.use("closed", Echo(), methods=["get", "archive"])
+    closed = app.service("closed")
+    closed.hooks(**hooks)
+    assert set(closed.offered_calls) == {"get", "archive"}
+    assert (await call(app, url="/closed/5")).json["id"] == "5"
+    assert (await call(app, url="/closed")).status == 405
+    assert (await call(app, "DELETE", "/closed/5")).status == 405
+    assert (await call(app, "BREW", "/closed/5")).status == 405
+    custom = {"x-service-method": "archive"}
+    assert (await post_json(app, {}, "/closed", custom)).json == {"archived": {}}
+    for name in ("create", "get", "forgetful"):  # a standard one has a verb of its own
+        assert (await post_json(app, {}, "/closed", {"x-service-method": name})).status == 405
+
+
+@pytest.mark.parametrize("hooks", [{}, {"before": [lambda context: None]}], ids=["plain", "hooks"])
+async def test_calls_of_a_late_service_wait_until_it_is_set_up(hooks):
+    class Late(Echo):
+        ready = False
+
+        async def setup(self, app, path):
+            await asyncio.sleep(0.01)
+            self.ready = True
+
+        async def get(self, id, params):
+            return {"ready": self.ready}
+
+    app = application()
+    await app.setup()
+    app.use("late", Late())
+    app.service("late").hooks(**hooks)
+    assert app.service("late").plain_methods == {}
+    answers = await asyncio.gather(*(call(app, url="/late/5") for _ in range(2)))
+    assert [answer.json for answer in answers] == [{"ready": True}] * 2
+    assert (await call(app, url="/late/5")).json == {"ready": True}
+    await app.teardown()
+
+
 # -- behind a check alone --------------------------------------------------------------------------
 
 

@@ -7,26 +7,33 @@ are one: checks before a method, the method, and the event behind it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from alula._context import HookContext
 from alula._service_object import Method, Mountable
 from alula._user_code import describe_frames, name_of
 from alula.hooks import Call, Check, HookTable, behind_checks, watch_params
-from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, UNSET
+from alula.types import EVENT_OF_METHOD, ID_METHODS, METHODS_WITHOUT_DATA, UNSET
 
 __all__ = [
     "Calls",
+    "OfferedCall",
     "checked_method",
     "compose_calls",
     "emitting_call",
     "forwarding_call",
     "method_call",
+    "offered_calls",
     "unset_result",
 ]
 
 _Emit: TypeAlias = Callable[[str, HookContext], None]
+
+OfferedCall: TypeAlias = tuple[Call, Method | None, bool, bool, str | None]
+"""What transports need of a method that clients may call: how it is called with a context, and
+without one (None if that cannot be), whether it takes an id and data, and its event. A plain tuple,
+which Python takes apart fastest."""
 
 
 class Calls(NamedTuple):
@@ -86,6 +93,32 @@ def compose_calls(
     if plain is not None and (check := getattr(composed, "check", None)) is not None:
         plain = checked_method(app, plain, check)
     return Calls(run, composed if is_last else None, plain)
+
+
+def offered_calls(
+    names: Iterable[str],
+    runs: Mapping[str, Call],
+    quick: Mapping[str, Call],
+    plain: Mapping[str, Method],
+) -> dict[str, OfferedCall]:
+    """Return what transports need of the methods of a service.
+
+    Args:
+        names: The methods that clients may call.
+        runs: By name, `Calls.run`.
+        quick: By name, `Calls.quick`. It suffices for a method without an event.
+        plain: By name, `Calls.plain`.
+    """
+    return {
+        name: (
+            runs[name] if name in EVENT_OF_METHOD else quick.get(name, runs[name]),
+            plain.get(name),
+            name in ID_METHODS,
+            name not in METHODS_WITHOUT_DATA,
+            EVENT_OF_METHOD.get(name),
+        )
+        for name in names
+    }
 
 
 def unset_result(context: HookContext) -> RuntimeError:

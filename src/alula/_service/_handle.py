@@ -16,7 +16,7 @@ from alula._channels import (
 )
 from alula._context import GivenParams, HookContext, Params
 from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_running
-from alula._service._calls import compose_calls
+from alula._service._calls import OfferedCall, compose_calls, offered_calls
 from alula._service_object import (
     DeferredSetup,
     Method,
@@ -61,6 +61,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         mounts: The handles of other applications that mount it.
         plain_methods: By name, the methods that need no context: they have no hooks but perhaps a
             check of the params, and need not wait for a setup. What calls them emits their events.
+        offered_calls: By name, all that transports need of the methods that clients may call.
         secret_ids: Whether its ids are secrets, left out of logs; set by the service's attribute.
     """
 
@@ -116,6 +117,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self._quick: dict[str, Call] = {}  # methods without hooks, for calls without an event
         self._plain: dict[str, Method] = {}  # of these, the methods without a context
         self.plain_methods: Mapping[str, Method] = {}
+        self.offered_calls: Mapping[str, OfferedCall] = {}
         self._setup: DeferredSetup | None = None
         self._callable: tuple[str, ...] = ()
         self._add_methods((*standard, *self.methods))
@@ -279,10 +281,15 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
                 self._quick[name] = quick
             if plain is not None:
                 self._plain[name] = plain
-        self._open_plain_methods()
+        self._open_calls()
 
-    def _open_plain_methods(self) -> None:
-        self.plain_methods = self._plain if self._setup is None else {}
+    def _open_calls(self) -> None:
+        """Offer calls of methods as they are composed, or through `run` while a setup is due."""
+        is_set_up = self._setup is None
+        self.plain_methods = self._plain if is_set_up else {}
+        runs = self._runs if is_set_up else dict.fromkeys(self.methods, self.run)
+        quick = self._quick if is_set_up else {}
+        self.offered_calls = offered_calls(self.methods, runs, quick, self.plain_methods)
 
     def _check_methods(self, methods: Collection[str] | None) -> tuple[str, ...]:
         """Return the standard methods of the service; raise what `check_object` raises."""
@@ -315,11 +322,9 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
     def has_audience(self, event: str) -> bool:
         """Tell whether anybody may hear the event of a call, which the service does not emit."""
-        return (
-            event in self._listeners
-            or bool(self.mounts)
-            or (event in self.publishers and self._channels.is_active)
-        ) and event not in self.emitted_by_service
+        listeners, mounts, publishers, channels = self._audience
+        is_heard = event in listeners or mounts or (event in publishers and channels.is_active)
+        return bool(is_heard) and event not in self.emitted_by_service
 
     def emit_event(self, event: str, context: HookContext) -> None:
         """Emit the event of a call that has succeeded, if anybody may hear it."""
@@ -373,16 +378,20 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             self.secret_events = True
         found = self._channels.resolve(self.path, self.events, self._own_publishers)
         self.publishers = {} if self.secret_events else found
+        # As one: of a class with `__getattr__`, Python takes five times as long for an attribute.
+        self._audience = (self._listeners, self.mounts, self.publishers, self._channels)
         for outer in self.mounts:
             outer.resolve_publishers()
 
     def attach(self, outer: ServiceHandle) -> None:
         """Emit the events of this service at ``outer``, too, whose service is this handle."""
         self.mounts += (outer,)
+        self.resolve_publishers()
 
     def detach(self, outer: ServiceHandle) -> None:
         """Undo `attach`."""
         self.mounts = tuple(handle for handle in self.mounts if handle is not outer)
+        self.resolve_publishers()
 
     def _check_event(self, event: str) -> None:
         if event not in self.events:
@@ -411,7 +420,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             self.forget_setup()
 
         self._setup = DeferredSetup(repr(self), start, self._run_in_background)
-        self._open_plain_methods()
+        self._open_calls()
         if loop_is_running():
             self._setup.begin()
 
@@ -427,7 +436,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
     def forget_setup(self) -> None:
         """Stop waiting for a deferred setup: it is done, or the application was torn down."""
         self._setup = None
-        self._open_plain_methods()
+        self._open_calls()
 
 
 def owning_handle(handle: ServiceHandle) -> ServiceHandle:

@@ -28,9 +28,6 @@ from alula.express._request import Request
 from alula.express._response import Response
 from alula.outgoing import public_part
 from alula.types import (
-    EVENT_OF_METHOD,
-    ID_METHODS,
-    METHODS_WITHOUT_DATA,
     STANDARD_METHODS,
     UNSET,
 )
@@ -139,10 +136,10 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
         req.found = path, match
         if match is None or (surrounded and match[0] in surrounded):
             return False
-        methods = match[0].methods
+        offered = match[0].offered_calls
         if verb == "POST" and (custom := req.headers.get(METHOD_HEADER)):
-            return custom in methods and custom not in STANDARD_METHODS
-        return METHOD_OF_VERB[match[1] is not None].get(verb) in methods
+            return custom in offered and custom not in STANDARD_METHODS
+        return METHOD_OF_VERB[match[1] is not None].get(verb) in offered
 
     def is_surrounded(req: Request) -> bool:
         match = lookup(req.path) if surrounded else None
@@ -209,12 +206,14 @@ async def call_service(  # noqa: C901, PLR0912, PLR0915  # one function: each ca
     if verb == "POST":
         custom, target = headers.get(METHOD_HEADER), None
         method = custom or method
-    if method not in handle.methods or (custom and method in STANDARD_METHODS):
+    offered = handle.offered_calls.get(method or "")
+    if method is None or offered is None or (custom and method in STANDARD_METHODS):
         raise not_allowed(method, verb, handle.methods, record_id is not None)
+    run, plain, has_id, has_data, event = offered
     is_list = method == "find" and verb == "GET"
     if is_list and handle.app.representations and await _represent(match, req, res):
         return
-    has_data, data = method not in METHODS_WITHOUT_DATA, None
+    data = None
     if has_data and (data := req.body) is UNSET:
         data = await _data_without_parser(req, handle)
     if (query := req._query) is None:  # noqa: SLF001  # as above
@@ -227,10 +226,9 @@ async def call_service(  # noqa: C901, PLR0912, PLR0915  # one function: each ca
         params = Params(params)  # checks and copies what middleware may have set as the query
     elif (credentials := req._authentication) is not None:  # noqa: SLF001  # as above
         params.authentication = credentials
-    plain = handle.plain_methods.get(method)
     if plain is None or req.cancels_calls:
         context = res.hook = HookContext(handle.app, handle, method, params, target, data)
-        call = handle.run(context)
+        call = run(context)
         await (_run_while_connected(call, req) if req.cancels_calls else call)
         is_as_usual = not context.http and context.dispatch is UNSET
         result = context.result if is_as_usual else UNSET
@@ -238,12 +236,10 @@ async def call_service(  # noqa: C901, PLR0912, PLR0915  # one function: each ca
         # As `handle.run`, without a context and two coroutines: 10 % of a get.
         res.call = handle, method, params, target, data
         if not has_data:
-            result = await (plain(params) if method == "find" else plain(target, params))
+            result = await (plain(target, params) if has_id else plain(params))
         else:
-            has_id = method in ID_METHODS
             result = await (plain(target, data, params) if has_id else plain(data, params))
         res.result = result
-        event = EVENT_OF_METHOD.get(method)
         if event is not None and handle.has_audience(event) and result is not UNSET:
             made: Any = res.hook
             handle.emit_event(event, made)
