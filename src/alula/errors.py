@@ -61,6 +61,8 @@ class FrameworkError(Exception):
     code: int = 500
     class_name: str = "general-error"
     message: str
+    data: Any = None
+    errors: Any = None
     headers: Mapping[str, str] | None = None
     """Headers of the response (``Allow``, ``Retry-After``)."""
 
@@ -92,8 +94,11 @@ class FrameworkError(Exception):
             data = rest or None
         super().__init__(text)
         self.message = text
-        self.data: Any = data
-        self.errors: Any = errors
+        # Most errors have neither, and Python sets attributes of exceptions slowly.
+        if data is not None:
+            self.data = data
+        if errors is not None:
+            self.errors = errors
         if name:
             self.name = name
         if code:

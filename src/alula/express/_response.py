@@ -79,7 +79,7 @@ class Response:
 
     status_code: int
     data: Any = None
-    result: Any = UNSET  # of a call, which `data` is at first
+    result: Any  # of a call, which `data` is at first
     call: tuple[ServiceHandle, str, Params, Id, Any] | None = None
     is_probe: bool = False  # of a health probe, which the access log leaves out
     headers_sent: bool
@@ -90,7 +90,7 @@ class Response:
     def __init__(self, req: Request) -> None:
         self.req = req
         # Python 3.11 reads these four times as fast as defaults of the class.
-        self.status_code, self.headers_sent = 200, False
+        self.status_code, self.headers_sent, self.result = 200, False, UNSET
         self._wrappers: tuple[Callable[[ASGIApp], ASGIApp], ...] = ()
         # Never changed in place: those of a plain result are shared, and known by their identity.
         self._headers: _Headers = _NO_HEADERS

@@ -172,7 +172,10 @@ def _responder_at_once(logger: object, *, has_pages: bool) -> RespondAtOnce | No
             return False
         res.status_code = status
         try:
-            (res.send_result if has_pages else res.json)(error.to_dict())
+            if has_pages:
+                res.send_result(error.to_dict())
+            else:
+                res.json(error.to_dict())
         except Exception:  # noqa: BLE001  # the handler meets it again, and logs it
             return False
         return True
