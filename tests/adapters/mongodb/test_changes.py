@@ -198,13 +198,21 @@ async def test_a_hook_that_fails_costs_one_event(collection, link, caplog):
     assert "nobody gets 'created' of 'messages': `get` failed" in caplog.text
 
 
-async def test_nothing_is_read_for_nobody(collection):
-    read = []
+async def test_nothing_is_read_for_nobody(collection, monkeypatch):
+    read, arrived = [], []
+    publish = _changes._Changes.publish
+
+    async def publish_and_tell(changes, change):
+        await publish(changes, change)
+        arrived.append(change["operationType"])
+
+    monkeypatch.setattr(_changes._Changes, "publish", publish_and_tell)
     app = make_app(collection)
     app.service("messages").hooks(before={"get": [lambda context: read.append(1)]})
     async with running(app):
         await collection.insert_one({"_id": 1})
-        await asyncio.sleep(0.02)
+        await eventually(lambda: arrived)
+    assert arrived == ["insert"]
     assert read == []
 
 
