@@ -385,6 +385,28 @@ async def test_a_cancelled_owner_ends_the_statements_of_others(database):
             await others[0]
 
 
+@pytest.mark.parametrize("closes", [True, False])
+async def test_a_connection_that_is_closed_as_a_statement_begins(database, monkeypatch, closes):
+    prepare = asyncpg.Connection._get_statement
+
+    async def prepare_and_close(connection, *arguments, **options):
+        statement = await prepare(connection, *arguments, **options)
+        if closes:
+            connection.terminate()
+            return statement
+        raise AttributeError("a defect")
+
+    error = asyncpg.InterfaceError if closes else AttributeError
+    with pytest.raises(error, match="connection is closed" if closes else "a defect"):
+        async with database.begin() as transaction:
+            monkeypatch.setattr(asyncpg.Connection, "_get_statement", prepare_and_close)
+            try:
+                await transaction.run(ONE, 30)
+            finally:
+                monkeypatch.undo()
+    await all_free(database)
+
+
 async def test_a_backend_that_dies_within_a_transaction(database):
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
         async with database.begin() as transaction:

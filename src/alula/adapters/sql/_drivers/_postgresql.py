@@ -329,12 +329,20 @@ class _Transaction(Transaction):
         async with self._lock:
             if not self.is_open or self._connection is None:  # it ended while this one waited
                 raise self._over()
+            connection = self._connection
             try:
-                return await work(self._connection)
-            except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError) as error:
+                return await work(connection)
+            except (
+                asyncpg.PostgresConnectionError,
+                asyncpg.InterfaceError,
+                AttributeError,
+            ) as error:
                 if self._has_expired:  # which closed the connection
                     raise self._over() from error
                 self._error = error
+                if isinstance(error, AttributeError) and connection.is_closed():
+                    # asyncpg looks for that before it prepares a statement, and not behind it.
+                    raise asyncpg.InterfaceError("connection is closed") from error
                 raise
             except asyncpg.InFailedSQLTransactionError as error:
                 # With its cause, which may be one that asks to begin anew.
