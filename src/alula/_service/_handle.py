@@ -386,12 +386,12 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
     def attach(self, outer: ServiceHandle) -> None:
         """Emit the events of this service at ``outer``, too, whose service is this handle."""
         self.mounts += (outer,)
-        self.resolve_publishers()
+        self.resolve_publishers()  # who hears of an event is kept with them
 
     def detach(self, outer: ServiceHandle) -> None:
         """Undo `attach`."""
         self.mounts = tuple(handle for handle in self.mounts if handle is not outer)
-        self.resolve_publishers()
+        self.resolve_publishers()  # as above
 
     def _check_event(self, event: str) -> None:
         if event not in self.events:

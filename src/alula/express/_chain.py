@@ -34,6 +34,7 @@ __all__ = [
     "RespondAtOnce",
     "Step",
     "Steps",
+    "always",
     "ignores_body",
     "never",
     "responding_at_once",
@@ -76,6 +77,16 @@ GO_ON: Final = object()
 """What an endpoint's awaitable returns if the following steps are to respond after all."""
 
 
+def always(_: object) -> bool:
+    """Return True: the `Step.may_read_body` of a step that may read every body."""
+    return True
+
+
+def never(_: object) -> bool:
+    """Return False: the `Step.may_read_body` of a step that never reads a body."""
+    return False
+
+
 class Step(NamedTuple):
     """One registered middleware.
 
@@ -85,15 +96,15 @@ class Step(NamedTuple):
         needs_body: Whether it has nothing to do for a request without a body.
         is_endpoint: Whether it is ``(req, res)`` instead, without a ``next``. It returns what has
             to be awaited for the response, or None if it leaves the request to the following steps.
-        may_read_body: Tells whether the step may read the body of a request; None if it always
-            may. If no step may, the body is not read.
+        may_read_body: Tells whether the step may read the body of a request. If no step may, the
+            body is not read.
     """
 
     function: Callable[..., Any]
     takes_errors: bool = False
     needs_body: bool = False
     is_endpoint: bool = False
-    may_read_body: Callable[[Request], bool] | None = None
+    may_read_body: Callable[[Request], bool] = always
 
 
 class Chain(NamedTuple):
@@ -152,7 +163,7 @@ class Steps:
             return
         self._bodyless.append(step)
         if self._has_parsers and not step.takes_errors and step.may_read_body is not never:
-            self._body_readers.append(step.may_read_body or always)
+            self._body_readers.append(step.may_read_body)
 
     def prepend(self, first: Iterable[Step]) -> None:
         """Add steps before all others, in the given order.
@@ -235,16 +246,6 @@ def singleton_name(middleware: Any) -> str | None:
         return _SINGLETONS.get(middleware)
     except TypeError:  # it has slots and no weak references, so it was never marked
         return None
-
-
-def always(_: object) -> bool:
-    """Return True: what a step without a `Step.may_read_body` says."""
-    return True
-
-
-def never(_: object) -> bool:
-    """Return False: the `Step.may_read_body` of a step that never reads a body."""
-    return False
 
 
 class Next:

@@ -23,6 +23,7 @@ from alula.express._chain import (
     NextFunction,
     Step,
     Steps,
+    always,
     never,
     run_steps,
     singleton_name,
@@ -329,7 +330,7 @@ def step_of(item: Any) -> Step:
         return Step(functools.update_wrapper(handle, item))
     if isinstance(item, BodyParser):
         return Step(item.parse, needs_body=True, is_endpoint=True)
-    may_read_body = never if getattr(item, "ignores_body", False) else None
+    may_read_body = never if getattr(item, "ignores_body", False) else always
     return Step(item, item_type is ItemType.ERROR_MIDDLEWARE, may_read_body=may_read_body)
 
 
