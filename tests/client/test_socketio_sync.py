@@ -126,8 +126,9 @@ class TestListeners:
         messages = client.service("messages")
         server.answers["get", "messages"] = lambda key, query: {"id": key}
         heard = []
-        messages.on("created", lambda message: heard.append(messages.get(message["id"])))
+        # First: a listener of a service connects in the background.
         client.on("connect", heard.append)
+        messages.on("created", lambda message: heard.append(messages.get(message["id"])))
         client.open()
         server.emit("messages created", {"id": 1})
         until(lambda: heard == [False, {"id": 1}])
