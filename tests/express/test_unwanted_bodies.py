@@ -9,6 +9,7 @@ import pytest
 from tests.express.asgi_client import scope_of
 
 from alula import App
+from alula.errors import Forbidden
 from alula.express import (
     Router,
     access_log,
@@ -156,6 +157,41 @@ async def test_a_step_that_cannot_tell_raises_where_errors_are_answered():
     app.use(error_handler(logger=False))
     status, error, _ = await post(app, "/notes")
     assert (status, error["name"]) == (500, "GeneralError")
+
+
+def open_within_guarded(*at):
+    """Return an application whose services need a key, with an open one mounted before the guard."""
+    opened = express(App()).use(json()).configure(rest()).use("news", Notes())
+
+    async def guard(req, res, next):
+        if req.get("x-key") is None:
+            raise Forbidden("no key")
+        await next()
+
+    guarded = express(App()).use(*at, opened).use(guard)
+    guarded.use(json()).configure(rest()).use("secrets", Notes())
+    return guarded.use(not_found(), error_handler(logger=False))
+
+
+@pytest.mark.parametrize("at", [(), ("*",), ("/",)])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_mounted_application_does_not_serve_those_of_the_outer_one(at, method):
+    # Whether a body is wanted is decided by the outer services, before the mounted ones run.
+    app = open_within_guarded(*at)
+    status, body, _ = await post(app, "/secrets", method)
+    assert (status, body["message"]) == (403, "no key")
+    status, body, _ = await post(app, "/secrets", method, **{"x-key": "k"})
+    assert status == (200 if method == "GET" else 201)
+    status, body, _ = await post(app, "/news", method)
+    assert status == (200 if method == "GET" else 201)
+    assert body == ([] if method == "GET" else {"a": 1})
+
+
+async def test_a_mounted_application_behind_the_services_gets_its_calls():
+    opened = express(App()).use(json()).configure(rest()).use("news", Notes())
+    app = express(App()).use(json()).configure(rest()).use("notes", Notes()).use(opened)
+    for path in ("/news", "/notes"):
+        assert (await post(app, path))[:2] == (201, {"a": 1})
 
 
 async def test_over_a_socket_the_answer_does_not_wait_for_the_body():

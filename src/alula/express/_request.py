@@ -68,8 +68,8 @@ class Request:
         self.cancels_calls = False  # whether its service calls end with the connection
         self._framework: Params | None = None
         self._query: dict[str, Any] | None = None if scope["query_string"] else {}
-        # The path that was looked up for a body parser, and where it leads.
-        self.found: tuple[str, Any] | None = None
+        # The path that was looked up for a body parser, where it leads, and what looked it up.
+        self.found: tuple[str, Any, object] | None = None
         # The credentials, until there is a `_framework` to have them.
         self._authentication: Mapping[str, Any] | None = None
         path: str = scope["path"]

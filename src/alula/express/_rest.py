@@ -116,7 +116,11 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
 
     def plain_services(req: Request, res: Response) -> Awaitable[None] | None:
         path, found = req.path, req.found
-        match = found[1] if found is not None and found[0] is path else lookup(path)
+        # A match of another application would lead around what guards its services there.
+        if found is not None and found[0] is path and found[2] is lookup:
+            match = found[1]
+        else:
+            match = lookup(path)
         if match is None or (surrounded and match[0] in surrounded):
             return None
         if formatter is None:
@@ -133,7 +137,7 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
         """Tell whether a plain service offers the method: not a 404 or a 405."""
         path, verb = req.path, req.method
         match = lookup(path)
-        req.found = path, match
+        req.found = path, match, lookup
         if match is None or (surrounded and match[0] in surrounded):
             return False
         offered = match[0].offered_calls
