@@ -218,18 +218,22 @@ async def test_a_client_of_http_1_0_gets_no_chunks_and_no_100(http):
     assert body == b"one,two"
 
 
-@pytest.mark.parametrize("path", [b"/result", b"/with-header"])
-async def test_a_response_to_who_waits_for_a_100_closes_the_connection(path):
-    """Whether the client sends its body then, nobody knows."""
-    async with served(http="httptools") as (app, _, reader, writer):
+@pytest.mark.parametrize("http", ["httptools", "h11"])
+@pytest.mark.parametrize("path", [b"/result", b"/with-header", b"/missing"])
+async def test_a_response_to_who_waits_for_a_100_closes_the_connection(path, http):
+    """It may keep its body then, and the next request would be taken for that."""
+    async with served(http=http) as (app, _, reader, writer):
         app.get("/result", lambda req, res: res.send_result("at once"))
         app.get("/with-header", lambda req, res: res.set("x-a", "b").json("by messages of ASGI"))
         writer.write(
             b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"content-length: 5\r\n"
             b"expect: 100-continue\r\n\r\n"
         )
-        head, _, _ = (await reader.read()).partition(b"\r\n\r\n")
-    assert b"connection: close" in head
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.write(QUICK)
+        rest = await reader.read()
+    assert head.lower().count(b"connection: close") == 1
+    assert b"HTTP/1.1" not in rest
 
 
 async def test_a_head_that_stalls_on_a_kept_connection_gets_a_408():

@@ -160,7 +160,7 @@ async def test_a_step_that_cannot_tell_raises_where_errors_are_answered():
 
 
 def open_within_guarded(*at):
-    """Return an application whose services need a key, with an open one mounted before the guard."""
+    """Return an application whose services need a key, with an open one mounted before that."""
     opened = express(App()).use(json()).configure(rest()).use("news", Notes())
 
     async def guard(req, res, next):

@@ -25,6 +25,7 @@ _TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
 _WITH_FRAMES = frozenset({"2", "3"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 _PERCENT: Final = ord("%")  # Python finds a number in bytes seven times as fast as other bytes
+_NOT_LOOKED_UP: Final[tuple[str, Any, object]] = ("", None, None)
 
 
 class Request:
@@ -69,7 +70,7 @@ class Request:
         self._framework: Params | None = None
         self._query: dict[str, Any] | None = None if scope["query_string"] else {}
         # The path that was looked up for a body parser, where it leads, and what looked it up.
-        self.found: tuple[str, Any, object] | None = None
+        self.found: tuple[str, Any, object] = _NOT_LOOKED_UP
         # The credentials, until there is a `_framework` to have them.
         self._authentication: Mapping[str, Any] | None = None
         path: str = scope["path"]

@@ -117,10 +117,7 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
     def plain_services(req: Request, res: Response) -> Awaitable[None] | None:
         path, found = req.path, req.found
         # A match of another application would lead around what guards its services there.
-        if found is not None and found[0] is path and found[2] is lookup:
-            match = found[1]
-        else:
-            match = lookup(path)
+        match = found[1] if found[0] is path and found[2] is lookup else lookup(path)
         if match is None or (surrounded and match[0] in surrounded):
             return None
         if formatter is None:

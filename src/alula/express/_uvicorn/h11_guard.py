@@ -65,6 +65,9 @@ class H11Guard(Guard):
 class _StrictConnection(h11.Connection):
     """A connection of h11 that refuses ambiguous requests and long heads.
 
+    It closes behind a response to a client that waits for a 100, which may keep its body then. The
+    next request would be taken for that.
+
     Attributes:
         refusal: Why a request is refused, if h11 has not noticed by itself.
     """
@@ -77,6 +80,16 @@ class _StrictConnection(h11.Connection):
     def receive_data(self, data: bytes) -> None:
         self._unparsed += len(data)
         super().receive_data(data)
+
+    def send_with_data_passthrough(self, event: h11.Event) -> list[bytes] | None:
+        if isinstance(event, h11.Response) and self.they_are_waiting_for_100_continue:
+            headers = [pair for pair in event.headers if pair[0] != b"connection"]
+            event = h11.Response(
+                status_code=event.status_code,
+                headers=[*headers, (b"connection", b"close")],
+                reason=event.reason,
+            )
+        return super().send_with_data_passthrough(event)
 
     def next_event(self) -> Any:
         before = self.their_state
