@@ -200,6 +200,17 @@ async def test_two_waiting_requests_end_the_session(web):
     assert not await peer.is_open()
 
 
+async def test_a_waiting_request_gets_what_was_sent_before_the_end(web):
+    peer = await PollingPeer(web).join()
+    waiting = asyncio.ensure_future(peer.get())
+    await settle()
+    web.service("feed").emit("created", {"n": 1})
+    [connection] = web.channel("everyone").connections
+    await connection.close("signed out")
+    assert (await waiting).frames == ['42["feed created",{"n":1}]', "1"]
+    assert not await peer.is_open()
+
+
 async def test_what_a_client_that_left_did_not_get_waits_for_it(web):
     peer = await PollingPeer(web).join()
     gone = asyncio.Event()

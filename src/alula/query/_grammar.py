@@ -419,7 +419,9 @@ def read_select(value: JSONValue) -> tuple[str, ...]:
 
 def _check_path(where: str, name: object) -> None:
     """Refuse what is not a field in ``$sort`` or ``$select``, where no part may be empty."""
-    parts = name.split(".") if isinstance(name, str) and "\0" not in name else [""]
+    if not isinstance(name, str):  # not shown: clients do not know how Python writes it
+        raise invalid(f"Invalid value for {where}: a name of a field must be a string")
+    parts = name.split(".") if "\0" not in name else [""]
     if len(parts) > MAX_DEPTH or not all(part and part[0] != "$" for part in parts):
         raise invalid(f"Invalid value for {where}: {name!r} is not a name of a field")
 

@@ -77,7 +77,7 @@ class Transport(Protocol):
         """Frames are queued that were not written, since the last `write` returned False."""
 
     def close(self, reason: str) -> None:
-        """End; frames that were not written are lost."""
+        """End; frames that were not written are lost, unless a request waits for them."""
 
 
 class Receiver(Protocol):
@@ -423,8 +423,8 @@ class Session:
         if not self.is_open:
             return
         self.is_open = self._writable = False
-        self._queue = None
         self._timer.cancel()
         self._engine.remove(self)
-        self.transport.close(reason)
+        self.transport.close(reason)  # a request that waits takes what is queued
+        self._queue = None
         self.receiver.closed(reason)

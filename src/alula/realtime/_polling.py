@@ -80,7 +80,7 @@ class Polling:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._waiting: asyncio.Future[None] | None = None
-        self._last: Frame | None = None  # what a waiting request gets when the transport ends
+        self._last: list[Frame] = [NOOP]  # what a waiting request gets if nothing is queued
         self._takes = False
 
     # -- frames to the client ------------------------------------------------------------------
@@ -99,8 +99,12 @@ class Polling:
             self._waiting.set_result(None)
 
     def close(self, reason: str) -> None:
-        """End; the waiting request gets a close packet, or none if a websocket goes on."""
-        self._last = NOOP if reason == "upgrade" else CLOSE
+        """End; the waiting request gets what is queued and a close packet.
+
+        If a websocket goes on, it gets neither.
+        """
+        if reason != "upgrade":
+            self._last = [*self.session.take_all(), CLOSE]
         self.wake()
 
     async def next_payload(
@@ -134,7 +138,7 @@ class Polling:
             if leaves.done() and not leaves.cancelled():
                 return b""
             frames = session.take_all()
-        return encode_payload(frames or [self._last or NOOP])
+        return encode_payload(frames or self._last)
 
     # -- frames of the client ------------------------------------------------------------------
 
