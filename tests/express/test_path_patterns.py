@@ -16,6 +16,8 @@ from alula.express._routing import Pattern
         ("/users", "/users", {}),
         ("/users", "/users/", {}),
         ("/users", "//users", {}),
+        ("/a/b", "/a//b", {}),
+        ("/users/:id/posts", "///users//5///posts//", {"id": "5"}),
         ("/users/:id", "///users/5", {"id": "5"}),
         ("users/", "/users", {}),
         ("/users/:id", "/users/5", {"id": "5"}),
@@ -69,6 +71,10 @@ def test_a_route_leaves_other_paths_alone(pattern, path):
         ("/api/", "/api/users", "/api", {}),
         ("/api", "/api//users", "/api", {}),
         ("/api", "//api/users", "//api", {}),
+        ("/api/admin", "/api//admin", "/api//admin", {}),
+        ("/api/admin", "//%61pi///admin//5", "//%61pi///admin", {}),
+        ("/api/:name", "/api//a/b", "/api//a", {"name": "a"}),
+        ("/api/files/*", "/api//files//a", "/api//files", {"*": "/a"}),
         ("/:tenant", "///acme/users", "///acme", {"tenant": "acme"}),
         ("/*", "//a", "", {"*": "a"}),
         ("/:tenant", "/acme/users", "/acme", {"tenant": "acme"}),
@@ -81,7 +87,7 @@ def test_a_mount_covers_a_prefix_as_it_was_sent(pattern, path, prefix, params):
     assert Pattern(pattern, whole=False).match(path) == (params, prefix)
 
 
-@pytest.mark.parametrize("path", ["/", "/apis", "/ap", "/v1/api", "/%61pis"])
+@pytest.mark.parametrize("path", ["/", "//", "/apis", "/ap", "/v1/api", "/%61pis", "/a//pi"])
 def test_a_mount_leaves_other_paths_alone(path):
     assert Pattern("/api", whole=False).match(path) is None
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.express.asgi_client import call
 
-from alula.errors import BadRequest
-from alula.express import Router, express
+from alula import App
+from alula.adapters.memory import MemoryService
+from alula.errors import BadRequest, Forbidden
+from alula.express import Router, error_handler, express, not_found, rest, serve_static
 from alula.express._chain import GO_ON, Step, singleton
 
 
@@ -477,3 +479,42 @@ async def test_an_endpoint_that_has_to_wait_may_go_on_after_all(web):
     web.add(Step(go_on, is_endpoint=True))
     web.use(answer_where)
     assert (await call(web, "GET", "/x")).json == ["", "/x", {}]
+
+
+# -- slashes in a row ------------------------------------------------------------------------------
+
+
+def refuse(req, res, next):
+    return next(Forbidden("no"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/admin",
+        "/api//admin",
+        "//api///admin/",
+        "/%61pi//admin",
+        "/api//%61dmin/5",
+        "/api//file",
+    ],
+)
+async def test_a_guard_sees_what_a_mounted_application_serves(path, tmp_path):
+    (tmp_path / "file").write_text("secret")
+
+    inner = express(App()).configure(rest()).use("admin", MemoryService([{"id": 5}]))
+    inner.use(serve_static(tmp_path))
+    guarded = express().use("/api/admin", refuse).use("/api/file", refuse).use("/api", inner)
+    guarded.use(error_handler(logger=False))
+    assert (await call(guarded, url=path)).status == 403
+
+
+async def test_a_guard_sees_what_is_served_of_a_folder(tmp_path):
+    (tmp_path / "a" / "private").mkdir(parents=True)
+    (tmp_path / "a" / "private" / "s.txt").write_text("secret")
+    app = express().use("/a/private", refuse)
+    app.use(serve_static(tmp_path), not_found(), error_handler(logger=False))
+    for path in ("/a/private/s.txt", "/a//private/s.txt", "//a///private//s.txt"):
+        assert (await call(app, url=path)).status == 403
+    for path in ("/a/./private/s.txt", "/a/x/../private/s.txt", "/a/%2e/private/s.txt"):
+        assert (await call(app, url=path)).status in {403, 404}

@@ -223,7 +223,7 @@ _SEGMENT: Final = re.compile(r":[A-Za-z_]\w*|[^:*?(){}]+")
 class Pattern:
     """A path with placeholders: ``/users/:id``, ``/files/*``.
 
-    Case matters, slashes at its ends do not.
+    Case matters. Slashes at its ends do not, and several in a row count as one.
 
     Args:
         path: Segments; ``:name`` takes one, ``*`` at the end takes all that follow.
@@ -254,27 +254,32 @@ class Pattern:
         Args:
             path: As it was sent, percent-encoded; values and comparisons are decoded.
         """
-        # Slashes at the start do not count, as in the look-up of services: a guard that is mounted
-        # at /admin must see //admin, too.
+        # A guard that is mounted at /api/admin must see //api//admin, too: files and services of
+        # what is mounted at /api ignore these slashes.
         inner = path.lstrip("/")
-        if not inner.startswith(self._start) and "%" not in path:
+        if not inner.startswith(self._start) and "%" not in path and "//" not in inner:
             return None
         parts = inner.split("/")
         while parts and not parts[-1]:
             parts.pop()
-        wanted = self._segments
-        if len(parts) < len(wanted) or (self._whole and len(parts) != len(wanted)):
-            return None
         params: dict[str, str] = {}
-        for segment, part in zip(wanted, parts, strict=False):
-            if segment[0] == ":" and part:
+        at, end = 0, len(parts)
+        for segment in self._segments:
+            while at < end and not parts[at]:
+                at += 1
+            if at == end:
+                return None
+            part, at = parts[at], at + 1
+            if segment[0] == ":":
                 params[segment[1:]] = decode_segment(part)
             elif segment != decode_segment(part):
                 return None
+        if self._whole and at < end:
+            return None
         if self._rest:
-            params["*"] = "/".join(decode_segment(part) for part in parts[len(wanted) :])
-        slashes = path[: len(path) - len(inner)] if wanted else ""
-        return params, slashes + "/".join(parts[: len(wanted)])
+            params["*"] = "/".join(decode_segment(part) for part in parts[at:])
+        slashes = path[: len(path) - len(inner)] if at else ""
+        return params, slashes + "/".join(parts[:at])
 
 
 # -- what `use` takes ------------------------------------------------------------------------------
