@@ -590,6 +590,15 @@ class TestPatchesOfSeveral:
             await service.patch(None, {"list": [0] * 1_000}, provider="rest")
         assert "list" not in await service.get(0)
 
+    async def test_count_what_they_may_add_to_lists(self):
+        records = [{"list": [], "by": {}} for _ in range(1_001)]
+        store = MemoryService(records, multi=True, dotted_names=True)
+        service = App().use("numbers", store).service("numbers")
+        with pytest.raises(BadRequest, match="too many values"):
+            await service.patch(None, {"list.1000": 1}, provider="rest")
+        assert (await service.get(0))["list"] == []
+        assert (await service.patch(None, {"by.town": "Oslo"}, provider="rest"))[0]["by"]
+
 
 async def test_it_has_no_pipelines():
     store = MemoryService([{"id": 1}])

@@ -279,6 +279,25 @@ def test_values_of_a_patch_stay_as_they_are():
     assert value == {"b": 1}
 
 
+@pytest.mark.parametrize("part", ["-1", "-0", "01", "+1", "1_0", "\u0661", "x", "9" * 5_000])
+@pytest.mark.parametrize("items", [[], [1, 2]])
+def test_what_is_no_index_of_a_list(part, items):
+    for name in (f"list.{part}", f"list.{part}.x"):
+        with pytest.raises(BadRequest, match="is not an index of a list"):
+            merge({"list": items}, {name: 1})
+
+
+def test_padding_has_one_limit_for_all_names_of_a_patch():
+    assert merge({"a": [0]}, {"a.3": 3, "a.6": 6}) == {"a": [0, None, None, 3, None, None, 6]}
+    assert len(merge({"a": []}, {"a.1500": 1})["a"]) == 1_501
+    for second in ("a.3000", "b.0.800"):
+        with pytest.raises(BadRequest, match=f"{second} in the data: [0-9]+ is not an index"):
+            merge({"a": [], "b": [[]]}, {"a.1000": 1, second: 2})
+    # Further entries of one's own are no padding.
+    many = {f"a.{n}": n for n in range(5_000)}
+    assert merge({"a": []}, many) == {"a": [*range(5_000)]}
+
+
 # -- $select ---------------------------------------------------------------------------------------
 
 RECORD = {

@@ -42,6 +42,7 @@ __all__ = [
     "is_plain",
     "is_scalar",
     "merged",
+    "most_padding",
     "read_data",
     "selected",
     "selector",
@@ -68,7 +69,7 @@ are_immutable: Final = IMMUTABLE.issuperset
 _are_scalars: Final = SCALAR_TYPES.issuperset
 
 _MAX_PADDING: Final = 1500
-"""How many entries of None a patch may add to a list before its own (as in MongoDB)."""
+"""How many entries of None a patch may add to the lists of a record, before entries of its own."""
 
 _Container: TypeAlias = Mapping[str, Any] | list[Any] | tuple[Any, ...] | set[Any] | frozenset[Any]
 _OBJECTS: Final = (dict, Mapping)  # most are dicts: the test with the ABC takes five times as long
@@ -249,13 +250,14 @@ def merged(record: Record, changes: Record, dotted: Collection[str]) -> Record:
     changed = {**record, **whole}
     # By their ids: a client may name very many items of one long list, which is copied once.
     copies: dict[int, Any] = {}
+    room = _MAX_PADDING  # for all names together: each may pad a list, or the same one further
     for name in dotted:
         path = name.split(".")
         if not all(part and part[0] != "$" for part in path):
             raise BadRequest(f"Invalid key {name} in the data: a part is empty or begins with '$'")
         holder: Any = changed
         for part in path[:-1]:  # each value on the way is copied before it is changed
-            key = _key_in(holder, part, name)
+            key, room = _key_in(holder, part, name, room)
             value: JSONValue = {} if not is_list(holder) and key not in holder else holder[key]
             below = copies.get(id(value))
             if below is None:
@@ -269,20 +271,41 @@ def merged(record: Record, changes: Record, dotted: Collection[str]) -> Record:
                     )
                 copies[id(below)] = below
             holder[key] = holder = below
-        holder[_key_in(holder, path[-1], name)] = changes[name]
+        key, room = _key_in(holder, path[-1], name, room)
+        holder[key] = changes[name]
     return changed
 
 
-def _key_in(holder: Record | list[Any], part: str, name: str) -> Any:
-    """Return the key of a part of a path; a list is padded up to that index."""
+def most_padding(dotted: Collection[str]) -> int:
+    """Return how many entries of None `merged` adds to one record at most.
+
+    Args:
+        dotted: Names of a patch that have dots.
+    """
+    indexes = (_index_of(part) for name in dotted for part in name.split("."))
+    return min(_MAX_PADDING, sum(index for index in indexes if index is not None))
+
+
+def _key_in(holder: Record | list[Any], part: str, name: str, room: int) -> tuple[Any, int]:
+    """Return the key of a part of a path, and how many entries of None may still be added.
+
+    A list is padded up to that index.
+    """
     if not isinstance(holder, list):
-        return part
+        return part, room
+    index = _index_of(part)
+    if index is None or index > len(holder) + room:
+        raise BadRequest(f"Invalid key {name} in the data: {part} is not an index of a list")
+    room -= max(0, index - len(holder))
+    holder += [None] * (index + 1 - len(holder))
+    return index, room
+
+
+def _index_of(part: str) -> int | None:
+    """Return the index that a part of a path says, None if it says none."""
     # Nine digits at most: int() of a client's text takes quadratic time.
     index = int(part[:9]) if part.isdecimal() and part.isascii() else -1
-    if str(index) != part or index > len(holder) + _MAX_PADDING:
-        raise BadRequest(f"Invalid key {name} in the data: {part} is not an index of a list")
-    holder += [None] * (index + 1 - len(holder))
-    return index
+    return index if str(index) == part and index >= 0 else None
 
 
 # -- $select ---------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from alula.adapters._records import (
     dotted_names,
     is_plain,
     merged,
+    most_padding,
     selected,
 )
 from alula.adapters._unique_values import UniqueValues
@@ -323,7 +324,8 @@ class MemoryService(AdapterService):
         records = self._selected_records(id, query)
         if len(records) > 1 and params.provider is not None:
             budget = Budget(MAX_STEPS) if query.budget is None else query.budget
-            budget.spend(len(records) * _values_in(changes), "The data has too many values")
+            values = _values_in(changes) + most_padding(dotted)
+            budget.spend(len(records) * values, "The data has too many values")
         new = [merged(record, changes, dotted) for record in records]  # all or none
         if self._unique.names:
             self._unique.refuse_taken({str(record[self.id]): record for record in new})
