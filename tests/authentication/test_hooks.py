@@ -136,6 +136,23 @@ class TestAuthenticate:
         with pytest.raises(NotAuthenticated, match=r"jwt audience invalid. expected: second"):
             await app.service("notes").find(provider="rest", authentication=proof_for(app))
 
+    async def test_the_user_of_another_service_does_not_stay(self, app):
+        class ByKey(AuthenticationStrategy):
+            async def authenticate(self, authentication, params):
+                return {"authentication": {"strategy": self.name}}
+
+        add_authentication(app, "second", audience="second").register("key", ByKey())
+
+        def with_key(context):
+            assert context.params.user["id"] == 1
+            context.params.authentication = {"strategy": "key"}
+
+        second = authenticate(service="second", strategies=["key"])
+        app.service("notes").hooks(before=[with_key, second])
+        found = await app.service("notes").find(provider="rest", authentication=proof_for(app))
+        assert found["user"] is None
+        assert found["authentication"] == {"strategy": "key"}
+
     async def test_params_of_the_caller_stay_as_they_are(self, app):
         params = Params(provider="rest", authentication=proof_for(app))
         await app.service("notes").find(params)

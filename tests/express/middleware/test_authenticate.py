@@ -162,6 +162,28 @@ async def test_another_service_and_its_strategies():
     assert (await call(app, url="/both", headers=admin)).status == 401
 
 
+@pytest.mark.parametrize(("entity", "user"), [("user", None), ("machine", {"id": 1})])
+async def test_the_user_of_another_service_does_not_stay(entity, user):
+    class Anonymous(AuthenticationStrategy):
+        async def authenticate(self, authentication, params):
+            return {"authentication": {"strategy": self.name}}
+
+        def parse(self, req, res):
+            return {"strategy": self.name}
+
+    def seen(req, res):
+        res.json({"user": req.framework.get("user"), "by": req.authentication["strategy"]})
+
+    app = make_app()
+    add_authentication(app, "keys", entity=entity).register("key", Anonymous())
+    second = authenticate(service="keys", strategies=["key"])
+    app.get("/both", authenticate("jwt"), second, seen)
+    await ready(app)
+    answer = await call(app, url="/both", headers=bearer(token_of(app)))
+    assert answer.json["by"] == "key"
+    assert (answer.json["user"] and {"id": answer.json["user"]["id"]}) == user
+
+
 class Key(AuthenticationStrategy):
     """An API key in a header, looked for in an asynchronous way."""
 

@@ -58,7 +58,10 @@ def authenticate(
         # Strategies may read the query. It must not stay in req.framework, whose properties take
         # precedence over req.query when a service is called.
         verified = {name: value for name, value in params.__dict__.items() if name != "query"}
-        req.framework.__dict__.update(verified)
+        framework = req.framework.__dict__
+        for name in framework.keys() - params.__dict__.keys():  # the user of another service
+            del framework[name]
+        framework.update(verified)
         req.user = req.framework.get(authentication.entity or "user")
         await next()
 
