@@ -241,6 +241,8 @@ class WebApplication(ServedApplication, Router):
         outer = req.app
 
         async def leave(error: Exception | None = None) -> None:
+            if error is not None:  # the outer application, which logs it, has no such services
+                _ = req.hides_id
             req.app = outer
             try:
                 await next(error)

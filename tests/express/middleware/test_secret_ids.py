@@ -102,6 +102,16 @@ async def test_below_a_mount(log, lines, body):
     assert not any(part in log() for part in PARTS)
 
 
+@pytest.mark.parametrize("verb", ["DELETE", "POST"])
+async def test_below_a_mount_whose_errors_the_outer_application_logs(log, lines, verb):
+    inner = express(App()).configure(rest()).use("invitations", Invitations())
+    outer = express().use(access_log()).use("/api", inner).use(error_handler())
+    await call(outer, verb, f"/api/invitations/{TOKEN}")
+    assert lines[0].path == "/api/invitations/..."
+    assert "/api/invitations/...: " in log()
+    assert not any(part in log().replace("No record found for id", "") for part in PARTS[1:])
+
+
 @pytest.mark.parametrize("verb", ["DELETE", "PATCH", "GET"])
 async def test_below_a_mount_whose_errors_nobody_logs(caplog, lines, verb):
     caplog.set_level(logging.ERROR, logger="alula.express")
