@@ -42,10 +42,10 @@ __all__ = [
     "is_plain",
     "is_scalar",
     "merged",
-    "most_padding",
     "read_data",
     "selected",
     "selector",
+    "size_of_patch",
 ]
 
 MAX_DEPTH: Final = 100
@@ -276,14 +276,22 @@ def merged(record: Record, changes: Record, dotted: Collection[str]) -> Record:
     return changed
 
 
-def most_padding(dotted: Collection[str]) -> int:
-    """Return how many entries of None `merged` adds to one record at most.
+def size_of_patch(changes: Record, dotted: Collection[str]) -> int:
+    """Return how many values `merged` may give to a record, with those that pad lists.
 
     Args:
-        dotted: Names of a patch that have dots.
+        changes: Values by name.
+        dotted: The names in ``changes`` that have dots.
     """
     indexes = (_index_of(part) for name in dotted for part in name.split("."))
-    return min(_MAX_PADDING, sum(index for index in indexes if index is not None))
+    return _values_in(changes) + min(_MAX_PADDING, sum(index or 0 for index in indexes))
+
+
+def _values_in(value: JSONValue) -> int:
+    """Return how many values data consists of, itself included."""
+    if isinstance(value, Mapping):
+        return 1 + sum(map(_values_in, value.values()))
+    return 1 + sum(map(_values_in, value)) if type(value) is list else 1
 
 
 def _key_in(holder: Record | list[Any], part: str, name: str, room: int) -> tuple[Any, int]:

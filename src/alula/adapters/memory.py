@@ -26,8 +26,8 @@ from alula.adapters._records import (
     dotted_names,
     is_plain,
     merged,
-    most_padding,
     selected,
+    size_of_patch,
 )
 from alula.adapters._unique_values import UniqueValues
 from alula.adapters.base import AdapterService, DollarKeys, Options
@@ -36,7 +36,7 @@ from alula.errors import BadRequest, Conflict
 from alula.query import SUPPORTED_OPERATORS, Query, ordered, predicate
 from alula.query._grammar import SELECT_ALONE, read_select
 from alula.query._query import EMPTY_QUERY, MAX_STEPS, Budget
-from alula.types import Id, JSONValue, Record, is_mapping
+from alula.types import Id, Record, is_mapping
 
 __all__ = ["MemoryService"]
 
@@ -324,8 +324,8 @@ class MemoryService(AdapterService):
         records = self._selected_records(id, query)
         if len(records) > 1 and params.provider is not None:
             budget = Budget(MAX_STEPS) if query.budget is None else query.budget
-            values = _values_in(changes) + most_padding(dotted)
-            budget.spend(len(records) * values, "The data has too many values")
+            values = len(records) * size_of_patch(changes, dotted)
+            budget.spend(values, "The data has too many values")
         new = [merged(record, changes, dotted) for record in records]  # all or none
         if self._unique.names:
             self._unique.refuse_taken({str(record[self.id]): record for record in new})
@@ -441,10 +441,3 @@ def _meets(record: Record | None, query: Query) -> bool:
         return record is not None
     test = _test(query)  # first: a query that is not valid is a 400, whether the record exists
     return record is not None and test(record)
-
-
-def _values_in(value: JSONValue) -> int:
-    """Return how many values data consists of, itself included."""
-    if isinstance(value, Mapping):
-        return 1 + sum(map(_values_in, value.values()))
-    return 1 + sum(map(_values_in, value)) if type(value) is list else 1
