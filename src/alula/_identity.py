@@ -209,13 +209,13 @@ async def identify(service: Any, params: Params, strategies: tuple[str, ...]) ->
         if credentials is None:  # set by the server's own code: clients cannot set params
             return
         # What another service or strategy has checked does not count here.
-        is_same_service = values.get("authenticated_by") is service
-        if is_same_service and credentials.get("strategy") in strategies:
-            return
         other = values.get("authenticated_by")
-        if not is_same_service and _entity_of(other) == _entity_of(service):
+        if other is service:
+            if credentials.get("strategy") in strategies:
+                return
+        elif (entity := getattr(service, "entity", "")) == getattr(other, "entity", None):
             # A user of the other service is nobody here, also where the strategy finds none.
-            values.pop(_entity_of(service), None)
+            values.pop(entity, None)
     if credentials is None:
         if values.get("provider") is not None:
             _warn_of_unknown(service, strategies)
@@ -231,10 +231,6 @@ async def identify(service: Any, params: Params, strategies: tuple[str, ...]) ->
         del values["accessToken"]
     values["authenticated"] = True
     values["authenticated_by"] = service
-
-
-def _entity_of(service: Any) -> Any:
-    return getattr(service, "entity", None)
 
 
 class AmbientCredentials(dict[str, Any]):
