@@ -87,6 +87,21 @@ async def test_a_call_is_cancelled_where_that_is_asked_for(http, request_, caplo
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
+@pytest.mark.parametrize("cancels", [(False, True), (True, False)])
+async def test_each_application_says_it_for_its_own_services(cancels):
+    outer, inner = (express(App()).configure(rest(cancel_on_disconnect=each)) for each in cancels)
+    own, mounted = Slow(), Slow()
+    outer.use("/in", inner.use("slow", mounted))
+    outer.use("slow", own)
+    async with await outer.listen(0) as server:
+        requests = GET, GET.replace(b"/slow", b"/in/slow")
+        for slow, request, is_cancelled in zip((own, mounted), requests, cancels, strict=True):
+            if not is_cancelled:  # later than a cancellation would come
+                asyncio.get_running_loop().call_later(0.3, slow.go_on.set)
+            await ends_with_its_client(slow, server, request)
+            assert slow.log == ["cancelled" if is_cancelled else "done"]
+
+
 async def test_with_a_formatter_too():
     async with served(formatter=lambda req, res: res.json(res.data), cancel_on_disconnect=True) as (
         slow,

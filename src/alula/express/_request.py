@@ -66,7 +66,7 @@ class Request:
         headers = self._headers = Headers(scope["headers"])
         # Python 3.11 reads these four times as fast as defaults of the class.
         self.body = UNSET
-        self.cancels_calls = False  # whether its service calls end with the connection
+        self.cancels_calls = False  # whether service calls of `app` end with the connection
         self._framework: Params | None = None
         self._query: dict[str, Any] | None = None if scope["query_string"] else {}
         # The path that was looked up for a body parser, where it leads, and what looked it up.

@@ -238,19 +238,20 @@ class WebApplication(ServedApplication, Router):
         if self._existing is not None:
             asgi_step(self).function(req, res, next)
             return
-        outer = req.app
+        outer = req.app, req.cancels_calls
 
         async def leave(error: Exception | None = None) -> None:
             if error is not None:  # the outer application, which logs it, has no such services
                 _ = req.hides_id
-            req.app = outer
+            inner = req.app, req.cancels_calls
+            req.app, req.cancels_calls = outer
             try:
                 await next(error)
             finally:
-                req.app = self
+                req.app, req.cancels_calls = inner
 
-        req.app = self
+        req.app, req.cancels_calls = self, False
         try:
             await run_steps(self._steps.registered, req, res, leave)
         finally:
-            req.app = outer
+            req.app, req.cancels_calls = outer
