@@ -7,6 +7,8 @@ from tests.authentication.building import OTHER_SECRET, add_authentication, make
 
 from alula import App
 from alula.adapters.memory import MemoryService
+from alula.authentication import AuthenticationService
+from alula.express import express
 
 
 def make(app=None, **options):
@@ -30,6 +32,41 @@ async def test_one_that_comes_later_is_refused_too():
     late = make(app).service("admin-login")
     with pytest.raises(ValueError, match="have different users"):
         await late.create({"strategy": "jwt"})
+
+
+def mounted(how):
+    """Return an application with an inner one, which has other users and the same secret."""
+    first, second = make_app(), make_app().use("notes", MemoryService())
+    if how == "application":
+        return first, first.use("admin", second)
+    if how == "one service":
+        return first, first.use("admin/notes", second.service("notes"))
+    if how == "side by side":
+        return second, App().use("a", first).use("b", second)
+    outer = express(first)
+    return outer, outer.use("/admin", express(second))
+
+
+@pytest.mark.parametrize("how", ["application", "one service", "side by side", "on the web"])
+async def test_applications_that_are_mounted_are_separated_as_well(how):
+    app, _outer = mounted(how)
+    with pytest.raises(ValueError, match="have different users"):
+        await app.setup()
+
+
+async def test_the_advice_says_that_it_is_another_application():
+    app, _outer = mounted("on the web")
+    with pytest.raises(ValueError, match="'authentication' of another application have different"):
+        await app.setup()
+
+
+async def test_a_mounted_application_without_a_secret_says_so_itself():
+    inner = App().use("users", MemoryService()).use("notes", MemoryService())
+    inner.use("authentication", AuthenticationService(inner))
+    app = make_app().use("notes", inner.service("notes"))
+    await app.setup()
+    with pytest.raises(ValueError, match="has no secret"):
+        await inner.setup()
 
 
 @pytest.mark.parametrize("issuers", [("a", None), (None, "a")])

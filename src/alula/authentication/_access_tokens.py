@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 
 import jwt
 
-from alula._identity import Application, find_authentication
+from alula._identity import Application, find_authentication, services_of_host
 from alula._service import owning_handle
 from alula.authentication._entities import Entities
 from alula.errors import NotAuthenticated
@@ -257,7 +257,8 @@ def check_separation(
 
     A token names its user by id alone, so the token of user 1 of one service would be valid for
     user 1 of the other. It does not name the service: FeathersJS creates none that do, and its
-    tokens are accepted here.
+    tokens are accepted here. Applications that are mounted in one another, or beside one another,
+    often have one secret, such as that of the environment.
 
     Args:
         tokens: The tokens of a service.
@@ -270,16 +271,21 @@ def check_separation(
     """
     if entities is None:
         return
-    for other_path in app.services:
-        other = find_authentication(app, other_path)
-        other_tokens = getattr(other, "tokens", None)
+    for other_path, other in services_of_host(app):
+        try:
+            other_tokens = getattr(other, "tokens", None)
+        except ValueError:  # it has no secret, which its own setup reports
+            continue
         if not isinstance(other_tokens, Tokens) or other.entities is None:
             continue
         if owning_handle(entities.handle) is owning_handle(other.entities.handle):
             continue
         if tokens.accepts_those_of(other_tokens) or other_tokens.accepts_those_of(tokens):
+            is_own = find_authentication(app, other_path) is other
+            where = "" if is_own else " of another application"
             raise ValueError(
-                f"the authentication services {path!r} and {other_path!r} have different users, in"
+                f"the authentication services {path!r} and {other_path!r}{where} have different"
+                " users, in"
                 f" {entities.path!r} and {other.entities.path!r}, and the token of a user of one"
                 " would be valid for the user of the same id of the other; give one of them a"
                 f" different secret or audience: AuthenticationService(app,"
