@@ -307,6 +307,20 @@ class TestHashPassword:
         with pytest.raises(BadRequest, match="password has to be a text"):
             await app.service("operated").patch(1, {"$set": {"password": None}})
 
+    @pytest.mark.parametrize(
+        "data",
+        [
+            {"password.x": 1},
+            {"$set": {"password.x": 1}},
+            {"$push": {"password.0": 1}},
+            {"$rename": {"bio": "password.x"}},
+        ],
+    )
+    async def test_no_part_of_a_password_is_set(self, app, data):
+        # MongoDB would refuse it with a text that has the hash, and that text would be logged.
+        with pytest.raises(BadRequest, match="without parts"):
+            await app.service("users").patch(1, data)
+
     @pytest.mark.parametrize("data", ["text", 5, [5, "x"], None])
     async def test_data_that_is_no_mapping_is_left_to_the_service(self, app, data):
         class Anything:

@@ -156,12 +156,14 @@ def hash_password(field: str, *, service: str | None = None, strategy: str = "lo
         changed = dict(data)
         if field in data:
             changed[field] = await resolve(data[field], data, context)
+        _check_whole(field, data)
         for name, operand in data.items():  # update operators, where a service takes such data
             if name[:1] != "$" or not is_mapping(operand):
                 continue
             # `$rename` writes to the property that is its operand: what a client has stored there
             # would become the hash, with costs that the client chooses.
             written = [*operand, *operand.values()] if name == "$rename" else operand
+            _check_whole(field, written)
             if field in written:
                 if name != "$set":
                     raise BadRequest(f"A password can be set, but not changed by {name}")
@@ -324,6 +326,19 @@ def _check_fields(function: str, fields: tuple[str, ...], example: str) -> None:
         raise TypeError(f"{function}() needs names of fields: {function}({example!r})")
     for field in fields:
         check_property(field, f"{function}({field!r})")
+
+
+def _check_whole(field: str, names: Iterable[object]) -> None:
+    """Refuse names that lead into a password.
+
+    Databases answer these with an error that has the stored hash in its text, for the log.
+
+    Raises:
+        BadRequest: There is one.
+    """
+    inside = f"{field}."
+    if any(isinstance(name, str) and name.startswith(inside) for name in names):
+        raise BadRequest("A password is a text without parts; set it as a whole")
 
 
 def _check_query(context: HookContext, hidden: frozenset[str]) -> None:
