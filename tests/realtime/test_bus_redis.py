@@ -218,6 +218,25 @@ async def test_stops_quickly_without_redis(running_redis, caplog):
     assert QUICK.flush_timeout < 1
 
 
+async def test_publishes_the_rest_where_only_receiving_fails(running_redis):
+    async with Client.from_url(running_redis.url) as client:
+        await client.acl_setuser(
+            "writer",
+            enabled=True,
+            nopass=True,
+            categories=["+@all"],
+            commands=["-xrevrange"],
+            keys=["*"],
+        )
+        url = running_redis.url.replace("//", "//writer:@")
+        process = Process(RedisBus(url, stream=running_redis.stream))
+        process.relay.start()
+        await eventually(lambda: process.relay.state() == "away")
+        process.publish(1, 2)
+        await process.relay.stop()
+        assert await client.xlen(running_redis.stream) == 2
+
+
 def test_the_log_shows_no_password():
     bus = RedisBus("redis://user:secret@localhost:6379/1?password=secret")
     assert repr(bus) == "RedisBus('redis://localhost:6379/1')"

@@ -132,7 +132,7 @@ class Relay:
         self._channels.forward = None
         publishing, receiving = self._tasks
         receiving.cancel()
-        if self.pending and not self._failing_since:
+        if self.pending and "publish" not in self._failing_since:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.flush_timeout):
                     await self._idle.wait()
