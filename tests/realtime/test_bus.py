@@ -132,6 +132,19 @@ async def test_what_is_published_again_arrives_once(broker):
         assert second.relay.missed == 0
 
 
+async def test_a_slow_bus_gets_no_more_at_once_than_it_can_take(broker):
+    class Slow(BrokerBus):
+        async def publish_many(self, events):
+            await asyncio.sleep(sum(map(len, events)) / 20_000_000)  # seconds: 20 MB in each
+            await super().publish_many(events)
+
+    settings = dataclasses.replace(QUICK, publish_timeout=0.2)
+    async with processes(Slow(broker), Slow(broker), settings=settings) as (first, second):
+        records = ["x" * 100_000 for _ in range(60)]
+        first.publish(*records)
+        await eventually(lambda: second.received == records)
+
+
 @pytest.mark.parametrize("limits", [{"max_pending": 10}, {"max_pending_bytes": 2_000}])
 async def test_the_oldest_events_are_dropped_from_a_full_queue(broker, limits, caplog):
     settings = dataclasses.replace(QUICK, **limits)

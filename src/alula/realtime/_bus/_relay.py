@@ -14,7 +14,6 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from alula._channels import Channels, Publication
@@ -27,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Relay", "RelaySettings"]
 
 _EVENTS_AT_ONCE: Final = 256
+_BYTES_AT_ONCE: Final = 1024 * 1024
+"""A bus must take so many within `RelaySettings.publish_timeout`, or else they are sent again and
+again, and nothing behind them is sent."""
+
 _EVENTS_PER_TURN: Final = 64
 """After so many received events, calls and connections have their turn on the event loop."""
 
@@ -189,10 +192,7 @@ class Relay:
         while True:
             if not self._in_flight:
                 self._added.clear()
-                self._in_flight = list(islice(self._pending, _EVENTS_AT_ONCE))
-                for event in self._in_flight:
-                    self._pending.popleft()
-                    self._pending_bytes -= len(event)
+                self._take_pending()
             if not self._in_flight:
                 self._idle.set()
                 if self._mark is not None:
@@ -204,6 +204,15 @@ class Relay:
                 await self._bus.publish_many(self._in_flight)
             self._in_flight = []
             self._succeeded("publish")
+
+    def _take_pending(self) -> None:
+        """Take the events that are published next, one at least."""
+        size = 0
+        while self._pending and len(self._in_flight) < _EVENTS_AT_ONCE and size < _BYTES_AT_ONCE:
+            event = self._pending.popleft()
+            size += len(event)
+            self._in_flight.append(event)
+        self._pending_bytes -= size
 
     # -- from the bus --------------------------------------------------------------------------
 
