@@ -402,6 +402,34 @@ class TestPublishers:
         assert client.events == [("echo patched", {"id": 1})]
         assert "endless failed" in caplog.text
 
+    async def test_that_await_what_is_cancelled_hold_nobody_up(self, app, echo, caplog):
+        client, _ = connect(app, "x")
+
+        @echo.publish("created")
+        async def cancelled(data, context):
+            raise asyncio.CancelledError  # as of a task that it awaits
+
+        echo.publish("patched", lambda data, context: app.channel("x"))
+        await echo.create({})
+        await echo.patch(1, {})
+        await app.wait_for_listeners()
+        assert client.events == [("echo patched", {"id": 1})]
+        assert "cancelled failed; nobody gets the event 'created'" in caplog.text
+
+    async def test_that_wait_end_with_their_task(self, app, echo, caplog):
+        @echo.publish("created")
+        async def endless(data, context):
+            await asyncio.Event().wait()
+
+        connect(app, "x")
+        await echo.create({})
+        [waiting] = (task for task in asyncio.all_tasks() if "wait for pub" in task.get_name())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        assert caplog.text == ""
+
     async def test_that_are_too_slow_lose_events(self, app, echo, caplog, monkeypatch):
         monkeypatch.setattr("alula._channels._waiting_events.MAX_WAITING", 2)
         client, _ = connect(app, "x")

@@ -21,6 +21,7 @@ __all__ = [
     "callback_frames",
     "describe_frames",
     "did_you_mean",
+    "is_cancelled",
     "is_user_code",
     "keep_user_frames",
     "name_of",
@@ -49,6 +50,15 @@ def name_of(function: object) -> str:
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     module = getattr(function, "__module__", None)
     return f"{module}.{name}" if module else name
+
+
+def is_cancelled() -> bool:
+    """Tell whether the current task is being cancelled.
+
+    If not, a ``CancelledError`` comes from what it awaits, and is a failure like any other.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def unfit_signature(function: Callable[..., object], *arguments: str) -> inspect.Signature | None:

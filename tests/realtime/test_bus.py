@@ -115,6 +115,15 @@ async def test_a_bus_that_goes_away_is_logged_once_and_caught_up_with(broker, ca
     assert caplog.text.count("the broker is back") == 2
 
 
+async def test_a_bus_whose_own_tasks_are_cancelled_is_tried_again(broker):
+    async with processes(BrokerBus(broker), BrokerBus(broker)) as (first, second):
+        broker.fail(asyncio.CancelledError())
+        first.publish(1)
+        await eventually(lambda: (first.relay.state(), second.relay.state()) == ("away", "away"))
+        broker.error = None
+        await eventually(lambda: second.received == [1])
+
+
 async def test_what_is_published_again_arrives_once(broker):
     settings = dataclasses.replace(QUICK, publish_timeout=0.01)
     async with processes(BrokerBus(broker), BrokerBus(broker), settings=settings) as (

@@ -182,7 +182,8 @@ async def first_id(listen, bus):
 async def test_a_bus_that_cannot_tell_what_was_is_gone_on_without(listen, caplog):
     bus = Memory()
     last = await first_id(listen, bus)
-    for other in (Memory(bus.kept, OSError("it broke")), Bus_without_memory()):
+    errors = (OSError("it broke"), asyncio.CancelledError())
+    for other in (*(Memory(bus.kept, error) for error in errors), Bus_without_memory()):
         async with process(other) as two:
             assert await (await listen(two, last)).have(1) == [("reset", None)]
     assert "events from before are unknown" in caplog.text
@@ -223,21 +224,38 @@ async def test_old_events_count_without_their_publishers():
     assert asked == []
 
 
-@pytest.mark.parametrize("fails", [False, True])
-async def test_asynchronous_publishers_are_asked_too(listen, fails, caplog):
+@pytest.mark.parametrize("error", [None, RuntimeError("no"), asyncio.CancelledError()])
+async def test_asynchronous_publishers_are_asked_too(listen, error, caplog):
     bus = Memory()
     last = await first_id(listen, bus)
 
     async def publisher(data, context):
-        if fails:
-            raise RuntimeError("no")
+        if error is not None:
+            raise error
         return context.app.channel("everyone")
 
     async with process(bus, publisher=publisher) as two:
         stream = await listen(two, last)
         await stream.started()
-        assert numbers(stream.events) == ([] if fails else [1])
-    assert ("failed; nobody gets the event" in caplog.text) is fails
+        assert numbers(stream.events) == ([1] if error is None else [])
+    assert ("failed; nobody gets the event" in caplog.text) is (error is not None)
+
+
+async def test_a_process_stops_though_it_still_recalls(listen, caplog):
+    bus, asked = Memory(), asyncio.Event()
+    await first_id(listen, bus)
+
+    async def publisher(data, context):
+        asked.set()
+        await asyncio.Event().wait()
+
+    app = express(App()).configure(rest()).configure(sse(bus=bus))
+    app.use("messages", MemoryService()).publish(publisher)
+    await app.setup()
+    await asked.wait()
+    async with asyncio.timeout(4):
+        await app.teardown()
+    assert caplog.text == ""
 
 
 async def test_wrong_publishers_and_unknown_services_give_nothing(listen, caplog):

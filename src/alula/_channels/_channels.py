@@ -30,7 +30,7 @@ from alula._channels._publishers import (
 from alula._channels._waiting_events import WaitingEvents
 from alula._connection import NO_ROUTE, Connection, EventServer, client_key
 from alula._context import HookContext, Params, RequestParams
-from alula._user_code import describe_frames, name_of
+from alula._user_code import describe_frames, is_cancelled, name_of
 from alula.outgoing import public_part
 from alula.types import is_mapping
 
@@ -253,7 +253,9 @@ class Channels:
             try:
                 returning = cast("Awaitable[object]", returned)  # else its result is unknown
                 returned = await asyncio.wait_for(returning, PUBLISHER_SECONDS)
-            except Exception:  # noqa: BLE001  # as when it was published
+            except (Exception, asyncio.CancelledError):  # as when it was published
+                if is_cancelled():
+                    raise
                 _log_failure(publisher, publication)
                 return
         delivery = delivery_of(publication, publisher, returned)
@@ -360,7 +362,9 @@ class Channels:
                 if isinstance(returned, asyncio.Future):
                     try:
                         returned = await cast("Awaitable[object]", returned)  # else unknown
-                    except Exception:  # noqa: BLE001  # the call stands, as with a listener
+                    except (Exception, asyncio.CancelledError):  # the call stands
+                        if is_cancelled():
+                            raise
                         _log_failure(publisher, event)
                         returned = None
                 waiting.pop()

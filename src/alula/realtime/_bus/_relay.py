@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from alula._channels import Channels, Publication
+from alula._user_code import is_cancelled
 from alula.realtime._bus._bus import Bus
 from alula.realtime._bus._codec import decode_publication, encode_publication, read_header
 
@@ -279,7 +280,9 @@ class Relay:
                         await asyncio.sleep(0)
                 since = recent.complete_since
                 complete_since = complete_since if since is None else since
-        except Exception as error:  # noqa: BLE001  # of any engine
+        except (Exception, asyncio.CancelledError) as error:  # of any engine
+            if is_cancelled():
+                raise
             complete_since = time.time()
             _log.warning(
                 "events from before are unknown: reading those of %r failed: %r", self._bus, error
@@ -311,7 +314,9 @@ class Relay:
         while True:
             try:
                 await run()
-            except Exception as error:  # noqa: BLE001  # of any engine, at any time
+            except (Exception, asyncio.CancelledError) as error:  # of any engine
+                if is_cancelled():
+                    raise
                 if direction not in self._failing_since:
                     pause = self._settings.first_pause
                     if not self._failing_since:
