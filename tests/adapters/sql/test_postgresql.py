@@ -385,6 +385,34 @@ async def test_a_cancelled_owner_ends_the_statements_of_others(database):
             await others[0]
 
 
+@pytest.mark.parametrize("fails", [True, False])
+async def test_an_owner_who_is_cancelled_as_it_ends_gives_its_connection_back(database, fails):
+    await database.execute("create table t (n int)")
+    others = []
+
+    async def hold():
+        async with database.begin() as transaction:
+            await transaction.execute("insert into t values (1)")
+            others.append(
+                asyncio.ensure_future(transaction.run(Statement("select pg_sleep(60)"), 90))
+            )
+            await settle()
+            if fails:
+                raise LookupError
+
+    task = asyncio.ensure_future(hold())
+    await eventually(lambda: others)
+    await settle(200)  # the end waits for the statement of the other task
+    task.cancel()
+    async with asyncio.timeout(30):
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises((asyncpg.PostgresConnectionError, asyncpg.InterfaceError)):
+            await others[0]
+    await all_free(database)
+    assert await database.fetch("select * from t") == []
+
+
 @pytest.mark.parametrize("closes", [True, False])
 async def test_a_connection_that_is_closed_as_a_statement_begins(database, monkeypatch, closes):
     prepare = asyncpg.Connection._get_statement

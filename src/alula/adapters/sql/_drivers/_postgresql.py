@@ -370,7 +370,12 @@ class _Transaction(Transaction):
             await self._end(lambda transaction, _: transaction.rollback())
 
     async def _end(self, work: Callable[[AsyncpgTransaction, Connection], Awaitable[None]]) -> None:
-        async with self._lock:  # for a statement of another task that is under way
+        try:
+            await self._lock.acquire()  # for a statement of another task that is under way
+        except BaseException:  # cancelled meanwhile: nothing else would give the connection back
+            self._abandon()
+            raise
+        try:
             connection, self._connection = self._connection, None
             assert connection is not None  # noqa: S101  # it was open
             assert self._asyncpg is not None  # noqa: S101  # as above
@@ -387,6 +392,8 @@ class _Transaction(Transaction):
                 self._pool.reset(connection)
             else:
                 self._pool.release(connection)
+        finally:
+            self._lock.release()
 
     def _abandon(self) -> None:
         connection, self._connection = self._connection, None
