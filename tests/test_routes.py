@@ -1,12 +1,13 @@
 """Paths to services: plain paths, placeholders, encodings, and what it costs."""
 
 import time
+from urllib.parse import unquote_to_bytes
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alula._routes import RouteTable, decode_segment, strip_slashes
+from alula._routes import RouteTable, decode_segment, percent_decoded, strip_slashes
 
 
 def table(*paths):
@@ -328,6 +329,12 @@ def test_any_path_is_answered(path):
     routes = table("messages", "users/:id/posts", ":a/:b/:c")
     match = routes.find(path)
     assert match is None or match[0] in {"messages", "users/:id/posts", ":a/:b/:c"}
+
+
+@given(st.lists(st.sampled_from(["%", "%4", "%41", "%c3", "%C3%A9", "%zz", "é", "a", "%0a"])))
+def test_texts_are_decoded_as_by_the_standard_library(pieces):
+    text = "".join(pieces)
+    assert percent_decoded(text) == unquote_to_bytes(text)
 
 
 def seconds_for(routes, paths):

@@ -5,12 +5,22 @@ A plain path costs one or two lookups in a dict, however many services there are
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
-from urllib.parse import unquote_to_bytes
+import re
+from binascii import unhexlify
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-__all__ = ["Match", "PlainMatch", "RouteTable", "decode_segment", "strip_slashes"]
+__all__ = [
+    "Match",
+    "PlainMatch",
+    "RouteTable",
+    "decode_segment",
+    "percent_decoded",
+    "strip_slashes",
+]
 
 T = TypeVar("T")
+
+_ESCAPES: Final = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 
 
 class Match(NamedTuple, Generic[T]):
@@ -51,9 +61,21 @@ def decode_segment(segment: str) -> str:
     if "%" not in segment:
         return segment
     try:
-        return unquote_to_bytes(segment).decode()
+        return percent_decoded(segment).decode()
     except UnicodeError:
         return segment
+
+
+def percent_decoded(text: str) -> bytes:
+    """Return the bytes of a percent-encoded text; a ``%`` that begins no escape stays.
+
+    As `urllib.parse.unquote_to_bytes`, which takes a microsecond and 200 bytes for each ``%``: a
+    client can send 64,000 of them in a path, and a million in a form.
+
+    Raises:
+        UnicodeEncodeError: It has a surrogate.
+    """
+    return _ESCAPES.sub(lambda run: unhexlify(run[0].replace(b"%", b"")), text.encode())
 
 
 class RouteTable(Generic[T]):

@@ -403,3 +403,11 @@ async def test_over_http_too(schema):
     answer = await quickly(server(service), "POST", "/records", filled('{"a":[', "3", "]}"))
     assert answer.status == 400
     assert len(answer.json["data"]) == 1000
+
+
+@pytest.mark.parametrize("path", ["/" + "%" * 64_000, "/" + "%41" * 21_000, "/" + "%41/" * 16_000])
+async def test_a_long_path_that_every_route_looks_at(path):
+    app = server()
+    for number in range(500):
+        app.get(f"/page{number}/:id", lambda req, res: res.end())
+    assert (await quickly(app, "GET", path)).status == 404

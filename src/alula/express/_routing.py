@@ -218,6 +218,7 @@ class _Mount:
 
 
 _SEGMENT: Final = re.compile(r":[A-Za-z_]\w*|[^:*?(){}]+")
+_MAX_ENCODED: Final = 12  # what one character may become: four bytes, three characters for each
 
 
 class Pattern:
@@ -259,27 +260,30 @@ class Pattern:
         inner = path.lstrip("/")
         if not inner.startswith(self._start) and "%" not in path and "//" not in inner:
             return None
-        parts = inner.split("/")
-        while parts and not parts[-1]:
-            parts.pop()
         params: dict[str, str] = {}
-        at, end = 0, len(parts)
+        end, size = 0, len(path)
+        # Nothing is split: any number of routes look at one path, which may have 64,000 segments.
         for segment in self._segments:
-            while at < end and not parts[at]:
-                at += 1
-            if at == end:
+            begin = end
+            while begin < size and path[begin] == "/":
+                begin += 1
+            if begin == size:
                 return None
-            part, at = parts[at], at + 1
+            end = path.find("/", begin)
+            end = size if end < 0 else end
+            part = path[begin:end]
             if segment[0] == ":":
                 params[segment[1:]] = decode_segment(part)
-            elif segment != decode_segment(part):
+            # What is too long is not decoded: that takes time for each route.
+            elif len(part) > _MAX_ENCODED * len(segment) or segment != decode_segment(part):
                 return None
-        if self._whole and at < end:
+        following = path[end + 1 :] if end else inner
+        if self._whole and following.strip("/"):
             return None
         if self._rest:
-            params["*"] = "/".join(decode_segment(part) for part in parts[at:])
-        slashes = path[: len(path) - len(inner)] if at else ""
-        return params, slashes + "/".join(parts[:at])
+            parts = following.rstrip("/").split("/")
+            params["*"] = "/".join(map(decode_segment, parts))
+        return params, path[:end]
 
 
 # -- what `use` takes ------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, ClassVar, Final, cast
-from urllib.parse import unquote
 
 import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,6 +19,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, service_unavai
 from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
 
 from alula._json_encoding import dumps
+from alula._routes import percent_decoded
 from alula.errors import FrameworkError
 from alula.express._connection_limits import MAX_HEAD_BYTES, head_too_large
 from alula.express._uvicorn.cycle import Cycle
@@ -191,7 +191,7 @@ class HttpToolsGuard(Guard):
         raw_path = url.path
         path = raw_path.decode("ascii")
         if "%" in path:
-            path = unquote(path)
+            path = percent_decoded(path).decode(errors="replace")
         root = self.root_path
         if root:
             path, raw_path = root + path, root.encode("ascii") + raw_path
