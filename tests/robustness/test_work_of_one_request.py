@@ -21,7 +21,7 @@ from alula import App
 from alula._json_encoding import MAX_INTEGERS_OF_ONE_HASH
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
-from alula.express import error_handler, express, rest
+from alula.express import error_handler, express, rest, serve_static
 from alula.express import json as json_bodies
 from alula.express._body_parsing import MAX_CONTAINERS
 from alula.query import ordered
@@ -411,3 +411,10 @@ async def test_a_long_path_that_every_route_looks_at(path):
     for number in range(500):
         app.get(f"/page{number}/:id", lambda req, res: res.end())
     assert (await quickly(app, "GET", path)).status == 404
+
+
+async def test_folders_of_a_path_that_no_system_has(tmp_path):
+    app = express().use(serve_static(tmp_path))
+    with Stopwatch():
+        for _ in range(20):
+            assert (await call(app, "GET", "/" + "a/" * 30_000)).status == 404

@@ -30,6 +30,10 @@ __all__ = ["file_response", "serve_static"]
 
 _MAX_ATTEMPTS: Final = 3
 
+# As systems have it. To find out that there is no such file takes time for each folder in a path,
+# and a client can name 30,000 of them.
+_MAX_PATH_CHARACTERS: Final = 4096
+
 
 def serve_static(
     folder: str | os.PathLike[str], *, index: str | None = "index.html", max_age: int = 0
@@ -88,6 +92,8 @@ def _find(files: StaticFiles, root: Path, names: Sequence[str], index: str | Non
     if any(_is_hidden(name) for name in names):
         return None
     path = "/".join(names)
+    if len(path) > _MAX_PATH_CHARACTERS:
+        return None
     try:
         full, status = files.lookup_path(path)
         is_index = status is not None and stat.S_ISDIR(status.st_mode)
