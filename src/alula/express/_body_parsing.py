@@ -10,10 +10,10 @@ import re
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import parse_qsl
 
 from alula._http import EXCHANGE_EXTENSION, ExchangeExtension
 from alula._json_encoding import MAX_CONTAINERS, loads
+from alula._routes import percent_decoded
 from alula.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
 from alula.express._chain import GO_ON, Middleware, NextFunction
 from alula.express._request import Request
@@ -132,18 +132,10 @@ def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middlewar
             raise BadRequest(f"The form has more than {MAX_FORM_FIELDS} fields")
         try:
             text = raw.decode()
-            pairs = [] if extended else parse_qsl(text, keep_blank_values=True, errors="strict")
+            if not extended:
+                return _flat_form(text)
         except UnicodeDecodeError:
             raise BadRequest("The form is not valid UTF-8") from None
-        if not extended:
-            values: dict[str, Any] = {}
-            for name, value in pairs:
-                old: str | list[str] | None = values.get(name)
-                if isinstance(old, list):
-                    old.append(value)
-                else:
-                    values[name] = value if old is None else [old, value]
-            return values
         limits = {"array_limit": MAX_FORM_FIELDS, "parameter_limit": MAX_FORM_FIELDS}
         try:
             return parse(text, depth=MAX_FORM_DEPTH, **limits)
@@ -152,6 +144,25 @@ def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middlewar
 
     size = None if limit is None else parse_size(limit)
     return BodyParser({"application/x-www-form-urlencoded": (size, decode)})
+
+
+def _flat_form(text: str) -> dict[str, Any]:
+    """Return the values of a form by the names as they are, lists for names that repeat.
+
+    Raises:
+        UnicodeDecodeError: An escape is not UTF-8.
+    """
+    values: dict[str, Any] = {}
+    for part in filter(None, text.replace("+", " ").split("&")):
+        encoded_name, _, encoded_value = part.partition("=")
+        name = percent_decoded(encoded_name).decode()
+        value = percent_decoded(encoded_value).decode()
+        old: str | list[str] | None = values.get(name)
+        if isinstance(old, list):
+            old.append(value)
+        else:
+            values[name] = value if old is None else [old, value]
+    return values
 
 
 class BodyParser:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -95,6 +96,20 @@ async def test_at_most_32_levels():
 async def test_without_brackets_there_are_no_levels():
     app = app_with(urlencoded(extended=False))
     assert (await post(app, "a" + "[b]" * 100 + "=1")).status == 200
+
+
+@pytest.mark.untraced
+@pytest.mark.parametrize("extended", [True, False])
+async def test_escapes_take_no_more_memory_than_other_characters(extended):
+    size = 1_000_000
+    app = app_with(urlencoded(extended=extended))
+    tracemalloc.start()
+    try:
+        assert (await post(app, "a=" + "%" * size)).json == {"body": {"a": "%" * size}}
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 * size
 
 
 @pytest.mark.parametrize(
