@@ -81,6 +81,7 @@ async def test_a_file_that_was_removed_is_not_found(file):
     file.unlink()
     answer = await send(file, seen)
     assert (answer.status, answer.json["className"]) == (404, "not-found")
+    assert answer.get("cache-control") == "no-store"
 
 
 async def test_a_file_that_changes_all_the_time_is_unavailable(file, monkeypatch):
@@ -96,6 +97,7 @@ async def test_a_file_that_changes_all_the_time_is_unavailable(file, monkeypatch
     monkeypatch.setattr("os.stat", stat)
     answer = await send(file, seen)
     assert (answer.status, answer.json["message"]) == (503, "The file is being replaced")
+    assert answer.get("cache-control") == "no-store"
 
 
 class Slow(Receiver):

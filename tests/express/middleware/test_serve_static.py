@@ -418,6 +418,11 @@ async def test_who_asks_for_no_part_of_a_file_gets_error_json(app):
     assert answer.get("content-length") == str(len(answer.text))
 
 
+async def test_caches_keep_no_error_in_place_of_a_file(place):
+    answer = await get(app_with(place, max_age=3600), "/a.txt", range="bytes=9-10")
+    assert (answer.status, answer.all("cache-control")) == (416, ["no-store"])
+
+
 async def test_a_part_of_what_is_another_file_by_now_is_the_whole(app):
     tag = (await get(app, "/a.txt")).get("etag")
     assert (await get(app, "/a.txt", range="bytes=0-1", if_range=tag)).text == "pl"

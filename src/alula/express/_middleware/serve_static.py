@@ -163,8 +163,10 @@ def file_response(files: StaticFiles, path: str, seen: os.stat_result) -> ASGIAp
             except FileNotFoundError:
                 error = NotFound("Page not found")
                 break
+        # What is set for the file, caches must not keep for an error.
+        headers = {**(error.headers or {}), "Cache-Control": "no-store"}
         body = dumps(error.to_dict())
-        response = StarletteResponse(body, error.code, error.headers, "application/json")
+        response = StarletteResponse(body, error.code, headers, "application/json")
         await response(scope, receive, send)
 
     return run
