@@ -464,6 +464,22 @@ async def test_reset_forgets_the_answer_and_what_belongs_to_its_body():
     }
 
 
+CACHING = {
+    "public, max-age=86400": "no-store",
+    "Private, Max-Age=60": "no-store",
+    "s-maxage=60": "no-store",
+    "private": "private",
+    "no-cache, no-transform": "no-cache, no-transform",
+    ("public", "immutable"): "no-store",
+}
+
+
+@pytest.mark.parametrize(("given", "left"), CACHING.items())
+async def test_reset_lets_no_cache_keep_the_error(given, left):
+    res = response().set("cache-control", given if isinstance(given, str) else [*given])
+    assert res.reset().get("cache-control") == left
+
+
 async def test_reset_forgets_another_application():
     res = response()
     res.wrap(wrapper("kept", order := []))

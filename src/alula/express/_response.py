@@ -342,9 +342,15 @@ class Response:
         self._wrappers = (wrapper, *self._wrappers)
 
     def reset(self) -> Self:
-        """Drop the response and the headers of its body, for an error that came after it."""
+        """Drop the response and the headers of its body, for an error that came after it.
+
+        No cache keeps the error for as long as it may keep the response.
+        """
         self.headers_sent, self._body, self._app = False, b"", None
         self._drop(*_OF_BODY)
+        caching = str(self._headers.get("cache-control")).lower()
+        if "public" in caching or "age=" in caching:
+            self.set("cache-control", "no-store")
         return self
 
     def finish(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None] | None:
