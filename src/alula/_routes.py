@@ -87,6 +87,7 @@ class RouteTable(Generic[T]):
         self._as_sent: dict[str, T] = {}  # as those, with the slash before it
         self._tree: _Node[T] = _Node()
         self._has_placeholders = False
+        self._depth = 0  # segments of the longest path that was ever added
 
     def add(self, path: str, value: T) -> None:
         """Register a path; a segment ``:name`` matches any value.
@@ -105,6 +106,7 @@ class RouteTable(Generic[T]):
             raise ValueError(f"the path {plain!r} has braces; a placeholder is written :name here")
         if len(set(names)) < len(names):
             raise ValueError(f"the path {plain!r} has two placeholders of one name")
+        self._depth = max(self._depth, len(segments))
         node = self._tree
         for segment in segments:
             if segment.startswith(":"):
@@ -172,6 +174,8 @@ class RouteTable(Generic[T]):
             return value, last if "%" not in last else decode_segment(last), {}
         # Encoded characters may be in a plain path too: %6Dessages is messages.
         if not self._has_placeholders and "%" not in path:
+            return None
+        if path.count("/") > self._depth:  # a client can send tens of thousands
             return None
         segments = [decode_segment(segment) for segment in path.split("/")]
         if (whole := self._walk(self._tree, segments, 0, [])) is not None:

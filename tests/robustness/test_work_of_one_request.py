@@ -19,6 +19,7 @@ from tests.express.asgi_client import call
 
 from alula import App
 from alula._json_encoding import MAX_INTEGERS_OF_ONE_HASH
+from alula._routes import RouteTable
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
 from alula.express import error_handler, express, rest, serve_static
@@ -411,6 +412,14 @@ async def test_a_long_path_that_every_route_looks_at(path):
     for number in range(500):
         app.get(f"/page{number}/:id", lambda req, res: res.end())
     assert (await quickly(app, "GET", path)).status == 404
+
+
+def test_a_path_of_more_segments_than_any_service_has():
+    routes = RouteTable()
+    routes.add("users/:id/posts", 1)
+    with Stopwatch():
+        for _ in range(300):
+            assert routes.find("/%41" * 16_000) is None
 
 
 async def test_folders_of_a_path_that_no_system_has(tmp_path):
