@@ -73,6 +73,8 @@ class ServiceBundle(Generic[RecordType]):
             may depend on the caller, so ``authenticate`` and the hooks registered before it
             precede them.
         last: Before hooks by method that run after all other before hooks.
+        outermost: Around hooks by method that run outside all others, those of applications and of
+            their mounts included.
 
     Attributes:
         service: As given.
@@ -80,6 +82,7 @@ class ServiceBundle(Generic[RecordType]):
         schema: As given.
         first: As given.
         last: As given.
+        outermost: As given.
     """
 
     def __init__(
@@ -90,12 +93,14 @@ class ServiceBundle(Generic[RecordType]):
         *,
         first: ByMethod = _NO_HOOKS,
         last: ByMethod = _NO_HOOKS,
+        outermost: ByMethod = _NO_HOOKS,
     ) -> None:
         self.service = service
         self.hooks = hooks
         self.schema = schema
         self.first = first
         self.last = last
+        self.outermost = outermost
 
     def __repr__(self) -> str:
         return f"with_schema({type(self.service).__name__}(), ...)"

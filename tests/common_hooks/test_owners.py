@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field
 from tests.common_hooks.conftest import ADA, BOB, app_of
 
 from alula import App
@@ -247,6 +248,23 @@ class TestSetOwner:
     async def test_a_schema_may_require_it(self):
         notes = app_of(with_schema(MemoryService(), SCHEMA), around=[set_owner()])
         assert (await notes.create({"text": "x"}, ADA))["userId"] == 7
+
+    @pytest.mark.parametrize("place", ["service", "application", "mount"])
+    async def test_another_name_that_a_model_reads_changes_no_owner(self, place):
+        class Note(BaseModel):
+            model_config = ConfigDict(populate_by_name=True)
+            text: str
+            owner_id: int = Field(alias="userId")
+
+        inner = App().use("notes", with_schema(MemoryService(start_id=1), Note))
+        app = App().use("outer", inner.service("notes")) if place == "mount" else inner
+        notes = app.service("outer" if place == "mount" else "notes")
+        (app if place == "application" else notes).hooks(around=[set_owner()])
+        note = await notes.create({"text": "x", "owner_id": 8}, ADA)
+        assert note == {"id": 1, "text": "x", "userId": 7}
+        for data in ({"owner_id": 8}, {"owner_id": 8, "userId": 9}):
+            assert (await notes.patch(1, data, ADA))["userId"] == 7
+            assert (await notes.update(1, {"text": "y", **data}, ADA))["userId"] == 7
 
     async def test_the_data_of_the_caller_stays(self, memory):
         notes = app_of(memory, before=[set_owner()])

@@ -16,6 +16,7 @@ import pytest
 from bson import ObjectId
 from pydantic import (
     AliasChoices,
+    AliasPath,
     BaseModel,
     ConfigDict,
     Field,
@@ -642,6 +643,71 @@ async def test_queries_know_the_names_that_are_stored():
     for name in ("in", "written_as", "either", "a", "b"):
         with pytest.raises(BadRequest):
             await service.find(query={name: "1"})
+
+
+class Named(BaseModel):
+    model_config = ConfigDict(validate_by_name=True)
+    plain: int = 0
+    owner_id: int = Field(0, alias="ownerId")
+    size: int = Field(0, validation_alias=AliasChoices("length", AliasPath("m", "x"), "size"))
+    # Names of other fields: which field they mean is for Pydantic to say.
+    one: int = Field(0, alias="two")
+    two: int = Field(0, alias="one")
+    third: int = Field(0, validation_alias=AliasChoices("third", "shared"))
+    fourth: int = Field(0, validation_alias=AliasChoices("fourth", "shared"))
+
+
+class NamedAlone(BaseModel):
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=False)
+    owner_id: int = Field(0, alias="ownerId")
+
+
+class TestFieldsOfSeveralNames:
+    async def seen(self, data, model=Named, **params):
+        """Return what the first around hook gets, and the record."""
+        seen = []
+
+        async def see(context, next):
+            seen.append(context.data)
+            await next()
+
+        service = messages(model, MemoryService(multi=True)).hooks(around=[see])
+        return seen, await service.create(data, **params)
+
+    @pytest.mark.parametrize(
+        ("data", "named"),
+        [
+            ({"owner_id": 1}, {"ownerId": 1}),
+            ({"owner_id": 1, "ownerId": 2}, {"ownerId": 2}),
+            ({"size": 1, "length": 2, "plain": 3}, {"size": 2, "plain": 3}),
+            ({"two": 1, "one": 2, "shared": 3}, {"two": 1, "one": 2, "shared": 3}),
+            ({"m": {"x": 1}}, {"m": {"x": 1}}),
+        ],
+    )
+    async def test_hooks_see_the_stored_name_of_what_clients_send(self, data, named):
+        seen, record = await self.seen(data, provider="rest")
+        assert seen == [named]
+        assert record == await messages(Named, MemoryService()).create(data)
+
+    async def test_a_list_of_them(self):
+        seen, records = await self.seen([{"owner_id": 1}, {"plain": 2}], provider="rest")
+        assert seen == [[{"ownerId": 1}, {"plain": 2}]]
+        assert [record["ownerId"] for record in records] == [1, 0]
+
+    @pytest.mark.parametrize("data", ["text", None, ["text"]])
+    async def test_what_is_no_record_is_left_to_the_check(self, data):
+        with pytest.raises(BadRequest):
+            await self.seen(data, provider="rest")
+
+    async def test_calls_of_the_application_keep_their_names(self):
+        seen, record = await self.seen({"owner_id": 1})
+        assert seen == [{"owner_id": 1}]
+        assert record["ownerId"] == 1
+
+    async def test_a_name_that_the_model_does_not_read_is_none_of_them(self):
+        seen, record = await self.seen({"owner_id": 1}, NamedAlone, provider="rest")
+        assert seen == [{"owner_id": 1}]
+        assert record["ownerId"] == 1
 
 
 class TestIds:

@@ -88,7 +88,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         Hookable.__init__(self)
         is_bundle = isinstance(service, ServiceBundle)
         bundle = service if is_bundle else ServiceBundle(service, {})  # pyright: ignore[reportUnknownVariableType]  # of any record
-        service = bundle.service
+        service, outermost = bundle.service, bundle.outermost
         self.app = app
         self.path = path
         self.service = service
@@ -96,13 +96,13 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self.secret_ids = getattr(service, "secret_ids", False) is True
         if isinstance(service, RelatedService):
             self.related_names = service.related_names
-        listed = read_names("methods", path, methods)
-        named = read_names("events", path, events)
+        listed, named = read_names("methods", path, methods), read_names("events", path, events)
         if isinstance(service, ServiceHandle):
             listed = service.methods if listed is None else listed
             named = (*service.events, *(named or ()))
             self.emitted_by_service = service.emitted_by_service
             self.record_schema = self.record_schema or service.record_schema
+            outermost = {**service.hook_table.enclosing, **outermost}
         else:
             named = custom_events_of(service) if named is None else named
             self.emitted_by_service = frozenset(EVENT_OF_METHOD.values()) & {*named}
@@ -121,7 +121,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self._setup: DeferredSetup | None = None
         self._callable: tuple[str, ...] = ()
         self._add_methods((*standard, *self.methods))
-        self.hook_table.enclose(bundle.first, bundle.last)
+        self.hook_table.enclose(bundle.first, bundle.last, outermost)
         self._add_hooks(dict(bundle.hooks))
 
     def __repr__(self) -> str:

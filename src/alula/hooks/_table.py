@@ -132,6 +132,7 @@ class HookTable:
 
     Attributes:
         changes: How often hooks were registered; a cache built from the table compares it.
+        enclosing: By method, around hooks outside all others; where the service is mounted, too.
     """
 
     def __init__(self) -> None:
@@ -141,18 +142,23 @@ class HookTable:
         self._outermost: dict[str, list[Hook]] = {}
         self._first: Mapping[str, Sequence[Hook]] = {}
         self._last: Mapping[str, Sequence[Hook]] = {}
+        self.enclosing: Mapping[str, Sequence[Hook]] = {}
 
     def enclose(
-        self, first: Mapping[str, Sequence[Hook]], last: Mapping[str, Sequence[Hook]]
+        self,
+        first: Mapping[str, Sequence[Hook]],
+        last: Mapping[str, Sequence[Hook]],
+        outermost: Mapping[str, Sequence[Hook]],
     ) -> None:
-        """Set before hooks whose place does not depend on the order of registration.
+        """Set hooks whose place does not depend on the order of registration.
 
         Args:
             first: By method, hooks that run before all other before hooks. They may depend on the
                 caller, so ``authenticate`` and the hooks registered before it precede them.
             last: By method, hooks that run after all other before hooks.
+            outermost: By method, around hooks that run outside all others.
         """
-        self._first, self._last = first, last
+        self._first, self._last, self.enclosing = first, last, outermost
 
     def add(self, hooks: Mapping[str, Any], methods: Collection[str], where: str) -> None:
         """Check and register hooks.
@@ -223,8 +229,8 @@ class HookTable:
 
     def surround(self, method: str, call: Call) -> Call:
         """Return ``call`` with the outermost hooks around it, itself without any."""
-        hooks = self._outermost.get(method)
-        return call if hooks is None else compose(hooks, call, HookNext)
+        hooks = [*self.enclosing.get(method, ()), *self._outermost.get(method, ())]
+        return compose(hooks, call, HookNext) if hooks else call
 
     def of(self, kind: str, method: str) -> list[Hook]:
         """Return the hooks of a type for a method, those for every method first."""

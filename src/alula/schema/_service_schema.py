@@ -35,7 +35,7 @@ from alula.schema._resolvers.incoming_hooks import (
 )
 from alula.schema._resolvers.resolver import Resolver, resolve
 from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
-from alula.schema._validation_hooks import validate_data, validate_query
+from alula.schema._validation_hooks import name_as_stored, validate_data, validate_query
 from alula.schema._validators import Records, records_of
 from alula.types import (
     METHODS_WITHOUT_DATA,
@@ -167,6 +167,7 @@ def with_schema(
         *(records, extensions or {}, query, data, visibility.not_queryable),
         checks_create=with_check is None,
     )
+    renaming = (name_as_stored(records.input_names),) if records.input_names else ()
     methods = {name for name in STANDARD_METHODS if callable(getattr(service, name, None))}
     methods.update(*(given for given in (query, data) if isinstance(given, Mapping)))
     described = with_computed(
@@ -179,6 +180,7 @@ def with_schema(
         without_fields(described, visibility.secret) if visibility.secret else described,
         first={name: incoming.first(name) for name in methods},
         last={name: incoming.last(name) for name in methods},
+        outermost=dict.fromkeys(METHODS_WITH_DATA, renaming) if renaming else {},
     )
 
 

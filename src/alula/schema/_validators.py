@@ -6,8 +6,10 @@ All code that has to choose between the two kinds of schema is here. `JsonRecord
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
+from itertools import chain
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -20,6 +22,7 @@ from typing import (
 )
 
 from pydantic import (
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     Field,
@@ -177,6 +180,8 @@ def records_of(model: object, service: object) -> Records:
 class ModelRecords:
     """Makes the validators for the records that a Pydantic model describes; see `JsonRecords`."""
 
+    input_names: Mapping[str, Sequence[str]]
+
     def __init__(
         self,
         model: type[BaseModel],
@@ -187,6 +192,7 @@ class ModelRecords:
     ) -> None:
         self._model = self._with_id = model
         self._id = id
+        self.input_names = _input_names(model)
         adapter_of(model)  # to refuse what Pydantic cannot describe, with a message of ours
 
         def convert(value: object) -> object:
@@ -284,6 +290,32 @@ def _relaxed(
         return model
     name, validators = f"{model.__name__}{suffix}", dict(replaced)
     return create_model(name, __base__=model, __validators__=validators, **fields)
+
+
+def _input_names(model: type[BaseModel]) -> dict[str, tuple[str, ...]]:
+    """Return the names by which a model reads fields that have several, by the stored name.
+
+    ``populate_by_name`` and ``AliasChoices`` give a field several names; Pydantic takes the first
+    that the data has. Names that other fields have as well are left out.
+    """
+    config = model.model_config
+    by_name = config.get("populate_by_name") or config.get("validate_by_name")
+    read: dict[str, list[str]] = {}
+    for name, field in model.model_fields.items():
+        alias = field.validation_alias or name
+        aliases = alias.choices if isinstance(alias, AliasChoices) else [alias]
+        if config.get("validate_by_alias") is False:
+            aliases = []
+        every = (*aliases, name) if by_name else aliases
+        texts = dict.fromkeys(each for each in every if isinstance(each, str))
+        read[field.serialization_alias or name] = [*texts]
+    uses = Counter(chain.from_iterable(read.values()))
+    found: dict[str, tuple[str, ...]] = {}
+    for stored, names in read.items():
+        own = [name for name in names if uses[name] == 1 and (name == stored or name not in read)]
+        if stored in own and len(own) > 1:
+            found[stored] = tuple(own)
+    return found
 
 
 def _unchanged(self: object, _: object = None) -> object:
