@@ -23,7 +23,7 @@ from alula.authentication import (
     hash_password,
     password_hash,
 )
-from alula.errors import BadRequest, Forbidden, MethodNotAllowed, NotAuthenticated
+from alula.errors import BadRequest, Forbidden, MethodNotAllowed, NotAuthenticated, Unavailable
 from alula.hooks import annotate_hook, hook_metadata
 
 
@@ -320,6 +320,26 @@ class TestHashPassword:
         # MongoDB would refuse it with a text that has the hash, and that text would be logged.
         with pytest.raises(BadRequest, match="without parts"):
             await app.service("users").patch(1, data)
+
+    @pytest.mark.parametrize("password", ["right", HashedPassword(BCRYPT)])
+    async def test_a_call_that_is_tried_again_hashes_once(self, app, password):
+        attempts = []
+
+        async def retry(context, next):
+            try:
+                await next()
+            except Unavailable:
+                await next()
+
+        def fail_once(context):
+            attempts.append(context.data["password"])
+            if len(attempts) == 1:
+                raise Unavailable("try again")
+
+        app.service("users").hooks(around=[retry], before={"patch": [fail_once]})
+        await app.service("users").patch(1, {"password": password})
+        assert attempts == [self.stored(app, 1)["password"]] * 2
+        await app.service("authentication").create(login())
 
     @pytest.mark.parametrize("data", ["text", 5, [5, "x"], None])
     async def test_data_that_is_no_mapping_is_left_to_the_service(self, app, data):

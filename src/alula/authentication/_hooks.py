@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
 from alula._context import HookContext, Params
@@ -36,6 +36,9 @@ from alula.types import (
 __all__ = ["authenticate", "check_hooks", "hash_password", "hide_taken", "password_hash", "protect"]
 
 Hook: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
+
+_MADE: Final = "hashes of hash_password"
+"""In the attributes of a context, where no name of a hook is like it: what became of passwords."""
 
 
 @hook_factory('authenticate("jwt")')
@@ -197,10 +200,20 @@ def password_hash(
     async def resolve(value: object, _: object, context: HookContext) -> object:
         if value is UNSET:
             return value
+        # An around hook may run the rest of the call again, with the hash in its data: a hash of
+        # that would lock the user out. Its salt is new, so no client can send an equal password.
+        made: set[str] | None = getattr(context, _MADE, None)
+        if made is None:
+            made = set()
+            setattr(context, _MADE, made)
+        if isinstance(value, str) and value in made:
+            return value
         if not isinstance(value, HashedPassword):
             local: Any = authentication_at(context.app, service).strategy(strategy)
             value = await local.hash_password(value, context.params)
-        return str(value)  # a `HashedPassword` is not a type that databases know
+        text = str(value)  # a `HashedPassword` is not a type that databases know
+        made.add(text)
+        return text
 
     return resolve
 
