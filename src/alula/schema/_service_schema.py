@@ -34,7 +34,7 @@ from alula.schema._resolvers.incoming_hooks import (
     resolvers_of,
 )
 from alula.schema._resolvers.resolver import Resolver, resolve
-from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
+from alula.schema._resolvers.result_hooks import external_hook, result_hook
 from alula.schema._validation_hooks import name_as_stored, validate_data, validate_query
 from alula.schema._validators import Records, records_of
 from alula.types import (
@@ -157,9 +157,10 @@ def with_schema(
     if visibility.hidden:
         # Behind the resolvers of the application, which may need the value that is hidden then.
         redacting.append(resolve(dict.fromkeys(visibility.hidden, hide)))
-    around: list[Hook] = [resolve_external(*redacting)] if redacting else []
+    closed = visibility.not_queryable.difference(*(of.virtual_names for of in outgoing))
+    around: list[Hook] = [external_hook(redacting, closed)] if redacting else []
     if result is not None:
-        around.append(resolve_result(result))
+        around.append(result_hook([result], closed))
     # A service of forms has the record when the form has been read, so its method checks that.
     if callable(with_check := getattr(service, "with_record_check", None)):
         service = with_check(records.whole(()).validate)

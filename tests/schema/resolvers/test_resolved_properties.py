@@ -109,6 +109,22 @@ async def test_it_is_opened_by_its_name(model):
 
 
 @models
+@pytest.mark.parametrize("place", ["external", "result"])
+async def test_a_function_sees_whole_records_whatever_is_selected(model, place):
+    def for_others(salary, record):
+        return alula.UNSET if record.get("name") == "Ann" else salary
+
+    resolver = resolve({"salary": for_others, "size": virtual(len)})
+    service = employees(model, **{place: resolver}, queryable=["salary"])
+    for method, ids in (("find", []), ("get", [1]), ("patch", [1, {}])):
+        for names in (["salary"], ["salary", "size"]):
+            found = public_part(
+                await getattr(service, method)(*ids, query={"$select": names}, provider="rest")
+            )
+            assert (found[0] if method == "find" else found).keys() <= {"id", "size"}
+
+
+@models
 async def test_other_properties_stay_open(model):
     service = employees(model, result=resolve({"size": virtual(len)}), hidden=["salary"])
     query = {"name": {"$gt": "A"}, "$sort": {"name": 1}, "$select": ["name", "size"]}

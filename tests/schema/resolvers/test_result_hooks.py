@@ -206,6 +206,22 @@ class TestExternal:
         await service.get(1, query={"$select": ["password"]})
         assert dispatch == [{"id": 1}]
 
+    @pytest.mark.parametrize(
+        "hide",
+        [
+            lambda name, record: UNSET if "password" in record else name,
+            lambda name, record, context: UNSET if "password" in record else name,
+        ],
+    )
+    async def test_what_is_not_selected_decides_as_well(self, hide):
+        service = await people(resolve_external(resolve({"name": hide})))
+        dispatch = dispatch_of(service)
+        query = {"$select": ["name"]}
+        await service.get(1, query=query)
+        await service.find(query=query)
+        await service.patch(1, {"age": 4}, query=query)
+        assert dispatch == [{"id": 1}, [{"id": 1}, {"id": 2}], {"id": 1}]
+
     async def test_computes_what_only_the_outside_gets(self):
         service = await people(resolve_external(SIZE))
         dispatch = dispatch_of(service)

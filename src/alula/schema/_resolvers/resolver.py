@@ -83,6 +83,8 @@ class Resolver:
         virtual_names: The names of these.
         made_names: Those whose functions take no value: `virtual` ones and those without
             parameters.
+        record_names: Those whose functions may read other properties: `virtual` ones, and those
+            that take the record beside the value.
         hidden_names: Those whose resolver is `hidden`.
 
     Raises:
@@ -114,6 +116,9 @@ class Resolver:
         self.virtual_names = frozenset(self.virtual_functions)
         self.made_names = frozenset(
             name for name, resolver in properties.items() if not takes_value(resolver)
+        )
+        self.record_names = self.virtual_names.union(
+            name for name, resolver in properties.items() if _count_arguments(resolver) > 1
         )
         self.hidden_names = frozenset(
             name for name, resolver in properties.items() if resolver is hidden
@@ -284,9 +289,14 @@ def property_function(name: str, resolver: object) -> PropertyFunction:
 
 def takes_value(resolver: object) -> bool:
     """Return whether a resolver takes the value of its property, by its signature."""
+    return _count_arguments(resolver) > 0
+
+
+def _count_arguments(resolver: object) -> int:
+    """Return how many of value, record and context a resolver takes; 0 for a virtual one."""
     if isinstance(resolver, Virtual):
-        return False
-    return _arguments_taken("", resolver, ("value", "record", "context")) > 0
+        return 0
+    return _arguments_taken("", resolver, ("value", "record", "context"))
 
 
 def _arguments_taken(name: str, function: object, offered: tuple[str, ...]) -> int:

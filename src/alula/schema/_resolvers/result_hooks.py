@@ -26,7 +26,7 @@ from alula.schema._resolvers.incoming_hooks import (
 from alula.schema._resolvers.resolver import Resolver
 from alula.types import STANDARD_METHODS, UNSET, JSONValue, Page, is_mapping
 
-__all__ = ["resolve_all", "resolve_external", "resolve_result"]
+__all__ = ["external_hook", "resolve_all", "resolve_external", "resolve_result", "result_hook"]
 
 _GRAMMAR: Final = Grammar()
 
@@ -35,8 +35,9 @@ _GRAMMAR: Final = Grammar()
 def resolve_result(*resolvers: Resolvers) -> Hook:
     """Return an around hook that resolves the records of a result, also those of a page.
 
-    With ``$select`` only the selected properties are resolved. If it names a virtual property, the
-    service is asked for whole records, since any property may be needed to compute it.
+    With ``$select`` only the selected properties are resolved. If it names a virtual property, or
+    one whose function takes the record, the service is asked for whole records, since the function
+    may need any property.
 
     Examples:
         >>> from alula.schema import resolve, virtual
@@ -51,13 +52,28 @@ def resolve_result(*resolvers: Resolvers) -> Hook:
         ValueError: The name of a method is nearly that of a standard method.
         BadRequest: By the hook: functions raised errors of the interface.
     """
+    return result_hook(resolvers)
+
+
+def result_hook(resolvers: Sequence[Resolvers], closed: Collection[str] = ()) -> Hook:
+    """Return the hook of `resolve_result`.
+
+    Args:
+        resolvers: As it takes them.
+        closed: Properties that clients must not select: a check further in refuses them, so it has
+            to see the selection.
+
+    Raises:
+        TypeError: An argument is not a resolver.
+        ValueError: As `resolve_result`.
+    """
     of_method = resolvers_of("resolve_result", resolvers)
 
     async def resolve_result_hook(context: HookContext, next: Next) -> None:
         if not (chosen := of_method(context.method)):
             await next()
             return
-        names = await _run_with_whole_records(chosen, context, next)
+        names = await _run_with_whole_records(chosen, context, next, closed)
         records = _records_of(context.result, context.method)
         resolved = [
             # A record that its service redacted stays redacted.
@@ -91,6 +107,20 @@ def resolve_external(*resolvers: Resolvers) -> Hook:
         ValueError: The name of a method is nearly that of a standard method.
         BadRequest: By the hook: functions raised errors of the interface.
     """
+    return external_hook(resolvers)
+
+
+def external_hook(resolvers: Sequence[Resolvers], closed: Collection[str] = ()) -> Hook:
+    """Return the hook of `resolve_external`.
+
+    Args:
+        resolvers: As it takes them.
+        closed: As for `result_hook`.
+
+    Raises:
+        TypeError: An argument is not a resolver.
+        ValueError: As `resolve_external`.
+    """
     of_method = resolvers_of("resolve_external", resolvers)
 
     async def resolve_external_hook(context: HookContext, next: Next) -> None:
@@ -98,7 +128,7 @@ def resolve_external(*resolvers: Resolvers) -> Hook:
             await next()
             return
         try:
-            names = await _run_with_whole_records(chosen, context, next)
+            names = await _run_with_whole_records(chosen, context, next, closed)
         except FrameworkError as error:
             # Inner hooks have seen the records whole, and may have put them into the error.
             if context.result is not UNSET and not (error.data is None and error.errors is None):
@@ -165,7 +195,7 @@ def resolve_all(
 
 
 async def _run_with_whole_records(
-    resolvers: Sequence[Resolver], context: HookContext, next: Next
+    resolvers: Sequence[Resolver], context: HookContext, next: Next, closed: Collection[str]
 ) -> Collection[str] | None:
     """Run the rest of the call, for whole records if needed; return the selected properties."""
     params = context.params
@@ -178,7 +208,10 @@ async def _run_with_whole_records(
     id_name = getattr(context.service.service, "id", None)
     if isinstance(id_name, str):
         selected[id_name] = None  # services return the id in any case
-    if not any(resolver.virtual_names & selected.keys() for resolver in resolvers):
+    # A function that reads the record must see all of it: otherwise a client could hide from it, by
+    # what is not selected, why a property must not be shown.
+    is_refused = params.provider is not None and not selected.keys().isdisjoint(closed)
+    if is_refused or not any(resolver.record_names & selected.keys() for resolver in resolvers):
         await next()
         return selected.keys()
     query = params.query
