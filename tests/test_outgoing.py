@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -95,6 +95,21 @@ def test_leaves_in_json_without_what_is_hidden(place):
     assert dumps(build(redacted())) == dumps(expected)
     # The slower way, taken for what the quick one refuses, hides it as well.
     assert b"secret" not in dumps({"big": 2**70, "value": build(redacted())})
+
+
+class Report(BaseModel):
+    about: Any
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place != "a proxy"])
+def test_leaves_in_a_model_without_what_is_hidden(place):
+    build, expected = PLACES[place]
+    model = Report(about=build(redacted()))
+    for value in (model, [model], Report(about=[model])):
+        assert b"secret" not in dumps(value)
+    assert json.loads(dumps(model)) == {"about": json.loads(dumps(expected))}
+    assert "secret" not in str(as_mapping(model))
+    assert "secret" not in model.model_dump_json()
 
 
 json_values = st.recursive(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Final, Self, TypeVar
 
 from alula.types import (
@@ -174,6 +175,12 @@ class RedactedRecord(dict[str, Any]):
         # A repr ends up in logs and error messages, which leave the application as well.
         return f"RedactedRecord({self.public!r})"
 
+    @property
+    def __pydantic_serializer__(self) -> Any:
+        # Pydantic asks its values for it. In a field of the type `Any`, it would write the whole
+        # dict into the JSON form of its model, wherever that is sent.
+        return _serializer_of_models()
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Without redacted_by: it is a function of a hook, which cannot be pickled or copied.
         return RedactedRecord, (dict(self), self.public)
@@ -215,6 +222,17 @@ class RedactedRecord(dict[str, Any]):
         }
         masked = {name: self.public[name] for name in record if name in self.public}
         return RedactedRecord(record, {**masked, **public_part(visible)})
+
+
+@cache
+def _serializer_of_models() -> Any:
+    from pydantic_core import SchemaSerializer, core_schema  # noqa: PLC0415  # loaded by who asks
+
+    def shown(record: RedactedRecord) -> Any:
+        return record.public
+
+    form = core_schema.plain_serializer_function_ser_schema(shown)
+    return SchemaSerializer(core_schema.any_schema(serialization=form))
 
 
 def public_part(value: Any) -> Any:
