@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql
 from alula import App
 from alula._json_encoding import dumps, loads
 from alula.adapters.sql import Database, SQLService
-from alula.errors import NotFound
+from alula.errors import BadRequest, NotFound
 from alula.schema import with_schema
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
@@ -162,3 +162,20 @@ async def test_ids_of_version_7_are_made_for_new_records(make_service):
     created = await asyncio.gather(*(service.create({"n": n}) for n in range(3)))
     assert {UUID(str(record["key"])).version for record in created} == {7}
     assert await asyncio.gather(*(service.get(record["key"]) for record in created)) == created
+
+
+@pytest.mark.parametrize("given", [2**63 - 1, 2**52 + 1, 1e18])
+async def test_no_client_uses_up_the_ids_of_sqlite(tmp_path, given):
+    database = Database(f"sqlite:///{tmp_path / 'ids.sqlite'}")
+    key = sqlalchemy.Column("id", sqlalchemy.BigInteger, primary_key=True)
+    service = SQLService(
+        sqlalchemy.Table("counted", sqlalchemy.MetaData(), key), database, multi=True
+    )
+    await database.create(service)
+    for data in ({"id": given}, [{}, {"id": given}]):
+        with pytest.raises(BadRequest, match=f"expected a whole number up to {2**52}"):
+            await service.create(data, {"provider": "rest"})
+    await service.create([{"id": 2**52}, {"id": 7.0}], {"provider": "rest"})
+    assert await service.create({}, {"provider": "rest"}) == {"id": 2**52 + 1}
+    assert await service.create({"id": int(given) - 5}) == {"id": int(given) - 5}
+    await database.close()

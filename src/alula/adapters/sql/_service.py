@@ -365,6 +365,8 @@ class SQLService(AdapterService[SQLOptions]):
         try:
             operation = self._known(params, options) or await self._operation(params, options)
             statements, select = operation.statements, query.select
+            if statements.counts_on and params.provider is not None:
+                statements.check_ids_from_client(records)
             rows = list(map(statements.new_row, records))
             if len(rows) == 1 and operation.is_plain:
                 if statements.shares_inserts and "create" in options.shared:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from alula.adapters.sql._statement import Statement
 from alula.adapters.sql._statements._assignments import RowWriter
@@ -26,6 +26,10 @@ _VALUES: Final = attrgetter("values")
 _MAX_ROWS: Final = 10_000
 """How many rows one statement inserts: all of them are in memory at once, here and there."""
 
+_MAX_ID_FROM_CLIENT: Final = 1 << 52
+"""The largest id that a client may bring where SQLite counts on from the largest one that there
+ever was: as many ids follow that JavaScript keeps exact. After 2^63 - 1 there are none."""
+
 
 class Inserts(Reads):
     """The statements that read one table and store new records in it; arguments as of `Reads`."""
@@ -45,6 +49,22 @@ class Inserts(Reads):
             and (table.sequence is not None or table.new_ids != "database")
             and (table.id.type.is_key or table.id.type.name in ("integer", "uuid"))
         )
+        self.counts_on = (
+            not self._postgresql and table.new_ids == "database" and table.id.type.name == "integer"
+        )
+
+    def check_ids_from_client(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse ids behind which the database would run out of ids; only where it `counts_on`.
+
+        Raises:
+            BadRequest: An id is too large.
+        """
+        name = self.table.id.name
+        for record in records:
+            new_id = record.get(name)
+            if isinstance(new_id, int | float) and new_id > _MAX_ID_FROM_CLIENT:
+                expected = f"a whole number up to {_MAX_ID_FROM_CLIENT}"
+                raise self._id.type.refusal(name, expected)
 
     def insert(self, row: NewRow, select: Select = None) -> Statement:
         """Return the statement that stores one record and returns it."""
