@@ -139,6 +139,23 @@ async def test_what_a_key_cannot_be_refers_to_nothing(app):
     assert [post["author"] and post["author"]["name"] for post in page["data"]] == ["Ada", None]
 
 
+@pytest.mark.parametrize("stranger", [True, 1.0])
+async def test_a_key_means_the_same_beside_one_that_equals_it_in_python(app, stranger):
+    posts, query = app.service("posts"), {"$include": ["author"], "text": {"$in": ["s", "one"]}}
+    await posts.create({"id": 0, "text": "s", "authorId": stranger}, provider="rest")
+    for order in (1, -1):  # of the two, the first one came to the lookup
+        page = await posts.find(query={**query, "$sort": {"id": order}})
+        names = {post["id"]: post["author"] and post["author"]["name"] for post in page["data"]}
+        assert names == {0: None, 1: "Ada"}
+
+
+async def test_nor_does_a_boolean_sort_as_the_id_that_it_equals_in_python(app):
+    posts = app.service("posts")
+    await posts.create({"id": 0, "text": "s", "authorId": True}, provider="rest")
+    page = await posts.find(query={"$sort": {"author.name": 1, "id": 1}})
+    assert [post["id"] for post in page["data"]] == [0, 4, 5, 1, 3, 2]
+
+
 async def test_clients_cannot_cause_any_number_of_calls(app, monkeypatch):
     monkeypatch.setattr(_related, "_MAX_CALLS", 4)
     posts = app.service("posts")

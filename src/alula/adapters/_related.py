@@ -148,14 +148,19 @@ async def find_values(
         For each key a record with these properties at least, None where there is none.
     """
     id_name: str = handle.service.id
-    wanted = list(dict.fromkeys(key for key in keys if key is not None and is_scalar(key)))
+    wanted = list(dict.fromkeys(filter(_refers, keys)))
     select = [id_name, *{field.partition(".")[0]: None for field in fields}]
     found: Record = {}
     for at in range(0, len(wanted), _MOST_IDS):
         query = {id_name: {"$in": wanted[at : at + _MOST_IDS]}, "$select": select}
         records = await handle.find(Params(query=query, paginate=False))
         found |= {record[id_name]: record for record in records}
-    return [found.get(key) if is_scalar(key) else None for key in keys]
+    return [found.get(key) if _refers(key) else None for key in keys]
+
+
+def _refers(key: object) -> bool:
+    """Tell whether a value may be an id; a client may have stored lists or booleans as well."""
+    return type(key) is not bool and is_scalar(key)
 
 
 # -- one related record for each record ------------------------------------------------------------
@@ -168,9 +173,9 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record]) -> None:
         BadRequest: The request causes too many calls.
         Exception: What the other service raises, but for missing and forbidden records.
     """
-    keys = [record.get(inclusion.key) for record in records]
-    # A list, as a client may have stored it in a store without a schema, refers to nothing.
-    wanted = list(dict.fromkeys(key for key in keys if key is not None and is_scalar(key)))
+    # With their types: for Python, 1.0 and True equal 1.
+    keys = [(type(key), key) for key in (record.get(inclusion.key) for record in records)]
+    wanted = list(dict.fromkeys(pair for pair in keys if _refers(pair[1])))
 
     async def get(key: Any) -> Any:
         try:
@@ -180,9 +185,9 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record]) -> None:
 
     count_calls(len(wanted))
     # Adapters answer concurrent gets together.
-    found = dict(zip(wanted, await gather_all(map(get, wanted)), strict=True))
-    for record, key in zip(records, keys, strict=True):
-        record[inclusion.name] = found.get(key) if is_scalar(key) else None
+    found = dict(zip(wanted, await gather_all(get(key) for _, key in wanted), strict=True))
+    for record, pair in zip(records, keys, strict=True):
+        record[inclusion.name] = found.get(pair) if _refers(pair[1]) else None
 
 
 # -- several related records for each record -------------------------------------------------------
