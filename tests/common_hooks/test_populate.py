@@ -56,6 +56,18 @@ async def test_one_call_finds_those_of_a_page(app):
     assert len(await posts.find(paginate=False)) == 6
 
 
+async def test_a_key_that_equals_an_id_only_in_python_takes_no_record_away(app):
+    users, posts = app.service("users"), app.service("posts").hooks(after=[populate(AUTHOR)])
+    await users.create(
+        [{"id": 1, "name": "Cleo"}, {"id": "True", "name": "Dan"}], adapter={"multi": True}
+    )
+    await posts.service.create(
+        [{"id": n, "userId": key} for n, key in enumerate([True, 1, "True"], 20)]
+    )
+    found = await posts.find(query={"id": {"$gte": 20}}, paginate=False)
+    assert [post["author"] and post["author"]["name"] for post in found] == [None, "Cleo", "Dan"]
+
+
 async def test_other_methods_add_nothing(app):
     posts = app.service("posts").hooks(after=[populate(AUTHOR)])
     assert "author" not in await posts.create({"userId": 7})

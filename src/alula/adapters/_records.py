@@ -43,6 +43,7 @@ __all__ = [
     "is_scalar",
     "merged",
     "read_data",
+    "refers",
     "selected",
     "selector",
     "size_of_patch",
@@ -95,6 +96,11 @@ def is_scalar(id: object) -> bool:
     """Return whether this can be an id: neither None nor a container."""
     # The first test is for speed: isinstance() with Mapping takes longer than a get in memory.
     return type(id) is str or type(id) is int or not isinstance(id, _NOT_SCALAR)
+
+
+def refers(key: object) -> bool:
+    """Tell whether a value may be an id; a client may have stored lists or booleans as well."""
+    return type(key) is not bool and is_scalar(key)
 
 
 def check_new_id(name: str, id: object) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from alula._context import HookContext, Params
 from alula.adapters._options import Options
-from alula.adapters._records import is_scalar
+from alula.adapters._records import is_scalar, refers
 from alula.errors import BadRequest, Forbidden, NotFound
 from alula.outgoing import RedactedRecord, public_part
 from alula.query import And, Or, Where
@@ -148,19 +148,14 @@ async def find_values(
         For each key a record with these properties at least, None where there is none.
     """
     id_name: str = handle.service.id
-    wanted = list(dict.fromkeys(filter(_refers, keys)))
+    wanted = list(dict.fromkeys(filter(refers, keys)))
     select = [id_name, *{field.partition(".")[0]: None for field in fields}]
     found: Record = {}
     for at in range(0, len(wanted), _MOST_IDS):
         query = {id_name: {"$in": wanted[at : at + _MOST_IDS]}, "$select": select}
         records = await handle.find(Params(query=query, paginate=False))
         found |= {record[id_name]: record for record in records}
-    return [found.get(key) if _refers(key) else None for key in keys]
-
-
-def _refers(key: object) -> bool:
-    """Tell whether a value may be an id; a client may have stored lists or booleans as well."""
-    return type(key) is not bool and is_scalar(key)
+    return [found.get(key) if refers(key) else None for key in keys]
 
 
 # -- one related record for each record ------------------------------------------------------------
@@ -175,7 +170,7 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record]) -> None:
     """
     # With their types: for Python, 1.0 and True equal 1.
     keys = [(type(key), key) for key in (record.get(inclusion.key) for record in records)]
-    wanted = list(dict.fromkeys(pair for pair in keys if _refers(pair[1])))
+    wanted = list(dict.fromkeys(pair for pair in keys if refers(pair[1])))
 
     async def get(key: Any) -> Any:
         try:
@@ -187,7 +182,7 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record]) -> None:
     # Adapters answer concurrent gets together.
     found = dict(zip(wanted, await gather_all(get(key) for _, key in wanted), strict=True))
     for record, pair in zip(records, keys, strict=True):
-        record[inclusion.name] = found.get(pair) if _refers(pair[1]) else None
+        record[inclusion.name] = found.get(pair) if refers(pair[1]) else None
 
 
 # -- several related records for each record -------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alula._context import HookContext
-from alula.adapters._records import is_scalar
+from alula.adapters._records import refers
 from alula.adapters._related import (
     MAX_BATCH,
     Inclusion,
@@ -128,7 +128,7 @@ async def add_one_by_find(inclusion: Inclusion, records: Sequence[Record], id: s
         Exception: What the other service raises, but that the caller may not find its records.
     """
     keys = [record.get(inclusion.key) for record in records]
-    wanted = list(dict.fromkeys(key for key in keys if key is not None and is_scalar(key)))
+    wanted = list(dict.fromkeys(filter(refers, keys)))
     count_calls(len(wanted))
     chunks = [wanted[at : at + MAX_BATCH] for at in range(0, len(wanted), MAX_BATCH)]
 
@@ -148,8 +148,7 @@ async def add_one_by_find(inclusion: Inclusion, records: Sequence[Record], id: s
         for related in page
     }
     for record, key in zip(records, keys, strict=True):
-        is_key = key is not None and is_scalar(key)
-        record[inclusion.name] = found.get(str(key)) if is_key else None
+        record[inclusion.name] = found.get(str(key)) if refers(key) else None
 
 
 def _records_of(result: Any, method: str) -> Sequence[Any]:
