@@ -234,7 +234,8 @@ class Database:
     ) -> Transaction:
         """Return a transaction without events; it begins and ends with ``async with``.
 
-        On SQLite all other writers wait for its end, unless it is read-only.
+        On SQLite all other writers wait for its end, unless it is read-only. While two read-only
+        ones are open there, all other reads wait.
 
         Args:
             isolation: "read committed", "repeatable read" or "serializable"; None is the
@@ -261,7 +262,8 @@ class Database:
 
         Calls of services take part with ``sql={"connection": transaction}``; their events are
         emitted after the commit. An exception in the block rolls the transaction back. On SQLite
-        all other writers wait for its end, unless it is read-only.
+        all other writers wait for its end, unless it is read-only. While two read-only ones are
+        open there, all other reads wait.
 
         A block inside another one of the same task and database joins it: there is one transaction,
         which the outer block commits. If the inner block raises, the outer one cannot commit.
