@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from alula._context import HookContext, Params
 from alula._events import HeldEvents
@@ -62,6 +62,8 @@ class RetriedCall:
             Exception: What the last attempt raises.
         """
         retries = 0
+        task: Any = asyncio.current_task()
+        cancelled = task.cancelling()
         with HeldEvents(takes_part) as held:
             while True:
                 pause = pause_before_retry(retries)
@@ -69,7 +71,10 @@ class RetriedCall:
                     await attempt()
                     break
                 except Exception as error:
-                    if not may_retry(error) or time.monotonic() + pause > self.deadline:
+                    # A driver that is cancelled may raise an error of its own instead.
+                    is_cancelled = task.cancelling() > cancelled
+                    is_late = time.monotonic() + pause > self.deadline
+                    if is_cancelled or is_late or not may_retry(error):
                         raise
                 await asyncio.sleep(pause)
                 held.drop()

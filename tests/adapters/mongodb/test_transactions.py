@@ -460,6 +460,27 @@ def labelled(error, *labels):
 UNKNOWN, TRANSIENT = "UnknownTransactionCommitResult", "TransientTransactionError"
 
 
+async def test_a_call_that_was_cancelled_is_not_retried_whatever_it_raises(app, database):
+    begun, attempts = asyncio.Event(), []
+
+    async def hang(context):
+        attempts.append(context)
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:  # as the driver does it now and then
+            raise labelled(AutoReconnect("gone"), TRANSIENT) from None
+
+    app.service("orders").hooks(before={"create": [hang]})
+    call = asyncio.ensure_future(app.service("orders").create(order(1)))
+    await begun.wait()
+    call.cancel()
+    async with asyncio.timeout(30):
+        with pytest.raises(AutoReconnect):
+            await call
+    assert len(attempts) == 1
+
+
 async def test_a_commit_whose_outcome_is_unknown_is_repeated(app, database, monkeypatch):
     away = labelled(AutoReconnect("gone"), UNKNOWN)
     commits = Commits(monkeypatch, (True, away), (True, away))
