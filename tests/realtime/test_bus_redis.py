@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from tests.realtime.processes import QUICK, Process, processes
 from tests.waiting import eventually
 
-from alula.realtime._bus import RedisBus
+from alula.realtime._bus import RedisBus, _redis
 from alula.realtime._bus._redis import _position_before
 
 
@@ -160,6 +160,18 @@ async def test_what_a_server_without_persistence_has_lost_is_published_again(run
     assert await read(publishing, position, 5) == [b"1", b"2", b"3", b"4", b"5"]
     await publishing.close()
     await reading.close()
+
+
+async def test_what_a_process_can_publish_again_is_limited(running_redis, monkeypatch):
+    monkeypatch.setattr(_redis, "_RECENT_EVENTS", 4)
+    monkeypatch.setattr(_redis, "_RECENT_BYTES", 100)
+    bus = bus_of(running_redis)
+    for number in range(6):
+        await bus.publish(b"%d" % number)
+    assert [event for _, event in bus._recent] == [b"2", b"3", b"4", b"5"]
+    await bus.publish_many([b"x" * 40, b"y" * 40, b"z" * 40])
+    assert [event[:1] for _, event in bus._recent] == [b"y", b"z"]
+    await bus.close()
 
 
 async def read(bus, position, count):

@@ -16,6 +16,8 @@ __all__ = ["RedisBus"]
 _FIELD: Final = b"event"
 _EVENTS_AT_ONCE: Final = 256
 _RECENT_EVENTS: Final = 1_000
+_RECENT_BYTES: Final = 32 * 1024 * 1024
+"""Of what it has published itself, a process keeps the latest events in its memory."""
 
 _REWIND_MS: Final = 10_000
 """After a failover, the clock that numbers events may be behind; so a reader goes back a little."""
@@ -55,7 +57,8 @@ class RedisBus(Bus):
         self._first_position = ""
         self._begun = 0.0  # when this process began to listen
         # What this process has published last, by position, and in which run of the server.
-        self._recent: deque[tuple[bytes, bytes]] = deque(maxlen=_RECENT_EVENTS)
+        self._recent: deque[tuple[bytes, bytes]] = deque()
+        self._recent_bytes = 0
         self._run_id: object = None
         self._may_have_restarted = True
         self._may_connect = True
@@ -83,6 +86,9 @@ class RedisBus(Bus):
                 self._may_have_restarted = True
                 raise
             self._recent.extend(zip(positions, events, strict=True))
+            self._recent_bytes += sum(map(len, events))
+            while len(self._recent) > _RECENT_EVENTS or self._recent_bytes > _RECENT_BYTES:
+                self._recent_bytes -= len(self._recent.popleft()[1])
 
     async def events(self, after: str | None = None) -> AsyncGenerator[BusEvent, None]:
         """Yield the events that are added to the stream after a position."""
@@ -205,7 +211,7 @@ class RedisBus(Bus):
             for start in range(0, len(lost), _EVENTS_AT_ONCE):
                 events = lost[start : start + _EVENTS_AT_ONCE]
                 renewed += zip(await self._add(client, events), events, strict=True)
-            self._recent = deque(renewed, maxlen=_RECENT_EVENTS)
+            self._recent = deque(renewed)
         self._run_id, self._may_have_restarted = run_id, False
 
 
