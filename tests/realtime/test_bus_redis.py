@@ -162,6 +162,20 @@ async def test_what_a_server_without_persistence_has_lost_is_published_again(run
     await reading.close()
 
 
+async def test_a_process_looks_for_its_own_events_alone_after_a_restart(running_redis):
+    bus, other = bus_of(running_redis), bus_of(running_redis)
+    await bus.publish(b"own")
+    await other.publish_many([b"x" * 10_000] * 200)
+    bus._run_id, bus._may_have_restarted = "that of the server before", True
+    async with Client.from_url(running_redis.url) as client:
+        before = (await client.info("stats"))["total_net_output_bytes"]
+        await bus.publish(b"more")
+        assert (await client.info("stats"))["total_net_output_bytes"] - before < 100_000
+        assert await client.xlen(running_redis.stream) == 202
+    await bus.close()
+    await other.close()
+
+
 async def test_what_a_process_can_publish_again_is_limited(running_redis, monkeypatch):
     monkeypatch.setattr(_redis, "_RECENT_EVENTS", 4)
     monkeypatch.setattr(_redis, "_RECENT_BYTES", 100)

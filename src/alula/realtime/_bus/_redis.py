@@ -205,7 +205,10 @@ class RedisBus(Bus):
             return
         run_id = (await client.info("server")).get("run_id")
         if self._recent and run_id != self._run_id:
-            kept = {at for at, _ in await client.xrange(self._stream, min=self._recent[0][0])}
+            pipeline = client.pipeline(transaction=False)
+            for at, _ in self._recent:  # each alone: events of others between them may be many
+                pipeline.xrange(self._stream, min=at, max=at)
+            kept = {at for entries in await pipeline.execute() for at, _ in entries}
             renewed = [(at, event) for at, event in self._recent if at in kept]
             lost = [event for at, event in self._recent if at not in kept]
             for start in range(0, len(lost), _EVENTS_AT_ONCE):
@@ -225,7 +228,9 @@ class _Pipeline(Protocol):
         self, name: str, fields: Mapping[bytes, bytes], *, maxlen: int, approximate: bool
     ) -> object: ...
 
-    async def execute(self) -> list[bytes]: ...
+    def xrange(self, name: str, *, min: bytes, max: bytes) -> object: ...
+
+    async def execute(self) -> list[Any]: ...
 
 
 class _Connection(Protocol):
@@ -251,9 +256,7 @@ class _Client(Protocol):
 
     async def xlen(self, name: str) -> int: ...
 
-    async def xrange(
-        self, name: str, *, min: bytes | str = "-", count: int | None = None
-    ) -> _Entries: ...
+    async def xrange(self, name: str, *, count: int) -> _Entries: ...
 
     async def xrevrange(self, name: str, max: str = "+", *, count: int) -> _Entries: ...
 
