@@ -497,6 +497,11 @@ class TestAQuery:
         await items.create({"n": 3})
         assert [data["n"] for _, data in await stream.have(2)] == [2, 3]
         assert [event for event, _ in await several.have(2)] == ["boxes/:box/items created"] * 2
+        # Only one of the two could be in the stream.
+        status, error = await Stream(app, "/events?services=boxes/4/items,boxes/5/items").error()
+        assert status == 400
+        assert "one value of each placeholder; open another one for 'boxes/5/items'" in error
+        await connect("/events?services=boxes/5/items,/boxes/5/items")
 
 
 class TestHooks:

@@ -197,7 +197,8 @@ class Streams:
         """Respond with the events of the services in the query.
 
         Raises:
-            BadRequest: The query names no service, or has something else.
+            BadRequest: The query names no service, one twice with other placeholders, or has
+                something else.
             NotFound: There is no such service.
             MethodNotAllowed: A service does not offer ``find``, or has middleware before it.
             Exception: Whatever the hooks of ``find`` raise.
@@ -214,7 +215,7 @@ class Streams:
             raise BadRequest(
                 f"a stream of several services takes no query but `services`, not {min(others)!r}"
             )
-        services: list[tuple[ServiceHandle, Mapping[str, str]]] = []
+        services: dict[ServiceHandle, Mapping[str, str]] = {}
         for path in dict.fromkeys(map(str, paths)):
             match = self._app.lookup(path)
             if match is None or match.id is not None or not match.value.methods:
@@ -227,8 +228,13 @@ class Streams:
                     f"the service at {path!r} has middleware of its own, which only runs for a"
                     f" stream of this service alone: /{path.strip('/')}"
                 )
-            services.append((match.value, match.route))
-        await self._open(services, query, req, res, names_path=True)
+            if services.setdefault(match.value, match.route) != match.route:
+                # The names of their events would be the same.
+                raise BadRequest(
+                    f"a stream has {match.value!r} with one value of each placeholder; open another"
+                    f" one for {path!r}"
+                )
+        await self._open([*services.items()], query, req, res, names_path=True)
 
     async def _open(
         self,
