@@ -399,6 +399,11 @@ class TestAQuery:
         await app.service("messages").create([{"tags": ["y"] * 1000}, {"tags": ["y"]}])
         assert [data["id"] for _, data in await stream.have(1)] == [2]
 
+    async def test_that_does_not_fit_a_record_fails_no_call(self, app, connect):
+        stream = await connect("/messages?by[$gt][a]=x")
+        await app.service("messages").create([{"by": {2024: "y"}}, {"by": {"b": "y"}}])
+        assert [data["id"] for _, data in await stream.have(1)] == [2]
+
     async def test_that_takes_too_much_work_over_time_ends_the_streams(
         self, app, connect, monkeypatch
     ):
