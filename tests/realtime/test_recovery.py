@@ -8,7 +8,7 @@ import logging
 
 import pytest
 from tests.realtime.asgi_peer import Clock, Peer, settle
-from tests.realtime.test_socketio import joined, make
+from tests.realtime.test_socketio import Unsendable, joined, make
 from tests.waiting import eventually
 
 from alula.realtime._recovery import EventWithOffset, MissedEvents, RecoverOptions
@@ -292,10 +292,11 @@ async def test_a_flood_of_one_client_ends_its_own_sleep(web, monkeypatch):
     assert web.app.channels == []
 
 
-async def test_an_event_without_a_json_form_is_logged(web, caplog):
+@pytest.mark.parametrize("data", [object(), Unsendable()])
+async def test_an_event_without_a_json_form_is_logged(web, data, caplog):
     caplog.set_level(logging.ERROR)
     peer = await joined(web)
-    web.service("feed").emit("created", object())
+    web.service("feed").emit("created", data)
     assert "its data has no JSON form" in caplog.text
     peer.send("41")
     await peer.leave()

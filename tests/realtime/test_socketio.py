@@ -25,6 +25,13 @@ pytestmark = pytest.mark.usefixtures("has_extension")
 VARIABLE = contextvars.ContextVar("variable", default=None)
 
 
+class Unsendable:
+    """A model that fails while it is turned into JSON."""
+
+    def model_dump(self, **options):
+        raise ValueError("unset")
+
+
 class Things:
     """Answers in many ways."""
 
@@ -440,9 +447,10 @@ async def test_events_reach_all_connections_in_order(web):
         await peer.leave()
 
 
-async def test_an_event_without_a_json_form_is_logged(web, caplog):
+@pytest.mark.parametrize("data", [object(), Unsendable()])
+async def test_an_event_without_a_json_form_is_logged(web, data, caplog):
     peer = await joined(web)
-    web.service("feed").emit("created", object())
+    web.service("feed").emit("created", data)
     assert "its data has no JSON form" in caplog.text
     assert peer.from_server.empty()
     await peer.leave()

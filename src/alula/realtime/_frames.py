@@ -29,7 +29,7 @@ def encode_event(message: EventMessage) -> list[Frame]:
     packet = Packet(PacketType.EVENT, [event_name(message), message.data])
     try:
         return encode_packet(packet, dumps_with_attachments)
-    except TypeError:
+    except Exception:  # noqa: BLE001  # of the user's types; the call that it follows must not fail
         log_unencodable(message)
         return []
 

@@ -58,7 +58,7 @@ def encode_with_offset(message: EventMessage) -> EventWithOffset | None:
     event = [event_name(message), message.data, offset]
     try:
         frames = encode_packet(Packet(PacketType.EVENT, event), dumps_with_attachments)
-    except TypeError:
+    except Exception:  # noqa: BLE001  # as in `encode_event`
         log_unencodable(message)
         return None
     return EventWithOffset(offset, frames, sum(map(len, frames)))
