@@ -50,6 +50,7 @@ VALUES = [
     datetime.datetime(2026, 11, 22),
     datetime.date(2026, 11, 22),
     datetime.time(17, 30),
+    datetime.timedelta(days=-400, seconds=5, microseconds=7),
     {"lone surrogate": "\ud800", "null": "\x00"},
 ]
 
@@ -77,13 +78,15 @@ def test_types_of_the_application_arrive_in_their_json_form():
     register_json_encoder(Money, lambda _: "1 EUR")
     try:
         data = {"c": Colour.RED, "t": (1, 2), "p": Point(1, datetime.date(2026, 1, 1))}
-        assert travelled({**data, "m": Money(), "s": Text("a"), "b": bytearray(b"b")}).data == {
+        data |= {"m": Money(), "s": Text("a"), "b": bytearray(b"b"), "v": memoryview(b"v")}
+        assert travelled(data).data == {
             "c": "red",
             "t": [1, 2],
             "p": {"x": 1, "y": datetime.date(2026, 1, 1)},
             "m": "1 EUR",
             "s": "a",
             "b": b"b",
+            "v": b"v",
         }
     finally:
         del JSON_ENCODERS[Money]

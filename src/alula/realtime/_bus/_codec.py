@@ -160,8 +160,10 @@ _ENCODERS: Final[tuple[tuple[type, str, Callable[[Any], object]], ...]] = (
     (datetime.datetime, "datetime", datetime.datetime.isoformat),  # also a date: so it is first
     (datetime.date, "date", datetime.date.isoformat),
     (datetime.time, "time", datetime.time.isoformat),
+    (datetime.timedelta, "duration", lambda value: [value.days, value.seconds, value.microseconds]),
     (bytes, "bytes", lambda value: base64.b64encode(value).decode()),
     (bytearray, "bytes", lambda value: base64.b64encode(value).decode()),
+    (memoryview, "bytes", lambda value: base64.b64encode(value).decode()),
     (uuid.UUID, "uuid", str),
     (decimal.Decimal, "decimal", str),
 )
@@ -176,6 +178,7 @@ _DECODERS: Final[dict[str, Callable[..., Any]]] = {
     "datetime": datetime.datetime.fromisoformat,
     "date": datetime.date.fromisoformat,
     "time": datetime.time.fromisoformat,
+    "duration": lambda parts: datetime.timedelta(*parts),
     "bytes": base64.b64decode,
     "uuid": uuid.UUID,
     "decimal": decimal.Decimal,
