@@ -80,6 +80,21 @@ class Raw:
             await self.writer.wait_closed()
 
 
+@pytest.mark.parametrize("level", ["DEBUG", "INFO"])
+async def test_what_may_be_secret_is_in_no_log(caplog, level):
+    caplog.set_level("WARNING", "websockets.client")
+    caplog.set_level(level)
+    secret = {"Authorization": "Bearer one-secret"}
+    async with served() as url:
+        async with connect(f"{url}?access_token=another-secret", additional_headers=secret) as ws:
+            for message in ("a secret", ["a ", "secret"]):  # whole, and in fragments
+                await ws.send(message)
+                assert await ws.recv() == "a secret"
+        with pytest.raises(InvalidStatus):
+            await connect(f"{url[:-2]}none?access_token=another-secret")
+    assert "secret" not in caplog.text
+
+
 SIZES = [0, 1, 125, 126, 65535, 65536, 200_000]
 
 

@@ -11,6 +11,7 @@ An application may take messages without ASGI's queue, see `alula._wire.Messages
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -143,6 +144,11 @@ class _LastText:
 
 _LAST: Final = _LastText()
 
+# uvicorn logs each websocket with its query, which may hold tokens, and `websockets` logs headers
+# and messages.
+_log: Final = logging.getLogger("uvicorn.error.websockets")
+_log.setLevel(logging.WARNING)
+
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
     """One websocket."""
@@ -161,6 +167,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.logger = self.conn.logger = _log
+        self.conn.debug = False
         self.queue: Any = _Messages(self.loop)
         self.writable: Any = _Gate(self.loop, is_set=True)
         self._reading = _Reading()
