@@ -8,6 +8,9 @@ import logging
 
 import httpx2
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from alula.logs import configure_logging, request_scope
 
@@ -22,8 +25,8 @@ def as_before(monkeypatch):
     """Leave the loggers of this process as they were."""
     monkeypatch.delenv("ALULA_LOG_LEVEL", raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    names = (None, "pymongo", "shop", "shop.orders", "httpx", "httpx2", "httpcore", "httpcore2")
-    known = [logging.getLogger(name) for name in names]
+    libraries = ("pymongo", "botocore", "httpx", "httpx2", "httpcore", "httpcore2")
+    known = [logging.getLogger(name) for name in (None, "shop", "shop.orders", *libraries)]
     before = [(logger, logger.level, list(logger.handlers)) for logger in known]
     yield
     for logger, level, handlers in before:
@@ -121,6 +124,19 @@ def test_the_documents_that_the_driver_logs_have_to_be_asked_for(out):
     configure_logging(stream=out, level="ERROR")
     command.warning("slow")
     assert len(entries(out)) == 1
+
+
+def test_the_credentials_of_a_store_have_to_be_asked_for(out):
+    def sign():
+        keys = Credentials("id", "key", "s3cret")
+        SigV4Auth(keys, "s3", "eu-central-1").add_auth(AWSRequest("GET", "http://there/"))
+
+    configure_logging(stream=out, level="DEBUG")
+    sign()
+    assert out.getvalue() == ""
+    configure_logging(stream=out, levels={"botocore.auth": "DEBUG"})
+    sign()
+    assert "s3cret" in out.getvalue()
 
 
 def test_the_queries_that_go_to_other_servers_have_to_be_asked_for(out):

@@ -18,6 +18,7 @@ _SAFE_LEVELS: Final = {
     "pymongo": logging.INFO,  # DEBUG: each command, with its documents and password hashes
     **dict.fromkeys(["httpx", "httpx2"], logging.WARNING),  # INFO: URLs with their queries
     **dict.fromkeys(["httpcore", "httpcore2"], logging.INFO),  # DEBUG: headers with cookies
+    "botocore": logging.INFO,  # DEBUG: headers with signatures and session tokens, bodies with keys
 }
 
 
@@ -44,8 +45,8 @@ def configure_logging(
             ``ALULA_LOG_LEVEL``, which defaults to ``INFO``.
         json: Whether to write JSON lines. None means: unless the stream is a terminal.
         levels: Levels of single loggers, by name. Unless they are named here, the MongoDB driver
-            logs from ``INFO`` and httpx from ``WARNING``: below, they log documents and URLs with
-            their queries.
+            and botocore log from ``INFO`` and httpx from ``WARNING``: below, they log documents,
+            credentials and URLs with their queries.
         stream: Where to write; None for standard error.
 
     Raises:
