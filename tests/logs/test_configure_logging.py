@@ -11,8 +11,13 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from tests.express.asgi_client import call
 
+from alula import App
+from alula.express import error_handler, express
+from alula.files import multipart
 from alula.logs import configure_logging, request_scope
+from alula.telemetry import trace_requests
 
 
 class Terminal(io.StringIO):
@@ -25,7 +30,10 @@ def as_before(monkeypatch):
     """Leave the loggers of this process as they were."""
     monkeypatch.delenv("ALULA_LOG_LEVEL", raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    libraries = ("pymongo", "botocore", "httpx", "httpx2", "httpcore", "httpcore2")
+    libraries = (
+        *("pymongo", "botocore", "httpx", "httpx2", "httpcore", "httpcore2"),
+        *("opentelemetry.baggage", "python_multipart"),
+    )
     known = [logging.getLogger(name) for name in (None, "shop", "shop.orders", *libraries)]
     before = [(logger, logger.level, list(logger.handlers)) for logger in known]
     yield
@@ -124,6 +132,17 @@ def test_the_documents_that_the_driver_logs_have_to_be_asked_for(out):
     configure_logging(stream=out, level="ERROR")
     command.warning("slow")
     assert len(entries(out)) == 1
+
+
+async def test_no_client_can_fill_the_log(out):
+    app = express(App()).use(trace_requests(), multipart())
+    app.post("/", lambda req, res: anext(aiter(req.body["upload"])))
+    app.use(error_handler(logger=False))
+    configure_logging(stream=out, level="WARNING")
+    form = "multipart/form-data; boundary=x"
+    headers = {"baggage": "a," * 180, "content-type": form}
+    assert (await call(app, "POST", "/", b"no form", headers)).status == 400
+    assert out.getvalue() == ""
 
 
 def test_the_credentials_of_a_store_have_to_be_asked_for(out):

@@ -19,6 +19,8 @@ _SAFE_LEVELS: Final = {
     **dict.fromkeys(["httpx", "httpx2"], logging.WARNING),  # INFO: URLs with their queries
     **dict.fromkeys(["httpcore", "httpcore2"], logging.INFO),  # DEBUG: headers with cookies
     "botocore": logging.INFO,  # DEBUG: headers with signatures and session tokens, bodies with keys
+    # WARNING: what is wrong with headers and forms of clients, 180 lines for one request
+    **dict.fromkeys(["opentelemetry.baggage", "python_multipart"], logging.ERROR),
 }
 
 
@@ -46,7 +48,8 @@ def configure_logging(
         json: Whether to write JSON lines. None means: unless the stream is a terminal.
         levels: Levels of single loggers, by name. Unless they are named here, the MongoDB driver
             and botocore log from ``INFO`` and httpx from ``WARNING``: below, they log documents,
-            credentials and URLs with their queries.
+            credentials and URLs with their queries. ``opentelemetry.baggage`` and
+            ``python_multipart`` log from ``ERROR``, since clients cause their warnings.
         stream: Where to write; None for standard error.
 
     Raises:
