@@ -110,6 +110,18 @@ async def test_a_worker_that_has_ended_cannot_proceed(sock):
     worker.proceed()
 
 
+async def test_a_spare_worker_that_ends_before_it_proceeds_is_never_ready(sock):
+    """Two changes in a row: the second one comes while the spare worker imports its modules."""
+    worker = await WorkerProcess.start(WorkerSettings("app:app", is_spare=True), sock)
+    os.kill(worker.pid, signal.SIGSTOP)  # it reads nothing from here on
+    worker.proceed()
+    worker.kill()
+    async with asyncio.timeout(SECONDS):
+        assert not await worker.started()
+        assert await worker.ended == -signal.SIGKILL
+    assert not worker.is_ready
+
+
 async def test_a_worker_retires(sock):
     worker = await WorkerProcess.start(WorkerSettings("app:app", drain=600), sock)
     async with asyncio.timeout(SECONDS):

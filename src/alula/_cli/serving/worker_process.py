@@ -133,7 +133,7 @@ class WorkerProcess:
         self._process = process
         self._control = control
         loop = asyncio.get_running_loop()
-        self._readiness = loop.create_task(loop.sock_recv(control, len(READY)))
+        self._readiness = loop.create_task(self._receive_readiness())
         self._watching = loop.create_task(self._kill_if_hanging(timeout))
         self.ended = loop.create_task(self._wait())
 
@@ -184,7 +184,7 @@ class WorkerProcess:
     @property
     def is_ready(self) -> bool:
         """Whether it accepts requests."""
-        return self._readiness.done() and self._readiness.result() == READY
+        return self._readiness.done() and self._readiness.result()
 
     async def started(self) -> bool:
         """Wait until it accepts requests; return False if it ends before."""
@@ -211,6 +211,14 @@ class WorkerProcess:
         """End it at once."""
         self.retiring = True
         self._send(signal.SIGKILL)
+
+    async def _receive_readiness(self) -> bool:
+        """Return True once it accepts requests, and False if it ends before."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.sock_recv(self._control, len(READY)) == READY
+        except ConnectionResetError:  # it had not read `PROCEED`, so this is no end of file
+            return False
 
     async def _wait(self) -> int:
         status = await self._process.wait()
