@@ -171,6 +171,36 @@ async def test_what_cannot_be_called_is_answered(web, arguments, code, message):
     await peer.leave()
 
 
+HALF_AN_EMOJI = '"\\ud83d"'
+LEVELS = "[" * 300 + "]" * 300
+
+
+@pytest.mark.parametrize(
+    ("text", "attachments"),
+    [
+        (f'421["create","things",{{"text":{HALF_AN_EMOJI}}}]', []),
+        (f'421["find","things",{{"text":{HALF_AN_EMOJI}}}]', []),
+        (f'421["find",{HALF_AN_EMOJI}]', []),
+        (f'421["create","things",{LEVELS}]', []),
+        (f'421["create","things",[{",".join(["[]"] * 50_001)}]]', []),
+        (
+            f'451-1["create","things",{{"_placeholder":true,"num":0}},{{"a":{HALF_AN_EMOJI}}}]',
+            [b"x"],
+        ),
+    ],
+    ids=["data", "query", "path", "levels", "lists", "binary"],
+)
+async def test_a_call_with_json_that_rest_refuses_is_answered(web, text, attachments):
+    peer = await joined(web)
+    peer.send(text, *attachments)
+    _, [error] = await peer.next()
+    assert error["code"] == 400
+    assert error["message"].startswith("The arguments are not valid JSON: ")
+    peer.send(text.replace("1[", "[", 1), *attachments)  # without an acknowledgement: nothing
+    assert await peer.call("get", "things", 1) == [None, {"id": 1, "name": None}]
+    await peer.leave()
+
+
 @pytest.mark.parametrize(
     ("what", "error"),
     [
@@ -591,7 +621,15 @@ async def test_a_client_that_leaves_while_it_joins_is_forgotten(web):
 
 
 @pytest.mark.parametrize(
-    "frame", ["40", '42["find","things"]', "42/x,[1]", "41/x", '44"x"', "4hello", b"x", ""]
+    "frame",
+    [
+        *("40", '42["find","things"]', "42/x,[1]", "41/x", '44"x"', "4hello", b"x", ""),
+        f'421["create","things",{HALF_AN_EMOJI}',
+        f'421["connect",{HALF_AN_EMOJI}]',
+        f'421{{"a":{HALF_AN_EMOJI}}}',
+        f"421[{LEVELS},[]]",
+        "421" + "[" * 200_000,
+    ],
 )
 async def test_a_packet_that_may_not_come_closes_the_connection(web, frame):
     peer = await joined(web)

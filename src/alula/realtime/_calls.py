@@ -177,7 +177,7 @@ def call_context(
     Raises:
         NotFound: There is no such service.
         MethodNotAllowed: The service does not offer the method to clients.
-        BadRequest: Arguments are missing, too many, or of another type.
+        BadRequest: Arguments are missing, too many, of another type, or refused by `parse_json`.
         NotAuthenticated: The connection was signed in, and its token has expired.
     """
     size = len(event)
@@ -217,6 +217,8 @@ def call_context(
 def _service_at(
     routes: RouteTable[ServiceHandle], path: object
 ) -> tuple[ServiceHandle, dict[str, str]]:
+    if isinstance(path, BadRequest):  # of `parse_json`
+        raise path
     # Decoding the path of a whole message takes a quarter of a second.
     if not isinstance(path, str) or len(path) > MAX_PATH_LENGTH:
         raise NotFound("Invalid service path")

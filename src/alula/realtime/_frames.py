@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any, Final
 
 from alula._connection import EventMessage
 from alula._json_encoding import MAX_CONTAINERS, dumps_with_attachments, loads
 from alula._wire import Frame, Packet, PacketType, encode_packet
+from alula.errors import BadRequest
 from alula.realtime._engine import Session
+from alula.types import is_list
 
 __all__ = ["encode_event", "event_name", "log_unencodable", "parse_json", "send_packet"]
 
 _log: Final = logging.getLogger("alula.realtime")
 
+# Takes halves of surrogate pairs, and any number of levels and objects. Numbers stay text: to read
+# a long one takes long.
+_ANY_JSON: Final = json.JSONDecoder(parse_int=str, parse_float=str)
+
 
 def parse_json(text: str) -> Any:
     """Return the value of a packet's JSON, within the limits of REST's bodies.
 
+    Returns:
+        Of a call that is JSON but not within the limits, the name and a `BadRequest`, which
+        `call_context` raises: the caller gets it, and other calls go on.
+
     Raises:
         ValueError: It is not JSON, nested too deeply, or has too many objects and lists.
     """
-    return loads(text.encode(), MAX_CONTAINERS)
+    try:
+        return loads(text.encode(), MAX_CONTAINERS)
+    except ValueError as error:
+        value = _any_json(text)
+        if not is_list(value) or not value:
+            raise
+        return [value[0], BadRequest(f"The arguments are not valid JSON: {error}")]
+
+
+def _any_json(text: str) -> Any:
+    try:
+        return _ANY_JSON.decode(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def encode_event(message: EventMessage) -> list[Frame]:
