@@ -200,6 +200,59 @@ def test_a_ping_may_be_too_much_for_a_slow_reader():
     clock.advance(100)
 
 
+ANSWER = "431" + "x" * 4_933  # 5,000 bytes with what a frame takes besides
+
+
+def test_answers_of_calls_are_no_sign_of_a_slow_reader():
+    engine, session, carrier, taker, _ = opened(room=1, backlog=2, backlog_bytes=1000)
+    for _ in range(10):
+        session.send(ANSWER)
+    session.send("461-1[]")
+    session.send(b"x" * 5_000)  # of an answer
+    assert session.queued == 12
+    session.send("42[1]")
+    session.send("42[2]")
+    assert session.is_open
+    carrier.room = 100
+    session.flush()
+    assert carrier.frames[-1] == "42[2]"
+    assert (session.queued, engine.backlog.waiting) == (0, 0)
+    carrier.room = 1
+    for frame in ("42[3]", ANSWER, "42[4]", "42[5]", "42[6]"):
+        session.send(frame)
+    assert taker.closed_by == ["slow reader"]
+    assert engine.backlog.waiting == 0
+
+
+def test_answers_for_a_client_are_limited():
+    engine, session, _, taker, _ = opened(room=1, backlog_bytes=1000)
+    engine.backlog.answer_bytes = 15_000
+    for _ in range(4):
+        session.send(ANSWER)
+    assert engine.backlog.waiting == 20_000
+    session.send(ANSWER)
+    assert taker.closed_by == ["slow reader"]
+    assert engine.backlog.waiting == 0
+
+
+def test_answers_for_all_clients_are_limited():
+    engine, first, *_ = opened("polling", backlog_bytes=1000)
+    engine.backlog.all_answer_bytes = 15_000
+    taker = Taker()
+    second = engine.open(Carrier(room=1), None)
+    second.start(taker, dumps)
+    for _ in range(4):
+        first.send(ANSWER)
+    second.send(ANSWER)  # what may wait for everyone
+    assert second.is_open
+    second.send(ANSWER)
+    assert taker.closed_by == ["slow reader"]
+    assert engine.backlog.waiting == 20_000
+    first.take_all()
+    assert engine.backlog.waiting == 0
+    assert first.is_open
+
+
 # -- from polling to websocket ---------------------------------------------------------------------
 
 

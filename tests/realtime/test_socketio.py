@@ -505,6 +505,19 @@ async def test_a_slow_reader_is_disconnected_and_hurts_nobody():
     await other.leave()
 
 
+async def test_many_large_answers_disconnect_nobody(web):
+    peer = await joined(web)
+    peer.reads.clear()
+    text = "x" * 100_000
+    for number in range(30):
+        peer.send(f'42{number}["create","things",{{"text":"{text}"}}]')
+    await settle()
+    peer.reads.set()
+    answers = dict([await peer.next() for _ in range(30)])
+    assert answers == {f"43{number}": [None, {"text": text}] for number in range(30)}
+    await peer.leave()
+
+
 async def test_a_reader_that_catches_up_gets_all_in_order(web):
     peer = await joined(web)
     peer.reads.clear()

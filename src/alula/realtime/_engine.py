@@ -10,13 +10,13 @@ not read: frames that wait for a slow reader are bounded by number and size.
 from __future__ import annotations
 
 import secrets
-from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from alula import _wire
 from alula._wire import Frame, OpenPacket, ProtocolError
+from alula.realtime._backlog import Backlog, BacklogLimits
 
 __all__ = [
     "POLLING",
@@ -109,7 +109,7 @@ class EngineOptions:
         ping_timeout: Time in which a pong must arrive.
         upgrade_timeout: Time that a websocket has to replace polling.
         max_message: Size of a message, and of a polling request.
-        backlog: How many frames may wait for a slow reader.
+        backlog: How many frames may wait for a slow reader, besides the answers of its calls.
         backlog_bytes: How many bytes they may have together.
         max_sessions: How many sessions there may be, None for any number.
         max_sessions_of_address: How many of one IP address, None for any number.
@@ -175,6 +175,7 @@ class Engine:
 
     Attributes:
         sessions: Open sessions by id.
+        backlog: What may wait for their clients.
     """
 
     def __init__(
@@ -183,6 +184,7 @@ class Engine:
         self.options = options
         self.scheduler = scheduler
         self.sessions: dict[str, Session] = {}
+        self.backlog = BacklogLimits(options.backlog, options.backlog_bytes)
         self._worker_id = worker_id
         self._sessions_of: dict[str, int] = {}  # by address, only while they are limited
 
@@ -261,7 +263,6 @@ class Session:
         "_awaits_pong",
         "_engine",
         "_queue",
-        "_queued_bytes",
         "_timer",
         "_writable",
         "address",
@@ -273,7 +274,7 @@ class Session:
         "transport",
     )
     receiver: Receiver
-    _queue: deque[Frame] | None  # None while nothing waits: most connections keep up
+    _queue: Backlog | None  # None while nothing waits: most connections keep up
     _timer: Timer
 
     def __init__(self, engine: Engine, sid: str, transport: Transport, address: str | None) -> None:
@@ -285,7 +286,6 @@ class Session:
         self.probing = self.is_upgrading = False
         self._awaits_pong = False
         self._queue = None
-        self._queued_bytes = 0
         self._timer = engine.scheduler.call_later(engine.options.ping_interval, self._beat)
         self._writable = transport.name == WEBSOCKET  # polls take what is queued
 
@@ -311,16 +311,11 @@ class Session:
         if not self.is_open:
             return
         if self._queue is None:
-            self._queue = deque()
-        options = self._engine.options
-        # The bytes before this frame: one long answer alone is no slow reader.
-        is_full = self._queued_bytes > options.backlog_bytes or len(self._queue) >= options.backlog
-        if is_full:
+            self._queue = Backlog(self._engine.backlog)
+        if self._queue.add(frame):
+            self.transport.wake()
+        else:
             self.close("slow reader")
-            return
-        self._queue.append(frame)
-        self._queued_bytes += len(frame)
-        self.transport.wake()
 
     @property
     def queued(self) -> int:
@@ -331,8 +326,7 @@ class Session:
         """Write what is queued; the transport calls it when it may be written to again."""
         self._writable = True
         while self._queue is not None:
-            frame = self._queue.popleft()
-            self._queued_bytes -= len(frame)
+            frame = self._queue.pop()
             if not self._queue:
                 self._queue = None
             if not self.transport.write(frame):
@@ -341,9 +335,8 @@ class Session:
 
     def take_all(self) -> list[Frame]:
         """Take all queued frames, for a polling response."""
-        frames = [*(self._queue or ())]
-        self._queue, self._queued_bytes = None, 0
-        return frames
+        queue, self._queue = self._queue, None
+        return [] if queue is None else queue.take_all()
 
     # -- frames of the client ------------------------------------------------------------------
 
@@ -426,5 +419,5 @@ class Session:
         self._timer.cancel()
         self._engine.remove(self)
         self.transport.close(reason)  # a request that waits takes what is queued
-        self._queue = None
+        self.take_all()
         self.receiver.closed(reason)
