@@ -195,6 +195,41 @@ async def test_does_not_change_the_data_of_the_caller():
     assert data == {"password": "x"}
 
 
+class Operated:
+    """A service whose data may have update operators."""
+
+    async def patch(self, id, data, params):
+        return data
+
+
+def operated():
+    first = resolve({"owner": lambda: 7, "role": lambda: UNSET})
+    second = resolve({"pin": lambda pin: pin if pin is UNSET else f"hash of {pin}"})
+    app = App().use("operated", Operated())
+    return app.service("operated").hooks(before={"patch": [resolve_data(first, second)]})
+
+
+async def test_what_a_client_sets_by_an_operator_is_resolved():
+    data = {"$set": {"owner": 8, "role": "admin", "pin": "1", "text": "a"}, "$inc": {"n": 1}}
+    assert await operated().patch(1, data, provider="rest") == {
+        "$set": {"owner": 7, "pin": "hash of 1", "text": "a"},
+        "$inc": {"n": 1},
+        "owner": 7,
+    }
+    assert data["$set"]["role"] == "admin"
+    kept = {"$set": {"text": "a"}, "$odd": 5}
+    assert await operated().patch(1, kept, provider="rest") == {**kept, "owner": 7}
+
+
+@pytest.mark.parametrize(
+    "data", [{"$max": {"owner": 9}}, {"$unset": {"pin": 1}}, {"$rename": {"text": "role"}}]
+)
+async def test_other_operators_of_clients_change_nothing_that_is_resolved(data):
+    with pytest.raises(BadRequest, match=r"can be set, but not changed by \$"):
+        await operated().patch(1, data, provider="rest")
+    assert await operated().patch(1, data) == {**data, "owner": 7}
+
+
 async def test_records_of_a_list_are_resolved_at_the_same_time():
     begun = []
     gate = asyncio.Event()

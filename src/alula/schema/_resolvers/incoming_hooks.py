@@ -38,6 +38,8 @@ Resolvers: TypeAlias = Resolver | Mapping[str, Resolver]
 
 METHODS_WITH_DATA: Final = ("create", "update", "patch")
 
+_CHANGES: Final = frozenset({"update", "patch"})
+
 FROM_CLIENTS: Final = (FrameworkError, ValueError)
 """The errors of functions that are about a value in the request: they become a 400, not a 500."""
 
@@ -151,8 +153,9 @@ async def resolved_data(
     """Return the data of a call with its properties resolved: a record, or a list of records.
 
     Raises:
-        BadRequest: The data is not an object, a property of ``required`` is missing afterwards, or
-            functions raised a ValueError or an error of the interface.
+        BadRequest: The data is not an object, a property of ``required`` is missing afterwards,
+            functions raised a ValueError or an error of the interface, or a client changes a
+            property by an update operator.
         MethodNotAllowed: It is a list, and the service does not accept lists.
     """
     is_list = is_array(data)
@@ -164,7 +167,39 @@ async def resolved_data(
         if not isinstance(record, Mapping):
             raise BadRequest(f"The data of {context.method} must be an object")
     resolved = await run_all(resolvers, records, context, faults=FROM_CLIENTS, required=required)
-    return resolved if is_list else resolved[0]
+    if is_list:
+        return resolved
+    if context.method in _CHANGES and context.params.get("provider") is not None:
+        await _resolve_operands(resolvers, resolved[0], context)
+    return resolved[0]
+
+
+async def _resolve_operands(
+    resolvers: Sequence[Resolver], data: dict[str, Any], context: HookContext
+) -> None:
+    """Resolve what the ``$set`` of a client has, in place, where a service takes operators.
+
+    Otherwise it would set a property past the function that hashes it or keeps it from clients.
+    Only present properties are resolved: the data itself has those that are always set.
+
+    Raises:
+        BadRequest: Another operator changes a property that is resolved.
+    """
+    for operator in [name for name in data if str(name)[:1] == "$"]:
+        operand: Any = data[operator]
+        if not is_mapping(operand):
+            continue  # the service refuses it
+        # `$rename` writes to the property that is its operand.
+        written = [*operand, *(operand.values() if operator == "$rename" else ())]
+        for resolver in resolvers:
+            present = [name for name in resolver.names if name in written]
+            if not present:
+                continue
+            if operator != "$set":
+                raise BadRequest(f"{present[0]} can be set, but not changed by {operator}")
+            operand = await resolver.resolve(operand, context, names=present, faults=FROM_CLIENTS)
+            written = [*operand]
+        data[operator] = operand
 
 
 def query_like(query: Mapping[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
