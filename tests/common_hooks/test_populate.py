@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import Column, Integer, MetaData, Table
 from tests.common_hooks.conftest import ADA
 
 from alula import App, Page, Params
 from alula.adapters import _related
 from alula.adapters.memory import MemoryService
 from alula.adapters.relations import belongs_to, has_many
+from alula.adapters.sql import Database, SQLService
 from alula.authentication import protect
 from alula.common_hooks import _populate, only_own, populate
 from alula.errors import BadRequest, Forbidden, NotAuthenticated
 from alula.outgoing import public_part
+from alula.schema import with_schema
 
 USERS = [{"id": 7, "name": "Ada", "hash": "x"}, {"id": 8, "name": "Bob", "hash": "y"}]
 POSTS = [
@@ -66,6 +69,50 @@ async def test_a_key_that_equals_an_id_only_in_python_takes_no_record_away(app):
     )
     found = await posts.find(query={"id": {"$gte": 20}}, paginate=False)
     assert [post["author"] and post["author"]["name"] for post in found] == [None, "Cleo", "Dan"]
+
+
+USER_SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
+USER_TABLE = Table("users", MetaData(), Column("id", Integer, primary_key=True))
+
+
+@pytest.mark.parametrize("refuses", ["a schema", "a table"])
+async def test_a_key_that_can_be_no_id_keeps_no_others_away(app, refuses):
+    if refuses == "a schema":
+        people: object = with_schema(MemoryService(multi=True), USER_SCHEMA)
+    else:
+        database = Database("sqlite://")
+        people = SQLService(USER_TABLE, database, multi=True)
+        await database.create(people)
+    app.use("people", people)
+    await app.setup()
+    await app.service("people").create([{"id": 7}, {"id": 8}])
+    posts = app.service("posts").hooks(after=[populate({"who": belongs_to("people", "userId")})])
+    keys = [7, "nobody", 8, {"id": 7}, "7x"]
+    await posts.service.create([{"id": n, "userId": key} for n, key in enumerate(keys, 20)])
+    for provider in ({}, {"provider": "rest"}):
+        found = await posts.find(query={"id": {"$gte": 20}}, paginate=False, **provider)
+        ids = [post["who"] and post["who"]["id"] for post in found]
+        assert ids == [7, None, 8, None, None]
+        assert (await posts.get(21, **provider))["who"] is None
+    await app.teardown()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BadRequest("no"),
+        BadRequest("no", errors={"name": "is missing"}),
+        BadRequest("no", data=["id", {"instancePath": "/name"}]),
+    ],
+)
+async def test_what_else_is_not_valid_is_told(app, error):
+    def refuse(_):
+        raise error
+
+    app.service("users").hooks(before=[refuse])
+    with pytest.raises(BadRequest) as caught:
+        await app.service("posts").hooks(after=[populate(AUTHOR)]).find()
+    assert caught.value is error
 
 
 async def test_other_methods_add_nothing(app):

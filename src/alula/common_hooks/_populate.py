@@ -18,10 +18,10 @@ from alula.adapters._related import (
 )
 from alula.adapters.relations import Relation, how_to_name_key
 from alula.common_hooks._call import check_properties
-from alula.errors import Forbidden
+from alula.errors import BadRequest, Forbidden
 from alula.hooks import Hook, annotate_hook, hook_factory
 from alula.outgoing import RedactedRecord, public_part
-from alula.types import UNSET, Page, Record, is_dict, is_mapping
+from alula.types import UNSET, Page, Record, is_dict, is_list, is_mapping
 
 __all__ = ["populate"]
 
@@ -139,6 +139,12 @@ async def add_one_by_find(inclusion: Inclusion, records: Sequence[Record], id: s
             related: list[Record] = await called(inclusion.handle, "find", params)
         except Forbidden:
             return []
+        except BadRequest as error:
+            if not _is_about(error, id):
+                raise
+            # A client may have stored what no id can be: it must not keep the others away.
+            half = len(chunk) // 2
+            return [*await find(chunk[:half]), *await find(chunk[half:])] if half else []
         return related
 
     # By text: a key may be stored as the text of an id, such as an ObjectId.
@@ -149,6 +155,14 @@ async def add_one_by_find(inclusion: Inclusion, records: Sequence[Record], id: s
     }
     for record, key in zip(records, keys, strict=True):
         record[inclusion.name] = found.get(str(key)) if refers(key) else None
+
+
+def _is_about(error: BadRequest, name: str) -> bool:
+    """Tell whether a store or a schema has refused values of a property in a query."""
+    problems = error.data if is_list(error.data) else ()
+    paths = [str(each.get("instancePath")) for each in problems if is_mapping(each)]
+    is_of_schema = any(path.split("/")[1:2] == [name] for path in paths)
+    return is_of_schema or (is_mapping(error.errors) and name in error.errors)
 
 
 def _records_of(result: Any, method: str) -> Sequence[Any]:
