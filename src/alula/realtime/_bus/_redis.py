@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, Self, cast
+from typing import Any, Final, NamedTuple, Protocol, Self, cast
 from urllib.parse import urlsplit
 
 from alula.realtime._bus._bus import Bus, BusEvent, RecentEvents
@@ -14,6 +15,7 @@ from alula.realtime._bus._bus import Bus, BusEvent, RecentEvents
 __all__ = ["RedisBus"]
 
 _FIELD: Final = b"event"
+_FIRST_POSITION: Final = b"first"  # that of an event which is published again
 _EVENTS_AT_ONCE: Final = 256
 _RECENT_EVENTS: Final = 1_000
 _RECENT_BYTES: Final = 32 * 1024 * 1024
@@ -56,8 +58,9 @@ class RedisBus(Bus):
         self._lock = asyncio.Lock()
         self._first_position = ""
         self._begun = 0.0  # when this process began to listen
-        # What this process has published last, by position, and in which run of the server.
-        self._recent: deque[tuple[bytes, bytes]] = deque()
+        self._begun_at = (0, 0)  # the same as a position
+        # What this process has published last, and in which run of the server.
+        self._recent: deque[_Published] = deque()
         self._recent_bytes = 0
         self._run_id: object = None
         self._may_have_restarted = True
@@ -81,14 +84,15 @@ class RedisBus(Bus):
                 self._may_connect = True
                 await self._restore_lost_events(self._publisher)
                 self._may_connect = False
-                positions = await self._add(self._publisher, events)
+                positions = await self._add(self._publisher, [{_FIELD: event} for event in events])
             except BaseException:
                 self._may_have_restarted = True
                 raise
-            self._recent.extend(zip(positions, events, strict=True))
+            added = zip(positions, events, positions, strict=True)
+            self._recent.extend(_Published(*each) for each in added)
             self._recent_bytes += sum(map(len, events))
             while len(self._recent) > _RECENT_EVENTS or self._recent_bytes > _RECENT_BYTES:
-                self._recent_bytes -= len(self._recent.popleft()[1])
+                self._recent_bytes -= len(self._recent.popleft().event)
 
     async def events(self, after: str | None = None) -> AsyncGenerator[BusEvent, None]:
         """Yield the events that are added to the stream after a position."""
@@ -104,6 +108,7 @@ class RedisBus(Bus):
                     seconds, microseconds = await client.time()
                     waited = (time.monotonic() - self._begun) * 1000
                     begun = f"{seconds * 1000 + microseconds // 1000 - int(waited)}-0"
+                    self._begun_at = _numbers_of(begun)
                     after = self._first_position = min(after, begun, key=_numbers_of)
                 else:
                     oldest = await client.xrange(self._stream, count=1)
@@ -130,7 +135,8 @@ class RedisBus(Bus):
                     )
                 for position, fields in streams[0][1] if streams else ():
                     after = position.decode()
-                    yield BusEvent(after, fields.get(_FIELD, b""))
+                    is_old = _first_position_of(fields) < self._begun_at
+                    yield BusEvent(after, b"" if is_old else fields.get(_FIELD, b""))
 
     async def recent_events(self, before: str) -> RecentEvents:
         """Return the events that are in the stream up to a position."""
@@ -190,10 +196,10 @@ class RedisBus(Bus):
         }
         return cast("_Client", Redis.from_url(self._url, **options))  # pyright: ignore[reportUnknownMemberType]  # its keywords have no types
 
-    async def _add(self, client: _Client, events: Sequence[bytes]) -> list[bytes]:
+    async def _add(self, client: _Client, entries: Sequence[Mapping[bytes, bytes]]) -> list[bytes]:
         pipeline = client.pipeline(transaction=False)
-        for event in events:
-            pipeline.xadd(self._stream, {_FIELD: event}, maxlen=self._keep, approximate=True)
+        for entry in entries:
+            pipeline.xadd(self._stream, entry, maxlen=self._keep, approximate=True)
         return await pipeline.execute()
 
     async def _restore_lost_events(self, client: _Client) -> None:
@@ -206,19 +212,36 @@ class RedisBus(Bus):
         run_id = (await client.info("server")).get("run_id")
         if self._recent and run_id != self._run_id:
             pipeline = client.pipeline(transaction=False)
-            for at, _ in self._recent:  # each alone: events of others between them may be many
-                pipeline.xrange(self._stream, min=at, max=at)
+            for each in self._recent:  # alone: events of others between them may be many
+                pipeline.xrange(self._stream, min=each.at, max=each.at)
             kept = {at for entries in await pipeline.execute() for at, _ in entries}
-            renewed = [(at, event) for at, event in self._recent if at in kept]
-            lost = [event for at, event in self._recent if at not in kept]
+            renewed = [each for each in self._recent if each.at in kept]
+            lost = [each for each in self._recent if each.at not in kept]
             for start in range(0, len(lost), _EVENTS_AT_ONCE):
-                events = lost[start : start + _EVENTS_AT_ONCE]
-                renewed += zip(await self._add(client, events), events, strict=True)
+                some = lost[start : start + _EVENTS_AT_ONCE]
+                # Processes that began later would take them for new ones.
+                entries = [{_FIELD: each.event, _FIRST_POSITION: each.first} for each in some]
+                positions = await self._add(client, entries)
+                renewed += [e._replace(at=at) for e, at in zip(some, positions, strict=True)]
             self._recent = deque(renewed)
         self._run_id, self._may_have_restarted = run_id, False
 
 
 _Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
+
+class _Published(NamedTuple):
+    """An event that this process has published.
+
+    Attributes:
+        at: Its position.
+        event: The event.
+        first: The position that it had before a server lost it.
+    """
+
+    at: bytes
+    event: bytes
+    first: bytes
 
 
 class _Pipeline(Protocol):
@@ -268,6 +291,15 @@ class _Client(Protocol):
 def _numbers_of(position: str) -> tuple[int, int]:
     milliseconds, _, number = position.partition("-")
     return int(milliseconds or 0), int(number or 0)
+
+
+def _first_position_of(fields: Mapping[bytes, bytes]) -> tuple[float, int]:
+    """Return where an event was before it was published again, else a position behind all."""
+    first = fields.get(_FIRST_POSITION)
+    try:
+        return (math.inf, 0) if first is None else _numbers_of(first.decode())
+    except ValueError:  # another program may have written it
+        return math.inf, 0
 
 
 def _position_before(position: str) -> str | None:
