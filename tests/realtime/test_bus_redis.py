@@ -192,6 +192,41 @@ async def test_a_later_process_gets_nothing_from_before_that_is_published_again(
             assert (second.gaps, later.gaps) == (0, 0)
 
 
+@pytest.mark.parametrize("ahead", [0, 3_600_000])
+async def test_a_clock_that_was_ahead_keeps_no_events_away(running_redis, ahead):
+    redis = running_redis
+    async with Client.from_url(redis.url) as client:
+        seconds, _ = await client.time()
+        await client.xadd(redis.stream, {"event": ""}, id=f"{seconds * 1000 + ahead}-0")
+    async with processes(bus_of(redis), bus_of(redis)) as (first, second):
+        first.publish(1)
+        await eventually(lambda: second.received == [1])
+        redis.kill()
+        await redis.start()
+        first.publish(2)
+        await eventually(lambda: second.received == [1, 2])
+        assert second.gaps == 0
+
+
+async def test_a_successor_that_lacks_the_latest_events_is_read_from_the_start(running_redis):
+    bus = bus_of(running_redis)
+    await bus.publish(b"before it listened")
+    events = bus.events()
+    await anext(events)
+    await bus.publish_many([b"1", b"2"])
+    position = [(await anext(events)).position for _ in range(2)][-1]
+    await events.aclose()
+    async with Client.from_url(running_redis.url) as client:
+        await client.xdel(running_redis.stream, position)
+    await bus.publish(b"3")
+    assert await read(bus, position, 2) == [b"1", b"3"]
+    async with Client.from_url(running_redis.url) as client:
+        newest = await client.xrevrange(running_redis.stream, count=1)
+        await client.xdel(running_redis.stream, newest[0][0])
+    assert await read(bus, newest[0][0].decode(), 1) == [b"1"]
+    await bus.close()
+
+
 async def test_a_position_of_another_program_is_passed_over(running_redis):
     bus = bus_of(running_redis)
     events = bus.events()

@@ -56,7 +56,7 @@ class RedisBus(Bus):
         self._connect(timeout)  # connects to nothing yet: a wrong URL is an error here and now
         self._publisher: _Client | None = None
         self._lock = asyncio.Lock()
-        self._first_position = ""
+        self._first_position = "0-0"
         self._begun = 0.0  # when this process began to listen
         self._begun_at = (0, 0)  # the same as a position
         # What this process has published last, and in which run of the server.
@@ -118,9 +118,7 @@ class RedisBus(Bus):
                         and _numbers_of(oldest[0][0].decode()) > _numbers_of(after)
                         and await client.xlen(self._stream) >= self._keep
                     )
-                    # What arrived before is dropped by its number.
-                    rewound = f"{max(0, _numbers_of(after)[0] - _REWIND_MS)}-0"
-                    after = max(rewound, self._first_position, key=_numbers_of)
+                    after = await self._where_to_go_on(client, after)
                     async with self._lock:
                         self._may_have_restarted = True
                         await self._restore_lost_events(client)
@@ -137,6 +135,16 @@ class RedisBus(Bus):
                     after = position.decode()
                     is_old = _first_position_of(fields) < self._begun_at
                     yield BusEvent(after, b"" if is_old else fields.get(_FIELD, b""))
+
+    async def _where_to_go_on(self, client: _Client, after: str) -> str:
+        """Return a position from which nothing is missed; what arrived before is dropped."""
+        newest = await client.xrevrange(self._stream, count=1)
+        last = _numbers_of(newest[0][0].decode()) if newest else (0, 0)
+        if last < _numbers_of(after):
+            # What was there is lost, and the clock may be far behind that of its numbers.
+            return self._first_position if _numbers_of(self._first_position) <= last else "0-0"
+        rewound = f"{max(0, _numbers_of(after)[0] - _REWIND_MS)}-0"
+        return max(rewound, self._first_position, key=_numbers_of)
 
     async def recent_events(self, before: str) -> RecentEvents:
         """Return the events that are in the stream up to a position."""
