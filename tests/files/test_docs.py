@@ -1,4 +1,4 @@
-"""The first example of the page: its application runs, and its curl lines do what it says."""
+"""The first examples of the page: their application runs, and does what the page says."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 from tests.conformance.serving import environment
-from tests.files.forms import PNG
+from tests.express.asgi_client import call
+from tests.files.forms import PNG, file_part, post_form
 from tests.interop.test_readme_curl import run_in_a_shell
 
 pytestmark = [pytest.mark.slow, pytest.mark.untraced]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
-APPLICATION = re.search(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1]
+APPLICATION, OWNERS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[:2]
 LINES = re.search(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1].splitlines()
 RECORD = json.loads(re.search(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1])
 
@@ -52,3 +53,18 @@ def test_curl_shows_why_a_file_is_too_large(port, tmp_path):
     error = json.loads(run_in_a_shell(LINES[0], port))
     assert (error["code"], "'photo.png', is too large" in error["message"]) == (413, True)
     assert list((tmp_path / "files" / "staged").iterdir()) == []
+
+
+async def test_nobody_gives_files_to_somebody_else(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "page"}
+    exec(APPLICATION + OWNERS, names)
+    app, ann, bob = names["app"], {"x-user": "ann"}, {"x-user": "bob"}
+    assert (await post_form(app, file_part(b"hi"), x_user="ann")).status == 201
+    kind = {"content-type": "application/json"}
+    patch = b'{"ownerId":"bob","name":"b.txt"}'
+    answer = await call(app, "PATCH", "/uploads/1", patch, {**kind, **ann})
+    assert (answer.json["ownerId"], answer.json["name"]) == ("ann", "b.txt")
+    assert (await call(app, "GET", "/uploads", b"", bob)).json == []
+    assert (await call(app, "PATCH", "/uploads/1", patch, {**kind, **bob})).status == 404
+    assert (await call(app, "PATCH", "/uploads/1", patch, kind)).status == 401
