@@ -97,6 +97,8 @@ class TestOptions:
             ({"operators": ["$where"]}, r"\$where"),
             ({"filters": {"$limit": True}}, r"\$limit"),
             ({"update_operators": ["inc"]}, r"update_operators lists 'inc'; .* begin with '\$'"),
+            ({"update_operators": "$inc"}, r"update_operators is one string; .* \['\$inc'\]"),
+            ({"operators": "$regex"}, r"operators is one string; give a list: \['\$regex'\]"),
         ],
     )
     def test_wrong_options_say_so_at_once(self, option, text):

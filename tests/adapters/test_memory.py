@@ -543,6 +543,16 @@ def test_pages_are_slices_of_what_matches(records, skip, limit, least, way):
     assert page["data"] == matching[skip : skip + limit]
 
 
+def test_operators_are_a_list():
+    with pytest.raises(ValueError, match=r"operators is one string; give a list: \['\$regex'\]"):
+        MemoryService(operators="$regex")
+
+
+def test_the_first_id_is_a_number():
+    with pytest.raises(TypeError, match="start_id is '1'; give a whole number"):
+        MemoryService(start_id="1")
+
+
 def test_there_are_no_update_operators_to_open():
     assert MemoryService(update_operators=[]).options
     with pytest.raises(ValueError, match="records in memory have none"):

@@ -127,9 +127,12 @@ class Options:
             changes["multi"] = read_multi(multi)
         operators, filters = given.get("operators"), given.get("filters")
         if operators is not None or filters is not None:
-            changes["grammar"] = self.grammar.opened(operators, filters)
+            names = None if operators is None else read_names("operators", operators)
+            changes["grammar"] = self.grammar.opened(names, filters)
         if (update_operators := given.get("update_operators")) is not None:
-            changes["update_operators"] = frozenset(update_operators)
+            changes["update_operators"] = frozenset(
+                read_names("update_operators", update_operators)
+            )
             for name in changes["update_operators"]:
                 if name[:1] != "$":
                     raise ValueError(f"update_operators lists {name!r}; their names begin with '$'")
@@ -139,6 +142,21 @@ class Options:
         if more:
             changes["adapter"] = MappingProxyType(more)
         return replace(self, **changes)
+
+
+def read_names(option: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that an option lists.
+
+    Args:
+        option: What the option is called.
+        names: Its value.
+
+    Raises:
+        ValueError: It is one string, whose characters would be taken for the names.
+    """
+    if isinstance(names, str):
+        raise ValueError(f"{option} is one string; give a list: [{names!r}]")
+    return tuple(names)
 
 
 def read_pagination(

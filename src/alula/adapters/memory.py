@@ -18,7 +18,7 @@ from types import MethodType
 from typing import Any, ClassVar, Self
 
 from alula._context import Params, RequestParams
-from alula.adapters._options import ParamsLike, not_found, read_params
+from alula.adapters._options import ParamsLike, not_found, read_names, read_params
 from alula.adapters._records import (
     IMMUTABLE,
     are_immutable,
@@ -55,7 +55,7 @@ class _MemoryOptions(Options):  # no dataclass of its own: it has no other field
     """The options of a call, whose operators are those that Python can test."""
 
     def changed(self, given: Mapping[str, Any], paginate_names: Collection[str]) -> Self:
-        for name in given.get("operators") or ():
+        for name in read_names("operators", given.get("operators") or ()):
             if name not in SUPPORTED_OPERATORS:
                 raise ValueError(
                     f"operators lists {name!r}; records in memory can be tested for"
@@ -87,7 +87,8 @@ class MemoryService(AdapterService):
             property, or with None, are not compared.
 
     Raises:
-        TypeError: ``unique`` is one string in place of a list of names.
+        TypeError: ``unique`` is one string in place of a list of names, or ``start_id`` is not a
+            number.
         ValueError: An option is not valid, or the key of a record is not its id.
         BadRequest: An initial record is not valid.
         Conflict: Two initial records have the same id, or the same unique value.
@@ -127,11 +128,13 @@ class MemoryService(AdapterService):
     ) -> None:
         if isinstance(unique, str):
             raise TypeError(f"unique must be a list of names of properties: unique=[{unique!r}]")
+        if not isinstance(start_id, int):
+            raise TypeError(f"start_id is {start_id!r}; give a whole number")
         if tuple(update_operators):
             raise ValueError("update_operators: records in memory have none; leave it out")
         super().__init__(
-            id=id, paginate=paginate, multi=multi, operators=tuple(operators), filters=filters,
-            dotted_names=dotted_names, relations=relations, events=events,
+            id=id, paginate=paginate, multi=multi, operators=read_names("operators", operators),
+            filters=filters, dotted_names=dotted_names, relations=relations, events=events,
         )  # fmt: skip
         # Whether a subclass, such as one for soft deletes, has none of these of its own.
         self._is_unchanged = all(

@@ -80,6 +80,7 @@ def test_the_url_says_which_database_it_is_and_no_password_is_shown(url, shown):
         ("sqlite://", {"prepare": True}, "prepare= is for PostgreSQL"),
         ("sqlite://", {"sync": "off"}, 'sync=\'off\'; use "normal" or "full"'),
         ("sqlite://", {"pool": 0}, "pool=0 is not a number of connections"),
+        ("sqlite://", {"pool": "10"}, "pool='10' is not a number of connections"),
         ("postgresql://db", {"read": ["sqlite://"]}, "read='sqlite://' is not a URL of Postgre"),
     ],
 )

@@ -153,7 +153,7 @@ class Database:
         self._driver: Driver
         self._users = 0
         self._services: WeakSet[TableService] = WeakSet()
-        if pool < 1:
+        if not isinstance(pool, int) or pool < 1:
             raise ValueError(f"pool={pool!r} is not a number of connections")
         if sync not in {"normal", "full"}:
             raise ValueError(f'sync={sync!r}; use "normal" or "full"')
