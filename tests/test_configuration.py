@@ -112,6 +112,41 @@ class TestSources:
         assert environment_name() == "test"
 
 
+class TestMisspeltVariables:
+    """A misspelt variable of an optional setting is no error, but is logged."""
+
+    def test_one_of_the_environment(self, folder, caplog):
+        load(folder, SHOP_ORGINS="https://a.example", SHOP_PAGINATE__MAX="4")
+        assert caplog.messages == [
+            "SHOP_ORGINS of the environment sets nothing; did you mean SHOP_ORIGINS?"
+        ]
+        assert caplog.records[0].name == "alula.configuration"
+
+    def test_one_of_dot_env(self, folder, caplog):
+        (folder / ".env").write_text("SHOP_PAGINATE_MAX=4")
+        load(folder)
+        assert caplog.messages == [
+            "SHOP_PAGINATE_MAX of .env sets nothing; did you mean SHOP_PAGINATE__MAX?"
+        ]
+
+    @pytest.mark.parametrize(
+        "variables",
+        [
+            {"SHOP_PORT": "5", "SHOP_PORTS": "5"},  # the setting has its variable
+            {"SHOP_POSTAGE": "5"},  # of another program
+            {"ORGINS": "a"},
+            {"SHOP_ORIGINS": "a"},
+        ],
+    )
+    def test_others_are_not_named(self, folder, caplog, variables):
+        load(folder, **variables)
+        assert caplog.messages == []
+
+    def test_without_a_prefix_all_may_be_of_other_programs(self, folder, caplog):
+        load_settings(Settings, folder, environ={"ORGINS": "a"})
+        assert caplog.messages == []
+
+
 class Named(BaseModel):
     name: str
 

@@ -8,6 +8,7 @@ Needs the extra ``schema``.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -55,6 +56,8 @@ _SEPARATOR: Final = "__"
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
+_log = logging.getLogger("alula.configuration")
+
 
 def environment_name(
     environ: Mapping[str, str] = os.environ, folder: Path | str | None = None
@@ -84,6 +87,8 @@ def load_settings(
     environ: Mapping[str, str] = os.environ,
 ) -> Settings:
     """Return the settings of an application.
+
+    A variable that sets nothing, and is close to that of a setting, is logged as a warning.
 
     Later sources take precedence: ``config/default.toml``, ``config/<environment>.toml``, in
     development the file ``.env``, environment variables. The variable of ``port`` is the prefix and
@@ -131,6 +136,7 @@ def load_settings(
     if settings is None or loading.problems:
         lines = "\n".join(f"  - {problem}" for problem in dict.fromkeys(loading.problems))
         raise ConfigurationError(f"the settings are not valid ({loading.environment}):\n{lines}")
+    loading.warn_of_misspelt_variables()
     return settings
 
 
@@ -167,6 +173,7 @@ class _Loading:
         # By `custom-environment-variables.json`: the name of a variable, and its format.
         self._mapped: dict[SettingPath, tuple[str, str | None]] = {}
         self._origins: dict[SettingPath, str] = {}
+        self._sources: list[tuple[str, Mapping[str, str]]] = []
         self.values: dict[str, Any] = {}
         self.problems: list[str] = []
 
@@ -251,10 +258,11 @@ class _Loading:
         """Read the environment variables, in development also those of ``.env``."""
         file = self._folder / ".env"
         in_file = file.is_file() and self._environment == _DEVELOPMENT
-        for origin, variables in (
+        self._sources = [
             (".env", read_env_file(file) if in_file else {}),
             ("the environment", self._environ),
-        ):
+        ]
+        for origin, variables in self._sources:
             for path in dict.fromkeys([*self._fields, *self._mapped]):
                 name, format_ = self._mapped.get(path, (self._variable(path), None))
                 text = variables.get(name)
@@ -278,6 +286,29 @@ class _Loading:
                 leaves = dict(leaves_of(value, path)) if isinstance(value, dict) else {path: value}
                 for inner, item in leaves.items():
                     self._put(inner, item, f"{name} of {origin}")
+
+    def warn_of_misspelt_variables(self) -> None:
+        """Log which variables look like those of settings that have none.
+
+        Otherwise an optional setting, such as the URL of a database, silently keeps its default.
+        They are no error: other programs may read them.
+        """
+        prefix = self._prefix.upper()
+        if not prefix:  # the environment is full of the names of other programs
+            return
+        names = {self._variable(path) for path in [*self._fields, *self._mapped]}
+        given = {name: origin for origin, variables in self._sources for name in variables}
+        # Without the prefix, which would make any two names close.
+        unset = sorted(
+            name.removeprefix(prefix) for name in names - given.keys() if name.startswith(prefix)
+        )
+        for name, origin in given.items():
+            if name not in names and name.startswith(prefix):
+                near = get_close_matches(name.removeprefix(prefix), unset, 1, 0.8)
+                if near:
+                    _log.warning(
+                        "%s of %s sets nothing; did you mean %s?", name, origin, prefix + near[0]
+                    )
 
     def _put(self, path: SettingPath, value: object, origin: str) -> None:
         table = self.values
