@@ -113,7 +113,7 @@ class TestSources:
 
 
 class TestMisspeltVariables:
-    """A misspelt variable of an optional setting is no error, but is logged."""
+    """A misspelt variable of an optional setting is logged, but is not an error."""
 
     def test_one_of_the_environment(self, folder, caplog):
         load(folder, SHOP_ORGINS="https://a.example", SHOP_PAGINATE__MAX="4")

@@ -291,7 +291,7 @@ class _Loading:
         """Log which variables look like those of settings that have none.
 
         Otherwise an optional setting, such as the URL of a database, silently keeps its default.
-        They are no error: other programs may read them.
+        They are not an error: other programs may read them.
         """
         prefix = self._prefix.upper()
         if not prefix:  # the environment is full of the names of other programs
