@@ -169,7 +169,8 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record]) -> None:
         Exception: What the other service raises, but for missing and forbidden records.
     """
     # With their types: for Python, 1.0 and True equal 1.
-    keys = [(type(key), key) for key in (record.get(inclusion.key) for record in records)]
+    values: list[Any] = [record.get(inclusion.key) for record in records]
+    keys: list[tuple[type[Any], Any]] = [(type(value), value) for value in values]
     wanted = list(dict.fromkeys(pair for pair in keys if refers(pair[1])))
 
     async def get(key: Any) -> Any:

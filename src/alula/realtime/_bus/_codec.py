@@ -173,12 +173,16 @@ def _object_id(text: str) -> Any:
     return import_module("bson").ObjectId(text)  # imported only where MongoDB is used
 
 
+def _duration(parts: list[int]) -> datetime.timedelta:
+    return datetime.timedelta(*parts)
+
+
 _DECODERS: Final[dict[str, Callable[..., Any]]] = {
     "redacted": RedactedRecord,
     "datetime": datetime.datetime.fromisoformat,
     "date": datetime.date.fromisoformat,
     "time": datetime.time.fromisoformat,
-    "duration": lambda parts: datetime.timedelta(*parts),
+    "duration": _duration,
     "bytes": base64.b64decode,
     "uuid": uuid.UUID,
     "decimal": decimal.Decimal,
