@@ -79,15 +79,12 @@ class RetriedCall:
                 await asyncio.sleep(pause)
                 held.drop()
                 retries += 1
-                self._begin_again()
+                # Everything as it was, but for the result, which `next` resets.
+                context = self._context
+                context.params = self._copied_params(self._params)
+                context.id, context.data = self._id, copied(self._data, self._immutable)
+                context.event, context.http = self._event, dict(self._http)
         held.release()
-
-    def _begin_again(self) -> None:
-        """Set everything as it was, but for the result, which `next` resets."""
-        context = self._context
-        context.params = self._copied_params(self._params)
-        context.id, context.data = self._id, copied(self._data, self._immutable)
-        context.event, context.http = self._event, dict(self._http)
 
     def _copied_params(self, params: Params) -> Params:
         """Return a copy of params and their query; a query that a schema has checked stays one."""

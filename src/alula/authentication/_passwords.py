@@ -221,13 +221,14 @@ class _Queue:
                 raise error
             self._jobs += 1
         future = self._executor.submit(function)
-        # Not in the job itself, which never runs if it is cancelled while it waits.
-        future.add_done_callback(self._done)
-        return await asyncio.wrap_future(future)
 
-    def _done(self, _: Future[T]) -> None:
-        with self._lock:
-            self._jobs -= 1
+        # Not in the job itself, which never runs if it is cancelled while it waits.
+        def done(_: Future[T]) -> None:
+            with self._lock:
+                self._jobs -= 1
+
+        future.add_done_callback(done)
+        return await asyncio.wrap_future(future)
 
 
 class _Queues(NamedTuple):

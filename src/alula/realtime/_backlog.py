@@ -56,8 +56,15 @@ class Backlog:
 
     def add(self, frame: Frame) -> bool:
         """Add a frame, unless there is no room; return whether there was."""
-        is_full = self._is_full_of_answers if _is_answer(frame) else self._is_full_of_events
-        if is_full():
+        limits, size = self._limits, self._answer_bytes
+        # The bytes before it count: a frame that is long alone is no sign of a slow reader.
+        if not _is_answer(frame):
+            is_full = self._event_bytes > limits.event_bytes or self._events >= limits.events
+        elif size > limits.answer_bytes or limits.waiting > limits.all_answer_bytes:
+            is_full = size > limits.event_bytes
+        else:
+            is_full = False
+        if is_full:
             return False
         self._frames.append(frame)
         self._count(frame, 1)
@@ -76,17 +83,6 @@ class Backlog:
         self._limits.waiting -= self._answer_bytes
         self._events = self._event_bytes = self._answer_bytes = 0
         return frames
-
-    # The bytes before a frame count: one that is long alone is no sign of a slow reader.
-
-    def _is_full_of_events(self) -> bool:
-        limits = self._limits
-        return self._event_bytes > limits.event_bytes or self._events >= limits.events
-
-    def _is_full_of_answers(self) -> bool:
-        limits, size = self._limits, self._answer_bytes
-        is_scarce = size > limits.answer_bytes or limits.waiting > limits.all_answer_bytes
-        return is_scarce and size > limits.event_bytes
 
     def _count(self, frame: Frame, sign: int) -> None:
         if _is_answer(frame):

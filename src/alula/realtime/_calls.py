@@ -30,7 +30,7 @@ from alula.errors import (
     TooManyRequests,
 )
 from alula.realtime._engine import Scheduler, Session
-from alula.realtime._socket_options import SocketOptions
+from alula.realtime._handshake import SocketOptions
 from alula.types import UNSET
 
 __all__ = [

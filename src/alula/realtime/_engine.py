@@ -28,6 +28,7 @@ __all__ = [
     "Scheduler",
     "Session",
     "Transport",
+    "check_number",
 ]
 
 POLLING: Final = "polling"
@@ -124,6 +125,27 @@ class EngineOptions:
     backlog_bytes: int = 1024 * 1024
     max_sessions: int | None = None
     max_sessions_of_address: int | None = None
+
+
+def check_number(plugin: str, name: str, value: object) -> None:
+    """Check an option that is a number greater than 0, or None for the default.
+
+    Args:
+        plugin: The name of the plugin, for the message.
+        name: The name of the option.
+        value: What was given.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is not greater than 0.
+    """
+    if value is None:
+        return
+    if not isinstance(value, int | float):
+        choice = "True, or a number of seconds" if name == "recover" else "a number"
+        raise TypeError(f"{plugin}({name}={value!r}): give {choice}")
+    if isinstance(value, bool) or not value > 0:  # not NaN, either
+        raise ValueError(f"{plugin}({name}={value!r}): it must be greater than 0")
 
 
 class Refusal(Exception):

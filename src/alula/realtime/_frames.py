@@ -35,17 +35,13 @@ def parse_json(text: str) -> Any:
     try:
         return loads(text.encode(), MAX_CONTAINERS)
     except ValueError as error:
-        value = _any_json(text)
+        try:
+            value = _ANY_JSON.decode(text)
+        except RecursionError:
+            raise error from None
         if not is_list(value) or not value:
             raise
         return [value[0], BadRequest(f"The arguments are not valid JSON: {error}")]
-
-
-def _any_json(text: str) -> Any:
-    try:
-        return _ANY_JSON.decode(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def encode_event(message: EventMessage) -> list[Frame]:

@@ -14,11 +14,10 @@ from alula._channels import EventServer
 from alula._user_code import name_of, unfit_signature
 from alula.realtime._asgi import Admit, Endpoint
 from alula.realtime._bus import Bus, connect_bus
-from alula.realtime._engine import POLLING, WEBSOCKET, Engine, EngineOptions, Timer
+from alula.realtime._engine import POLLING, WEBSOCKET, Engine, EngineOptions, Timer, check_number
 from alula.realtime._handover import Handover, name_sessions
-from alula.realtime._handshake import Origins
+from alula.realtime._handshake import Origins, SocketOptions
 from alula.realtime._recovery import RecoverOptions
-from alula.realtime._socket_options import SocketOptions, check_number
 from alula.realtime._sockets import Client, ConnectionMiddleware, Hub
 
 __all__ = ["SocketIO", "socketio"]

@@ -25,9 +25,8 @@ from alula.realtime._elsewhere import Elsewhere
 from alula.realtime._engine import Engine, Refusal, Session, Timer, Work
 from alula.realtime._frames import encode_event, parse_json, send_packet
 from alula.realtime._handover import Handover
-from alula.realtime._handshake import Handshake
+from alula.realtime._handshake import Handshake, SocketOptions
 from alula.realtime._recovery import MissedEvents, SleepingSockets, encode_with_offset
-from alula.realtime._socket_options import SocketOptions
 
 __all__ = ["Client", "ConnectionMiddleware", "Hub", "Socket"]
 

@@ -10,9 +10,9 @@ from alula._channels import EventServer
 from alula._hub import current_worker
 from alula._identity import add_tickets, shared_key
 from alula.realtime._bus import Bus, connect_bus
+from alula.realtime._engine import check_number
 from alula.realtime._event_ids import EventIds
 from alula.realtime._event_log import EventLog
-from alula.realtime._socket_options import check_number
 from alula.realtime._streams import Streams, WebApplication
 
 __all__ = ["sse"]

@@ -131,7 +131,7 @@ class WebSocket:
         timer = self._hub.engine.scheduler.call_later(seconds, self.close, "upgrade timeout")
         try:
             while session.transport is not self:
-                frame = await self._next_frame()
+                frame = None if self._closed.done() else _frame_of(await self._receive())
                 if frame is None or not session.probe(frame, self):
                     session.probing = False
                     self.close("not an upgrade")
@@ -149,7 +149,6 @@ class WebSocket:
                 await asyncio.sleep(0)  # `receive` does not wait while frames are there
             self._waiting = task
             try:
-                # `_next_frame`, without its coroutine for each call.
                 message = None if self._closed.done() else await self._receive()
             except asyncio.CancelledError as error:
                 if self._started is None:
@@ -226,10 +225,6 @@ class WebSocket:
             lambda error: context.run(work.throw, error),
             cancelled,
         )
-
-    async def _next_frame(self) -> Frame | None:
-        """Return the next frame, None if the websocket is closed."""
-        return None if self._closed.done() else _frame_of(await self._receive())
 
 
 def _frame_of(message: MutableMapping[str, Any]) -> Frame | None:

@@ -127,7 +127,10 @@ class _Transaction:
         def takes_part(call: HookContext) -> bool:
             return (call.params.docdb or {}).get("session") is self._session
 
-        await self._call.run(partial(self._attempt, next), _is_transient, takes_part)
+        def is_transient(error: Exception) -> bool:
+            return _has_label(_driver_error(error), _TRANSIENT)
+
+        await self._call.run(partial(self._attempt, next), is_transient, takes_part)
 
     async def _attempt(self, next: Next) -> None:
         """Run the call in a transaction, and commit it."""
@@ -190,10 +193,6 @@ def _driver_error(error: BaseException | None) -> PyMongoError | None:
     while error is not None and not isinstance(error, PyMongoError):
         error = error.__cause__ or error.__context__
     return error
-
-
-def _is_transient(error: Exception) -> bool:
-    return _has_label(_driver_error(error), _TRANSIENT)
 
 
 def _has_code(error: PyMongoError | None, code: int) -> bool:

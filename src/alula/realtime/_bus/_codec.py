@@ -15,6 +15,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -156,11 +157,13 @@ def _of_other_type(value: object) -> object:
     return _to_json(form)
 
 
+_MICROSECOND: Final = datetime.timedelta(microseconds=1)
+
 _ENCODERS: Final[tuple[tuple[type, str, Callable[[Any], object]], ...]] = (
     (datetime.datetime, "datetime", datetime.datetime.isoformat),  # also a date: so it is first
     (datetime.date, "date", datetime.date.isoformat),
     (datetime.time, "time", datetime.time.isoformat),
-    (datetime.timedelta, "duration", lambda value: [value.days, value.seconds, value.microseconds]),
+    (datetime.timedelta, "duration", lambda value: value // _MICROSECOND),
     (bytes, "bytes", lambda value: base64.b64encode(value).decode()),
     (bytearray, "bytes", lambda value: base64.b64encode(value).decode()),
     (memoryview, "bytes", lambda value: base64.b64encode(value).decode()),
@@ -173,16 +176,12 @@ def _object_id(text: str) -> Any:
     return import_module("bson").ObjectId(text)  # imported only where MongoDB is used
 
 
-def _duration(parts: list[int]) -> datetime.timedelta:
-    return datetime.timedelta(*parts)
-
-
 _DECODERS: Final[dict[str, Callable[..., Any]]] = {
     "redacted": RedactedRecord,
     "datetime": datetime.datetime.fromisoformat,
     "date": datetime.date.fromisoformat,
     "time": datetime.time.fromisoformat,
-    "duration": _duration,
+    "duration": partial(datetime.timedelta, 0, 0),
     "bytes": base64.b64decode,
     "uuid": uuid.UUID,
     "decimal": decimal.Decimal,

@@ -193,7 +193,14 @@ class Relay:
         while True:
             if not self._in_flight:
                 self._added.clear()
-                self._take_pending()
+                size = 0
+                while self._pending and len(self._in_flight) < _EVENTS_AT_ONCE:
+                    event = self._pending.popleft()
+                    size += len(event)
+                    self._in_flight.append(event)
+                    if size >= _BYTES_AT_ONCE:
+                        break
+                self._pending_bytes -= size
             if not self._in_flight:
                 self._idle.set()
                 if self._mark is not None:
@@ -205,15 +212,6 @@ class Relay:
                 await self._bus.publish_many(self._in_flight)
             self._in_flight = []
             self._succeeded("publish")
-
-    def _take_pending(self) -> None:
-        """Take the events that are published next, one at least."""
-        size = 0
-        while self._pending and len(self._in_flight) < _EVENTS_AT_ONCE and size < _BYTES_AT_ONCE:
-            event = self._pending.popleft()
-            size += len(event)
-            self._in_flight.append(event)
-        self._pending_bytes -= size
 
     # -- from the bus --------------------------------------------------------------------------
 

@@ -114,7 +114,7 @@ class ArrayType(ColumnType):
         self.expected = f"a list, each of {element.expected}"
         self.read_cast = f"{element.read_cast}[]" if element.read_cast else ""
         if dialect == "sqlite" or element.from_driver is not None:
-            self.from_driver = self._read
+            self.from_driver = lambda value: self._items(read_json(value))
 
     def comparison(self, operator: str, value: object, field: str) -> Comparison:
         if operator not in ("$eq", "$ne") or self._element.name == "json":
@@ -134,9 +134,6 @@ class ArrayType(ColumnType):
             return [self._stored(item, field, depth - 1) for item in value]
         store = self._element.store
         return [None if item is None else store(item, field) for item in value]
-
-    def _read(self, value: Any) -> object:
-        return self._items(read_json(value))
 
     def _items(self, value: JSONValue) -> object:
         if isinstance(value, list):

@@ -356,7 +356,10 @@ class Reads:
             operand = self._criteria.operand(field)
             if operand.type.name in ("json", "array"):
                 raise BadRequest(f"Invalid value for $sort: {field!r} has no order")
-            value = f"alula_sort{index}" if aliases else self._sorted_by(field, operand)
+            # With the table: a name alone would be that of what is selected, such as "at"::text,
+            # which has no index and another order.
+            table = f"{self.table.sql}." if field in self.table.columns else ""
+            value = f"alula_sort{index}" if aliases else f"{table}{operand.sql}"
             descending = " desc" if direction < 0 else ""
             # A clause that the database does not need keeps it from using an index.
             nulls = ""
@@ -367,11 +370,6 @@ class Reads:
             # Without it, pages could overlap. As the index has it, so without a collation.
             terms.append("alula_id" if aliases else f"{self.table.sql}.{self._id.sql}")
         return terms
-
-    def _sorted_by(self, field: str, operand: Operand) -> str:
-        # With the table: a name alone would be that of what is selected, such as "at"::text, which
-        # has no index and another order.
-        return f"{self.table.sql}.{operand.sql}" if field in self.table.columns else operand.sql
 
     def _locked(self, lock: Lock | None) -> str:
         # In SQLite, a transaction that writes has locked everything.
