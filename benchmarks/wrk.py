@@ -109,7 +109,12 @@ def measure(
     headers += row.headers
     check_status(base, row, headers)
     command = [
-        *(*pinned(1), "wrk", "-t1", f"-c{row.connections}", f"-d{seconds:g}s", "--latency"),
+        *pinned(1),
+        "wrk",
+        "-t1",
+        f"-c{row.connections}",
+        f"-d{seconds:g}s",
+        "--latency",
         "--timeout=10s",
         *(part for header in headers for part in ("-H", header)),
         *(("-s", str(HERE / "load" / row.script)) if row.script else ()),

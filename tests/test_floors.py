@@ -59,8 +59,12 @@ THIRD_PARTY = {
     "outgoing": {"pydantic_core"},  # for Pydantic, when it writes a redacted record
     "realtime": {"bson", "orjson", "pymongo", "redis"},  # orjson: to name the extra without it
     "schema": {
-        *("jsonschema", "jsonschema_specifications", "referencing"),
-        *("pydantic", "pydantic_core", "typing_extensions"),
+        "jsonschema",
+        "jsonschema_specifications",
+        "referencing",
+        "pydantic",
+        "pydantic_core",
+        "typing_extensions",
     },
     "telemetry": {"opentelemetry"},
     "testing": {"pytest"},

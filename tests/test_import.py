@@ -96,8 +96,19 @@ def test_an_application_loads_few_modules(modules_of_the_readme):
 @pytest.mark.parametrize(
     "library",
     [
-        *("anyio", "attr", "click", "cryptography", "h11", "httptools", "jinja2", "jsonschema"),
-        *("jwt", "pymongo", "sqlalchemy", "uvicorn", "uvloop"),
+        "anyio",
+        "attr",
+        "click",
+        "cryptography",
+        "h11",
+        "httptools",
+        "jinja2",
+        "jsonschema",
+        "jwt",
+        "pymongo",
+        "sqlalchemy",
+        "uvicorn",
+        "uvloop",
     ],
 )
 def test_an_application_loads_no_library_that_it_does_not_use(modules_of_the_readme, library):
@@ -114,10 +125,19 @@ def test_an_application_loads_the_types_of_starlette_alone(modules_of_the_readme
 @pytest.mark.parametrize(
     "module",
     [
-        *("alula._hub", "alula._wire", "alula.express._uvicorn", "alula.openapi._document"),
-        *("alula.adapters._database_options", "alula.logs"),
-        *("alula.schema._json_schema.validator", "difflib", "html.entities", "http"),
-        *("logging.config", "multiprocessing", "unicodedata"),
+        "alula._hub",
+        "alula._wire",
+        "alula.express._uvicorn",
+        "alula.openapi._document",
+        "alula.adapters._database_options",
+        "alula.logs",
+        "alula.schema._json_schema.validator",
+        "difflib",
+        "html.entities",
+        "http",
+        "logging.config",
+        "multiprocessing",
+        "unicodedata",
     ],
 )
 def test_an_application_loads_nothing_for_a_page_a_slip_or_a_server(modules_of_the_readme, module):

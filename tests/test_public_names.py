@@ -15,27 +15,75 @@ from alula.errors import FrameworkError
 
 MODULES = [
     *sorted(path.stem for path in Path(alula.__file__).parent.glob("*.py")),
-    *("_service", "hooks", "logs", "query"),
+    "_service",
+    "hooks",
+    "logs",
+    "query",
 ]
 
 INTERFACE = {
     App: [
-        *("use", "service", "unuse", "hooks", "configure", "set", "get", "setup", "teardown"),
-        *("on", "off", "emit", "lookup", "around", "before", "after", "error"),
+        "use",
+        "service",
+        "unuse",
+        "hooks",
+        "configure",
+        "set",
+        "get",
+        "setup",
+        "teardown",
+        "on",
+        "off",
+        "emit",
+        "lookup",
+        "around",
+        "before",
+        "after",
+        "error",
     ],
     ServiceHandle: [
-        *("find", "get", "create", "update", "patch", "remove", "call", "run"),
-        *("hooks", "around", "before", "after", "error", "on", "off", "emit"),
+        "find",
+        "get",
+        "create",
+        "update",
+        "patch",
+        "remove",
+        "call",
+        "run",
+        "hooks",
+        "around",
+        "before",
+        "after",
+        "error",
+        "on",
+        "off",
+        "emit",
     ],
     Params: ["get", "copy", "keys"],
     FrameworkError: ["to_dict", "from_dict"],
 }
 
 ERRORS = [
-    *("FrameworkError", "BadRequest", "NotAuthenticated", "PaymentError", "Forbidden", "NotFound"),
-    *("MethodNotAllowed", "NotAcceptable", "Timeout", "Conflict", "Gone", "LengthRequired"),
-    *("PayloadTooLarge", "UnsupportedMediaType", "Unprocessable", "TooManyRequests"),
-    *("GeneralError", "NotImplementedMethod", "BadGateway", "Unavailable"),
+    "FrameworkError",
+    "BadRequest",
+    "NotAuthenticated",
+    "PaymentError",
+    "Forbidden",
+    "NotFound",
+    "MethodNotAllowed",
+    "NotAcceptable",
+    "Timeout",
+    "Conflict",
+    "Gone",
+    "LengthRequired",
+    "PayloadTooLarge",
+    "UnsupportedMediaType",
+    "Unprocessable",
+    "TooManyRequests",
+    "GeneralError",
+    "NotImplementedMethod",
+    "BadGateway",
+    "Unavailable",
 ]
 
 
@@ -83,7 +131,11 @@ def test_app_takes_and_has_what_the_interface_says():
     app = App(debug=None)
     assert list(inspect.signature(App).parameters) == ["debug"]
     assert list(inspect.signature(App.use).parameters) == [
-        *("self", "path", "service", "methods", "events"),
+        "self",
+        "path",
+        "service",
+        "methods",
+        "events",
     ]
     assert isinstance(app.settings, dict)
 
@@ -91,8 +143,17 @@ def test_app_takes_and_has_what_the_interface_says():
 @pytest.mark.parametrize(
     "name",
     [
-        *("query", "provider", "headers", "route", "paginate", "adapter", "pipeline", "docdb"),
-        *("collation", "authentication", "user"),
+        "query",
+        "provider",
+        "headers",
+        "route",
+        "paginate",
+        "adapter",
+        "pipeline",
+        "docdb",
+        "collation",
+        "authentication",
+        "user",
     ],
 )
 def test_the_well_known_params_are_typed_and_described(name):
@@ -104,8 +165,19 @@ def test_the_well_known_params_are_typed_and_described(name):
 @pytest.mark.parametrize(
     "name",
     [
-        *("app", "service", "path", "method", "type", "id", "data", "params", "result"),
-        *("dispatch", "error", "event", "http"),
+        "app",
+        "service",
+        "path",
+        "method",
+        "type",
+        "id",
+        "data",
+        "params",
+        "result",
+        "dispatch",
+        "error",
+        "event",
+        "http",
     ],
 )
 def test_the_context_has_what_the_interface_says(name):

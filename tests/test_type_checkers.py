@@ -27,15 +27,19 @@ UNSEEN_BY_TY = "# a keyword"
 # Rules of strict checkers that do not hold for pages; all others do, for each function and class.
 NOT_OF_PAGES = [
     # Pages read results that are there, as their examples have just made them.
-    *("reportOptionalMemberAccess", "reportOptionalSubscript"),
+    "reportOptionalMemberAccess",
+    "reportOptionalSubscript",
     # The blocks of a page use names like `main` again.
     "reportRedeclaration",
     # The arguments of a lambda have no types, nor has what is made of them.
-    *("reportUnknownArgumentType", "reportUnknownVariableType"),
-    *("reportUnknownLambdaType", "reportUnknownMemberType"),
+    "reportUnknownArgumentType",
+    "reportUnknownVariableType",
+    "reportUnknownLambdaType",
+    "reportUnknownMemberType",
 ]
 NOT_OF_PAGES_BY_MYPY = [
-    *("union-attr", "no-redef"),  # as above
+    "union-attr",
+    "no-redef",  # as above
     "return",  # pyright sees that the other ways out of a function end by an exception
     # What a service without types returns is `Any`; the function says what the reader may expect.
     "no-any-return",
@@ -93,8 +97,16 @@ def test_pyright_finds_the_mistakes(unmarked, mode):
 def found_by_ty(folder: Path, *arguments: str) -> Iterator[Place]:
     output = run(
         folder,
-        *("ty", "check", "--python", sys.prefix, "--python-version", "3.11"),
-        *("--output-format", "concise", *arguments, "."),
+        "ty",
+        "check",
+        "--python",
+        sys.prefix,
+        "--python-version",
+        "3.11",
+        "--output-format",
+        "concise",
+        *arguments,
+        ".",
     )
     for name, line in re.findall(r"^([\w-]+\.py):(\d+):\d+: error", output, re.MULTILINE):
         yield name, int(line)

@@ -38,8 +38,12 @@ class TestWhoseCode:
     @pytest.mark.parametrize(
         "filename",
         [
-            *(asyncio.__file__, json.__file__, pytest.__file__, alula.hooks.__file__),
-            *("<frozen importlib._bootstrap>", "<string>"),
+            asyncio.__file__,
+            json.__file__,
+            pytest.__file__,
+            alula.hooks.__file__,
+            "<frozen importlib._bootstrap>",
+            "<string>",
             "/srv/shop/.venv/lib/python3.13/site-packages/shop/app.py",
             "/usr/lib/python3/dist-packages/shop.py",
         ],

@@ -45,7 +45,15 @@ class EventMessage:
     """
 
     __slots__ = (
-        *("_encoded", "data", "event", "id", "origin", "path", "record", "route", "sequence"),
+        "_encoded",
+        "data",
+        "event",
+        "id",
+        "origin",
+        "path",
+        "record",
+        "route",
+        "sequence",
     )
 
     def __init__(
@@ -75,7 +83,11 @@ class EventMessage:
     def with_data(self, data: object) -> EventMessage:
         """Return the same event with other data."""
         return EventMessage(
-            *(self.path, self.event, data, self.record, self.route),
+            self.path,
+            self.event,
+            data,
+            self.record,
+            self.route,
             origin=self.origin,
             sequence=self.sequence,
         )
@@ -167,8 +179,15 @@ class Connection:
 
     # As in `Params`: attributes of users are in __dict__, those of this class are not.
     __slots__ = (
-        *("__dict__", "__weakref__", "_joining", "_link", "_names"),
-        *("id", "is_asleep", "is_open", "sign_in"),
+        "__dict__",
+        "__weakref__",
+        "_joining",
+        "_link",
+        "_names",
+        "id",
+        "is_asleep",
+        "is_open",
+        "sign_in",
     )
 
     id: str

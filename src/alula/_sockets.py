@@ -28,11 +28,26 @@ _SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h of Linux; Python has no na
 
 _NO_NEW_CONNECTIONS: Final = struct.pack(
     "HBBI" * 5,
-    *(0x30, 0, 0, 13),  # load the byte of a TCP segment that has its flags,
-    *(0x54, 0, 0, 0x12),  # look at SYN and ACK alone,
-    *(0x15, 0, 1, 0x02),  # and if it is SYN without ACK,
-    *(0x06, 0, 0, 0),  # drop the segment,
-    *(0x06, 0, 0, 0xFFFFFFFF),  # or else keep it.
+    0x30,
+    0,
+    0,
+    13,  # load the byte of a TCP segment that has its flags,
+    0x54,
+    0,
+    0,
+    0x12,  # look at SYN and ACK alone,
+    0x15,
+    0,
+    1,
+    0x02,  # and if it is SYN without ACK,
+    0x06,
+    0,
+    0,
+    0,  # drop the segment,
+    0x06,
+    0,
+    0,
+    0xFFFFFFFF,  # or else keep it.
 )
 """A program for the kernel's packet filter (man 7 socket, SO_ATTACH_FILTER)."""
 

@@ -413,8 +413,13 @@ def _is_event(data: list[Any] | dict[str, Any] | str | None) -> bool:
 _BEGINNINGS: Final = [f"{MESSAGE}{kind:d}" for kind in PacketType]
 
 _KINDS: Final = [
-    *(PacketType.CONNECT, PacketType.DISCONNECT, PacketType.EVENT, PacketType.ACK),
-    *(PacketType.CONNECT_ERROR, PacketType.EVENT, PacketType.ACK),  # of what the digits 4-6 become
+    PacketType.CONNECT,
+    PacketType.DISCONNECT,
+    PacketType.EVENT,
+    PacketType.ACK,
+    PacketType.CONNECT_ERROR,
+    PacketType.EVENT,
+    PacketType.ACK,  # of what the digits 4-6 become
 ]
 # By digit: a look-up by the type would call the hash of an enum, which is written in Python.
 _IS_VALID: Final[list[Callable[[Any], bool]]] = [

@@ -86,7 +86,7 @@ class TestAuthenticate:
         assert found["authentication"]["payload"]["sub"] == "1"
         assert found["authentication"]["accessToken"] == proof["accessToken"]
         assert (found["authenticated"], found["provider"], found["query"]) == (
-            *(True, "rest"), {"a": "b"},
+            True, "rest", {"a": "b"},
         )  # fmt: skip
 
     async def test_refuses_who_proves_nothing(self, app):

@@ -25,6 +25,12 @@ def test_everything_is_documented(name):
 
 def test_offers_the_interface():
     assert set(authentication.__all__) >= {
-        *("AuthenticationService", "AuthenticationStrategy", "JWTStrategy", "LocalStrategy"),
-        *("authenticate", "hash_password", "password_hash", "protect"),
+        "AuthenticationService",
+        "AuthenticationStrategy",
+        "JWTStrategy",
+        "LocalStrategy",
+        "authenticate",
+        "hash_password",
+        "password_hash",
+        "protect",
     }

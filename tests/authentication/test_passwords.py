@@ -19,10 +19,26 @@ from alula.authentication._passwords import (
 )
 
 NO_HASHES = [
-    *("", "right", "$", "$2b$", "$2b$04$short", BCRYPT[:-1], "$argon2id$", "$argon2id$v=19$m=8"),
-    *("$2b$ü", "$argon2id$ü", "$2b$04$\x00"),
-    *("$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$!!", "{SSHA}x", "\x00", "ü"),
-    *(None, 5, b"right", [], {}),
+    "",
+    "right",
+    "$",
+    "$2b$",
+    "$2b$04$short",
+    BCRYPT[:-1],
+    "$argon2id$",
+    "$argon2id$v=19$m=8",
+    "$2b$ü",
+    "$argon2id$ü",
+    "$2b$04$\x00",
+    "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$!!",
+    "{SSHA}x",
+    "\x00",
+    "ü",
+    None,
+    5,
+    b"right",
+    [],
+    {},
 ]
 
 
@@ -175,7 +191,10 @@ class TestFloor:
         await passwords.check("x", await passwords.hash("b"))
         await passwords.check("x", await quick_passwords(time_cost=2).hash("b"))
         assert sorted(passwords._costs) == [
-            *("$2b$04", "$2b$05", "$argon2id$v=19$m=8,t=1,p=1", "$argon2id$v=19$m=8,t=2,p=1"),
+            "$2b$04",
+            "$2b$05",
+            "$argon2id$v=19$m=8,t=1,p=1",
+            "$argon2id$v=19$m=8,t=2,p=1",
         ]
 
     async def test_a_check_of_nothing_takes_the_time_of_a_check(self):

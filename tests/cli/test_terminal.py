@@ -103,7 +103,8 @@ class TestErrors:
             (BadRequest("no"), 1, "alula: BadRequest (400): no\n"),
             (
                 ImportError("alula.x needs y; install it with: pip install 'alula[x]'"),
-                *(1, "alula: alula.x needs y; install it with: pip install 'alula[x]'\n"),
+                1,
+                "alula: alula.x needs y; install it with: pip install 'alula[x]'\n",
             ),
             (ImportError("no module"), 1, "ImportError: no module\n"),
             (BadRequest("no", {"at": Path("x")}, errors=[1]), 1, '"at": "x"'),

@@ -111,9 +111,16 @@ def test_a_word_does_not_match_within_another():
 
 # Where users import from, beside the packages of the first floor.
 PUBLIC_MODULES = [
-    *("alula", "alula.configuration", "alula.errors", "alula.types", "alula.adapters.base"),
-    *("alula.adapters.memory", "alula.adapters.mongodb", "alula.local_mongodb"),
-    *("alula.outgoing", "alula.watchdog"),
+    "alula",
+    "alula.configuration",
+    "alula.errors",
+    "alula.types",
+    "alula.adapters.base",
+    "alula.adapters.memory",
+    "alula.adapters.mongodb",
+    "alula.local_mongodb",
+    "alula.outgoing",
+    "alula.watchdog",
 ]
 PUBLIC_PACKAGES = [
     f"alula.{path.parent.name}"
@@ -168,10 +175,18 @@ def test_the_table_of_errors_is_right():
 
 # Names of loggers and in traces.
 NOT_IMPORTED = {
-    *("alula.access", "alula.events", "alula.health", "alula.mongodb", "alula.serve"),
-    *("alula.provider", "alula.service.active_calls"),
-    *("alula.realtime.connections", "alula.realtime.queued_messages", "alula.realtime.channels"),
-    *("alula.realtime.events", "alula.realtime.messages"),
+    "alula.access",
+    "alula.events",
+    "alula.health",
+    "alula.mongodb",
+    "alula.serve",
+    "alula.provider",
+    "alula.service.active_calls",
+    "alula.realtime.connections",
+    "alula.realtime.queued_messages",
+    "alula.realtime.channels",
+    "alula.realtime.events",
+    "alula.realtime.messages",
 }
 
 

@@ -128,9 +128,14 @@ def statuses(received: bytes) -> list[int]:
         *(
             POST + b"connection: close\r\n" + line + b"\r\n\r\n{}"
             for line in (
-                *(b"content-length: 2\r\ncontent-length: 3", b"content-length: +2"),
-                *(b"content-length: " + b"9" * 400, b"transfer-encoding: gzip"),
-                *(b"x: a\x00b", b"no colon", b"na me: 1", b"x: 1\r\n folded"),
+                b"content-length: 2\r\ncontent-length: 3",
+                b"content-length: +2",
+                b"content-length: " + b"9" * 400,
+                b"transfer-encoding: gzip",
+                b"x: a\x00b",
+                b"no colon",
+                b"na me: 1",
+                b"x: 1\r\n folded",
             )
         ),
     ],

@@ -85,7 +85,10 @@ class Writers:
 @asynccontextmanager
 async def writers_of(path):
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", WRITERS, str(path)),
+        sys.executable,
+        "-c",
+        WRITERS,
+        str(path),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env=environment(),

@@ -200,8 +200,25 @@ async def test_a_client_that_goes_away():
 
 
 NAMES = [
-    *("../a", "..", ".", "/etc/passwd", "a/b", "..\\a", "a\x00.png", "a\nb", "a\x7f", " "),
-    *("\u202egnp.exe", "a\u2066", "x" * 256, "ä" * 128, "\ud800", None, 5, b"a", ""),
+    "../a",
+    "..",
+    ".",
+    "/etc/passwd",
+    "a/b",
+    "..\\a",
+    "a\x00.png",
+    "a\nb",
+    "a\x7f",
+    " ",
+    "\u202egnp.exe",
+    "a\u2066",
+    "x" * 256,
+    "ä" * 128,
+    "\ud800",
+    None,
+    5,
+    b"a",
+    "",
 ]
 
 

@@ -407,8 +407,15 @@ async def test_a_name_can_be_patched(app):
 @pytest.mark.parametrize(
     "data",
     [
-        *({"sha256": "x"}, {"size": 1}, {"type": "text/html"}, {"createdAt": 1}, {"content": "x"}),
-        *({"sha256.a": "x"}, {"$set": {"sha256": "x"}}, {"name": "../x"}, {"name": 5}),
+        {"sha256": "x"},
+        {"size": 1},
+        {"type": "text/html"},
+        {"createdAt": 1},
+        {"content": "x"},
+        {"sha256.a": "x"},
+        {"$set": {"sha256": "x"}},
+        {"name": "../x"},
+        {"name": 5},
     ],
 )
 async def test_what_describes_the_content_cannot(app, data):

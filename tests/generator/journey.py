@@ -362,8 +362,15 @@ def pip(environment: Environment, *arguments: str | Path, cwd: Path) -> None:
     """Install into an environment, in the versions of the project's constraints."""
     constraints = ROOT / "requirements" / "constraints.txt"
     environment.run(
-        *("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
-        *("--constraint", constraints, *arguments),
+        "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--constraint",
+        constraints,
+        *arguments,
         cwd=cwd,
     )
 
@@ -374,7 +381,7 @@ def build_wheel(folder: Path) -> Path:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
     Environment(folder, Path(sys.executable).parent).run(
-        *("python", "-m", "build", "--wheel", "--no-isolation"), cwd=folder
+        "python", "-m", "build", "--wheel", "--no-isolation", cwd=folder
     )
     return folder / "dist"
 

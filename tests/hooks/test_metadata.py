@@ -68,8 +68,14 @@ async def test_the_innermost_run_directly_around_the_method():
     notes.hooks(before=[leave("last")], after=[leave("after")])
     await notes.find()
     assert trace == [
-        *("app", "around", "before", "last"),
-        *("of the app", "only there", "its innermost", "after"),
+        "app",
+        "around",
+        "before",
+        "last",
+        "of the app",
+        "only there",
+        "its innermost",
+        "after",
     ]
 
 

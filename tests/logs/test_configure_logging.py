@@ -31,8 +31,14 @@ def as_before(monkeypatch):
     monkeypatch.delenv("ALULA_LOG_LEVEL", raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
     libraries = (
-        *("pymongo", "botocore", "httpx", "httpx2", "httpcore", "httpcore2"),
-        *("opentelemetry.baggage", "python_multipart"),
+        "pymongo",
+        "botocore",
+        "httpx",
+        "httpx2",
+        "httpcore",
+        "httpcore2",
+        "opentelemetry.baggage",
+        "python_multipart",
     )
     known = [logging.getLogger(name) for name in (None, "shop", "shop.orders", *libraries)]
     before = [(logger, logger.level, list(logger.handlers)) for logger in known]

@@ -51,7 +51,11 @@ def test_the_trace_of_a_traceparent(header):
 @pytest.mark.parametrize(
     "header",
     [
-        *(None, "", TRACE, f"00-{TRACE}", f"ff-{TRACE}-00f067aa0ba902b7-01"),
+        None,
+        "",
+        TRACE,
+        f"00-{TRACE}",
+        f"ff-{TRACE}-00f067aa0ba902b7-01",
         f"00-{'0' * 32}-00f067aa0ba902b7-01",
         f"00-{TRACE.upper()}-00f067aa0ba902b7-01",
         f"00-{TRACE}-00f067aa0ba902b7-01\n",

@@ -68,16 +68,14 @@ def test_has_every_open_method_and_no_other(document):
         "/authentication": ["delete", "post"],
     }
     assert [tag["name"] for tag in document["tags"]] == [
-        *(
-            "people",
-            "teams/:team/tasks",
-            "plain",
-            "calc",
-            "jobs",
-            "secret",
-            "users",
-            "authentication",
-        ),
+        "people",
+        "teams/:team/tasks",
+        "plain",
+        "calc",
+        "jobs",
+        "secret",
+        "users",
+        "authentication",
     ]
 
 

@@ -36,9 +36,20 @@ CHECKS = (
 )
 SECRET = "made up for the requests that are made up"
 FAILS_ON_PURPOSE = (
-    *("/calc", "/nothing", "/custom-http", "/hooked", "/after-mw"),
+    "/calc",
+    "/nothing",
+    "/custom-http",
+    "/hooked",
+    "/after-mw",
     # Those of real time fail with other data than the recorded cases send.
-    *("/control", "/masked", "/membership", "/published", "/quiet", "/slow", "/ticker", "/values"),
+    "/control",
+    "/masked",
+    "/membership",
+    "/published",
+    "/quiet",
+    "/slow",
+    "/ticker",
+    "/values",
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.hypothesis, pytest.mark.untraced]

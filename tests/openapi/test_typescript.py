@@ -69,14 +69,20 @@ class TestTypesOfAService:
 
     def test_records_have_all_that_is_stored_and_no_secrets(self, code):
         assert lines_of(code, "Message") == [
-            *("/** In Markdown. */", "text: string", "likes: number", "day: string | null"),
+            "/** In Markdown. */",
+            "text: string",
+            "likes: number",
+            "day: string | null",
             "id: number | string",
         ]
         assert "/** What somebody said. */\nexport interface Message {" in code
 
     def test_data_has_secrets_and_needs_no_defaults(self, code):
         assert lines_of(code, "MessageData") == [
-            *("/** In Markdown. */", "text: string", "likes?: number", "day?: string | null"),
+            "/** In Markdown. */",
+            "text: string",
+            "likes?: number",
+            "day?: string | null",
             "secret?: string | null",
         ]
         patch = lines_of(code, "MessagePatch")
@@ -84,7 +90,8 @@ class TestTypesOfAService:
 
     def test_queries_do_not_name_secrets(self, code):
         assert lines_of(code, "MessageQuery") == [
-            *("$limit?: number", "$skip?: number"),
+            "$limit?: number",
+            "$skip?: number",
             '$sort?: { [name in "text" | "likes" | "day" | "id"]?: 1 | -1 }',
             '$select?: Array<"text" | "likes" | "day" | "id">',
         ]
@@ -93,7 +100,8 @@ class TestTypesOfAService:
             "likes?: number | QueryOperators<number>",
             "day?: string | null | QueryOperators<string | null>",
             "id?: number | string | QueryOperators<number | string>",
-            *("$or?: MessageQueryCriteria[]", "$and?: MessageQueryCriteria[]"),
+            "$or?: MessageQueryCriteria[]",
+            "$and?: MessageQueryCriteria[]",
         ]
 
     def test_methods(self, code):
@@ -398,7 +406,9 @@ class TestComputedProperties:
 
         code = self.code(author=author, size=size, names=names)
         assert lines_of(code, "Message")[-3:] == [
-            *("author: MessageAuthor", "size: number", "names: MessageAuthor[] | null"),
+            "author: MessageAuthor",
+            "size: number",
+            "names: MessageAuthor[] | null",
         ]
         assert lines_of(code, "MessageAuthor") == ["name: string"]
         assert "author" not in block(code, "MessageData")
@@ -411,7 +421,10 @@ class TestComputedProperties:
 
         code = self.code(silent=lambda _: 1, nameless=nameless, strange=strange, away=away)
         assert lines_of(code, "Message")[-4:] == [
-            *("silent?: unknown", "nameless?: unknown", "strange?: unknown", "away?: unknown"),
+            "silent?: unknown",
+            "nameless?: unknown",
+            "strange?: unknown",
+            "away?: unknown",
         ]
 
     def test_a_property_of_the_model_is_what_the_model_says(self):

@@ -207,7 +207,14 @@ print(json.dumps(told))
 # These are together, or part of others: a bus, files and granian need the extra of the server,
 # migrations need commands.
 ELSEWHERE = {
-    *("all", "embedded", "embedded-postgresql", "files", "granian", "migrations", "redis", "s3"),
+    "all",
+    "embedded",
+    "embedded-postgresql",
+    "files",
+    "granian",
+    "migrations",
+    "redis",
+    "s3",
 }
 
 

@@ -19,7 +19,14 @@ from alula.query._grammar import COMMON_FILTERS, COMMON_OPERATORS, FORBIDDEN
 grammar = Grammar()
 wide = Grammar(
     operators=[
-        *("$eq", "$exists", "$size", "$all", "$not", "$elemMatch", "$regex", "$options"),
+        "$eq",
+        "$exists",
+        "$size",
+        "$all",
+        "$not",
+        "$elemMatch",
+        "$regex",
+        "$options",
         "$near",
     ],
     filters={"$text": True, "$ignored": False, "$since": int},

@@ -305,7 +305,11 @@ def test_a_predicate_can_be_called_again_and_again():
     found = predicate(grammar.read({"a": {"$in": [1, "x", None]}}).criteria)
     for _ in range(2):
         assert [found({"a": value}) for value in (1, 2, "x", [None], [])] == [
-            *(True, False, True, True, False)
+            True,
+            False,
+            True,
+            True,
+            False,
         ]
 
 
@@ -313,8 +317,13 @@ def test_a_predicate_can_be_called_again_and_again():
 
 NAMES = ["a", "b", "a.b", "a.0", "b.a.b"]
 atoms = st.one_of(
-    *(st.none(), st.booleans(), st.integers(-2, 2), st.sampled_from(["", "a", "b", "0"])),
-    *(st.sampled_from([0.5, 1.0, float("nan")]), st.datetimes(), st.binary(max_size=1)),
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 2),
+    st.sampled_from(["", "a", "b", "0"]),
+    st.sampled_from([0.5, 1.0, float("nan")]),
+    st.datetimes(),
+    st.binary(max_size=1),
 )
 values = st.recursive(
     atoms,

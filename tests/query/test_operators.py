@@ -46,8 +46,20 @@ class Tag:
 
 
 NO_MOD = [
-    *([2], [2, 0, 1], [], "2", 2, None, {"0": 2}, [0, 0], [0.5, 0]),
-    *(["x", 0], [2, None], [NAN, 0], [2, INFINITY], [True, 0]),
+    [2],
+    [2, 0, 1],
+    [],
+    "2",
+    2,
+    None,
+    {"0": 2},
+    [0, 0],
+    [0.5, 0],
+    ["x", 0],
+    [2, None],
+    [NAN, 0],
+    [2, INFINITY],
+    [True, 0],
 ]
 
 
@@ -63,8 +75,24 @@ def same(found, expected):
 
 
 SCALARS = [
-    *(None, 0, 1, 1.0, 1.5, Decimal(1), NAN, -INFINITY, INFINITY, True, False),
-    *("", "1", "a", b"a", Id(1), datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC)),
+    None,
+    0,
+    1,
+    1.0,
+    1.5,
+    Decimal(1),
+    NAN,
+    -INFINITY,
+    INFINITY,
+    True,
+    False,
+    "",
+    "1",
+    "a",
+    b"a",
+    Id(1),
+    datetime(2026, 1, 1),
+    datetime(2026, 1, 1, tzinfo=UTC),
 ]
 
 
@@ -117,8 +145,15 @@ class TestEquality:
     )
     def test_objects_are_equal_with_all_keys_in_their_order(self, wanted, expected):
         objects = [
-            *({}, {"a": 1}, {"a": 1.0}, {"a": True}, {"a": 1, "b": 2}, {"b": 2, "a": 1}),
-            *({"a": {"b": None}}, {"a": {}}, {"a": 1, "b": 2, "c": 3}),
+            {},
+            {"a": 1},
+            {"a": 1.0},
+            {"a": True},
+            {"a": 1, "b": 2},
+            {"b": 2, "a": 1},
+            {"a": {"b": None}},
+            {"a": {}},
+            {"a": 1, "b": 2, "c": 3},
         ]
         same(matching(objects, ("$eq", wanted)), expected)
 

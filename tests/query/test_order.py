@@ -27,8 +27,22 @@ def places(records, *sort):
 
 
 TYPES = [
-    *([], None, NAN, -1, 0.5, 2, "A", "a", {}, {"a": 1}, b"", b"a"),
-    *(False, True, datetime(2025, 1, 1), datetime(2026, 1, 1, tzinfo=UTC)),
+    [],
+    None,
+    NAN,
+    -1,
+    0.5,
+    2,
+    "A",
+    "a",
+    {},
+    {"a": 1},
+    b"",
+    b"a",
+    False,
+    True,
+    datetime(2025, 1, 1),
+    datetime(2026, 1, 1, tzinfo=UTC),
 ]
 
 
@@ -83,7 +97,9 @@ class TestStability:
 
     def test_numbers_that_are_equal_in_value(self):
         assert places([{"n": 0, "x": 1.0}, {"n": 1, "x": 1}, {"n": 2, "x": 1.0}], ("x", -1)) == [
-            *(0, 1, 2)
+            0,
+            1,
+            2,
         ]
 
 
@@ -248,9 +264,17 @@ def test_the_records_themselves_come_back_and_their_list_stays():
 
 values = st.recursive(
     st.one_of(
-        *(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=2)),
-        *(st.binary(max_size=2), st.datetimes(timezones=st.none() | st.just(UTC)), st.dates()),
-        *(st.decimals(), st.just(1j), st.builds(object)),
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=2),
+        st.binary(max_size=2),
+        st.datetimes(timezones=st.none() | st.just(UTC)),
+        st.dates(),
+        st.decimals(),
+        st.just(1j),
+        st.builds(object),
     ),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab0"), inner, max_size=3)
@@ -274,7 +298,10 @@ def test_nothing_is_lost_and_nothing_raises(some, sort):
 
 
 scalars = st.one_of(
-    *(st.none(), st.booleans(), st.integers(-2, 2), st.sampled_from([0.5, NAN, "", "a", b"a"])),
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 2),
+    st.sampled_from([0.5, NAN, "", "a", b"a"]),
     st.datetimes(),
 )
 flat = st.lists(st.fixed_dictionaries({"a": scalars}, optional={"b": scalars}), max_size=10)

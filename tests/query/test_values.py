@@ -15,10 +15,41 @@ from alula.query._query import as_list, copy_value
 grammar = Grammar()
 
 NO_NUMBERS = [
-    *(-1, 2.5, float("nan"), float("inf"), 2**53, 2**80, 1e300, True, False, Decimal(1), 1j),
-    *("-1", "", " 1", "1 ", "+1", "2.0", "2.9", "2abc", "1e3", "0x1", "abc", "NaN", "1_0"),
-    *("\u0661", "\xb2", str(2**53), "9" * 17, "9" * 5000, b"1"),  # digits, but not those meant
-    *(None, [], ["1"], {}, {"0": "1"}),
+    -1,
+    2.5,
+    float("nan"),
+    float("inf"),
+    2**53,
+    2**80,
+    1e300,
+    True,
+    False,
+    Decimal(1),
+    1j,
+    "-1",
+    "",
+    " 1",
+    "1 ",
+    "+1",
+    "2.0",
+    "2.9",
+    "2abc",
+    "1e3",
+    "0x1",
+    "abc",
+    "NaN",
+    "1_0",
+    "\u0661",
+    "\xb2",
+    str(2**53),
+    "9" * 17,
+    "9" * 5000,
+    b"1",  # digits, but not those meant
+    None,
+    [],
+    ["1"],
+    {},
+    {"0": "1"},
 ]
 
 

@@ -102,8 +102,16 @@ class Redis:
     async def start(self) -> None:
         self._process = subprocess.Popen(  # noqa: ASYNC220  # it returns at once
             [
-                *(require_redis(), "--port", str(self.port), "--bind", "127.0.0.1"),
-                *("--dir", str(self._folder), "--save", "", *self._arguments),
+                require_redis(),
+                "--port",
+                str(self.port),
+                "--bind",
+                "127.0.0.1",
+                "--dir",
+                str(self._folder),
+                "--save",
+                "",
+                *self._arguments,
             ],
             stdout=subprocess.DEVNULL,
         )

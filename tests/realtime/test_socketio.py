@@ -636,7 +636,14 @@ async def test_a_client_that_leaves_while_it_joins_is_forgotten(web):
 @pytest.mark.parametrize(
     "frame",
     [
-        *("40", '42["find","things"]', "42/x,[1]", "41/x", '44"x"', "4hello", b"x", ""),
+        "40",
+        '42["find","things"]',
+        "42/x,[1]",
+        "41/x",
+        '44"x"',
+        "4hello",
+        b"x",
+        "",
         f'421["create","things",{HALF_AN_EMOJI}',
         f'421["connect",{HALF_AN_EMOJI}]',
         f'421{{"a":{HALF_AN_EMOJI}}}',

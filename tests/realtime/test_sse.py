@@ -1091,8 +1091,12 @@ class TestThePlugin:
     @pytest.mark.parametrize(
         "name",
         [
-            *("keep", "keep_seconds", "keep_bytes", "heartbeat"),
-            *("max_streams", "max_streams_of_address"),
+            "keep",
+            "keep_seconds",
+            "keep_bytes",
+            "heartbeat",
+            "max_streams",
+            "max_streams_of_address",
         ],
     )
     def test_takes_positive_numbers(self, name):

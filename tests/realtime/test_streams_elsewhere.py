@@ -305,7 +305,7 @@ def heard(app, origin, *sequences):
     for n in sequences:
         data = {"n": n}
         publication = Publication(
-            *("messages", "created", data, data, "create", None, {}, "rest", None, origin, n)
+            "messages", "created", data, data, "create", None, {}, "rest", None, origin, n
         )
         app.channel_registry.receive(publication)
 

@@ -45,8 +45,11 @@ class Clients:
 @asynccontextmanager
 async def clients_of(count, *urls):
     process = await asyncio.create_subprocess_exec(
-        *(require_node(), str(SCRIPT), str(require_node_modules("socket.io-client"))),
-        *(str(count), *urls),
+        require_node(),
+        str(SCRIPT),
+        str(require_node_modules("socket.io-client")),
+        str(count),
+        *urls,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )

@@ -19,8 +19,14 @@ from alula.schema import (
 )
 
 MAKERS = [
-    *(validate_query, validate_data, disallow),
-    *(resolve_all, resolve_query, resolve_data, resolve_result, resolve_external),
+    validate_query,
+    validate_data,
+    disallow,
+    resolve_all,
+    resolve_query,
+    resolve_data,
+    resolve_result,
+    resolve_external,
 ]
 
 

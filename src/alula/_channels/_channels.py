@@ -196,7 +196,12 @@ class Channels:
         self._sequence += 1
         params, forward = context.params, self.forward
         publication = Publication(
-            *(service.path, event, data, public, context.method, context.id),
+            service.path,
+            event,
+            data,
+            public,
+            context.method,
+            context.id,
             query=params.query if forward is None else dict(params.query),
             provider=params.provider,
             user=None if forward is None else _record_of_id(params.get("user")),
@@ -283,7 +288,12 @@ class Channels:
         if self.forward is not None:
             self._sequence += 1
             publication = Publication(
-                *(_SIGNAL_PATH, topic, data, data, "", None),
+                _SIGNAL_PATH,
+                topic,
+                data,
+                data,
+                "",
+                None,
                 query={},
                 provider=None,
                 user=None,
@@ -339,7 +349,9 @@ class Channels:
                 _log.error(  # the stack says nothing more
                     "the publisher %s is asynchronous; emit %r of %r where an event loop is"
                     " running",
-                    *(name_of(publisher), event.event, event.path),
+                    name_of(publisher),
+                    event.event,
+                    event.path,
                 )
                 return
             # At once, and not when it is its turn: slow publishers run at the same time.

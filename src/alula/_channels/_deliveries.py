@@ -58,7 +58,11 @@ def delivery_of(event: Publication, publisher: Publisher, returned: object) -> D
     if not channels:
         return None
     plain = EventMessage(
-        *(event.path, event.event, event.public, event.data, event.route),
+        event.path,
+        event.event,
+        event.public,
+        event.data,
+        event.route,
         origin=event.origin,
         sequence=event.sequence,
     )

@@ -256,7 +256,8 @@ def warn_about_publishers(
             _log.warning(
                 "the publisher of the application for %r never runs: no service emits it; list it"
                 " where its service is registered: app.use(path, service, events=[%r])",
-                *(event, event),
+                event,
+                event,
             )
     real_time = [name for name in transports if name != "rest"]
     silent = [
@@ -270,7 +271,8 @@ def warn_about_publishers(
             "%s is configured, but no service has a publisher, so clients get no events; write"
             " @app.service(%r).publish, or @app.publish for all services; if only calls are"
             " wanted: app.publish(lambda data, context: None)",
-            *(" and ".join(real_time), silent[0]),
+            " and ".join(real_time),
+            silent[0],
         )
 
 

@@ -273,7 +273,11 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         tables = self._app_hooks, self.hook_table
         for name in self._callable:
             self._runs[name], quick, plain = compose_calls(
-                *(self.app, self.service, name, tables, self.emit_event),
+                self.app,
+                self.service,
+                name,
+                tables,
+                self.emit_event,
                 is_mounted=is_mounted,
                 is_debugged=is_debugged,
             )

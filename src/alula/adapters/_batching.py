@@ -91,8 +91,16 @@ class Batcher(Generic[Key, Result]):
     """
 
     __slots__ = (
-        *("_concurrency", "_evenly", "_gathers", "_load_many", "_on_idle"),
-        *("_sent", "_slots", "_tasks", "_timer", "_waiting"),
+        "_concurrency",
+        "_evenly",
+        "_gathers",
+        "_load_many",
+        "_on_idle",
+        "_sent",
+        "_slots",
+        "_tasks",
+        "_timer",
+        "_waiting",
     )
 
     def __init__(

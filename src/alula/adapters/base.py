@@ -132,9 +132,14 @@ class AdapterService(ABC, Generic[OptionsT]):
         self.related_names = self.relations.names
         self.options: OptionsT = self.options_type()  # type: ignore[assignment]  # ty: ignore[invalid-assignment]  # of the subclass
         given = {
-            "id": id, "paginate": paginate, "multi": multi, "operators": operators,
-            "filters": filters, "update_operators": update_operators, "dotted_names": dotted_names,
-        }  # fmt: skip
+            "id": id,
+            "paginate": paginate,
+            "multi": multi,
+            "operators": operators,
+            "filters": filters,
+            "update_operators": update_operators,
+            "dotted_names": dotted_names,
+        }
         self.options = self.options.changed(given, self.paginate_options)
         self.id = id
 

@@ -43,7 +43,13 @@ __all__ = ["MemoryService"]
 _MAX_SORTED_LISTS = 8
 # What the short ways of calls for one record leave out.
 _LEFT_OUT = (
-    *("_add", "_create", "_get", "_new_record", "_patch", "_read_data", "_replace"),
+    "_add",
+    "_create",
+    "_get",
+    "_new_record",
+    "_patch",
+    "_read_data",
+    "_replace",
     "options_for",
 )
 
@@ -133,9 +139,15 @@ class MemoryService(AdapterService):
         if tuple(update_operators):
             raise ValueError("update_operators: records in memory have none; leave it out")
         super().__init__(
-            id=id, paginate=paginate, multi=multi, operators=read_names("operators", operators),
-            filters=filters, dotted_names=dotted_names, relations=relations, events=events,
-        )  # fmt: skip
+            id=id,
+            paginate=paginate,
+            multi=multi,
+            operators=read_names("operators", operators),
+            filters=filters,
+            dotted_names=dotted_names,
+            relations=relations,
+            events=events,
+        )
         # Whether a subclass, such as one for soft deletes, has none of these of its own.
         self._is_unchanged = all(
             getattr(self, name) == MethodType(getattr(MemoryService, name), self)
@@ -231,9 +243,11 @@ class MemoryService(AdapterService):
         if type(data) is dict and self._is_unchanged and not self._unique.names:  # as in `get`
             given, name, store = params.__dict__, self.id, self._store
             if (
-                given.get("query") == {} and is_plain(record) and name not in record
+                given.get("query") == {}
+                and is_plain(record)
+                and name not in record
                 and not ("adapter" in given or "paginate" in given or "pipeline" in given)
-            ):  # fmt: skip
+            ):
                 next_id = self._next_id
                 while (key := str(next_id)) in store:
                     next_id += 1
@@ -257,10 +271,12 @@ class MemoryService(AdapterService):
         if type(id) is str and type(data) is dict and self._is_unchanged:  # as in `get`
             given, record = params.__dict__, self._store.get(id)
             if (
-                record is not None and given.get("query") == {}
-                and is_plain(changes) and self.id not in changes
+                record is not None
+                and given.get("query") == {}
+                and is_plain(changes)
+                and self.id not in changes
                 and not ("adapter" in given or "paginate" in given or "pipeline" in given)
-            ):  # fmt: skip
+            ):
                 if type(record) is not dict or self._unique.names:
                     return self._replace(record, {**record, **changes})
                 # Flat as before, and no value of it belongs to it alone.

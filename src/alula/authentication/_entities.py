@@ -35,8 +35,14 @@ _OF_NOBODY: Final = Params()
 # Params that requests seldom have, and that must not change how the user of a call is looked up.
 _SELDOM_SET: Final = frozenset(
     {
-        *("authenticated", "authenticated_by"),
-        *("paginate", "adapter", "pipeline", "docdb", "sql", "collation"),
+        "authenticated",
+        "authenticated_by",
+        "paginate",
+        "adapter",
+        "pipeline",
+        "docdb",
+        "sql",
+        "collation",
     }
 )
 

@@ -97,7 +97,8 @@ class TokenCookie:
     def line(self, name: str, value: str, max_age: int) -> str:
         """Return the header ``Set-Cookie`` of one of the cookies."""
         return format_cookie(
-            *(name, value),
+            name,
+            value,
             max_age=max_age,
             path=(name == self.refresh_name and self.refresh_path) or "/",
             http_only=name != self.csrf_name,

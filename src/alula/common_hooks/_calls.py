@@ -193,7 +193,11 @@ def debug(logger: logging.Logger | None = None, *, level: int = logging.DEBUG) -
             log.log(
                 level,
                 "%s %s (%s): %s in %.1f ms",
-                *(context.path, context.method, origin, outcome, milliseconds),
+                context.path,
+                context.method,
+                origin,
+                outcome,
+                milliseconds,
             )
 
     return annotate_hook(log_call, kinds=("around",))

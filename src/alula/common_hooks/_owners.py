@@ -148,9 +148,13 @@ def set_owner(
         return kept
 
     return annotate_hook(
-        own, kinds=_KINDS, sets=names, ignores=METHODS_WITHOUT_DATA, needs_user="set_owner",
+        own,
+        kinds=_KINDS,
+        sets=names,
+        ignores=METHODS_WITHOUT_DATA,
+        needs_user="set_owner",
         completes={"update": write_kept},
-    )  # fmt: skip
+    )
 
 
 @hook_factory('allow("admin")')

@@ -117,9 +117,12 @@ def timestamps(
             context.data = {**data, **times}
 
     return annotate_hook(
-        stamp, kinds=_KINDS, sets=names, ignores=METHODS_WITHOUT_DATA,
+        stamp,
+        kinds=_KINDS,
+        sets=names,
+        ignores=METHODS_WITHOUT_DATA,
         completes={"update": write_kept},
-    )  # fmt: skip
+    )
 
 
 @hook_factory("soft_delete()")

@@ -46,7 +46,11 @@ _FIRST_ONLY = frozenset(
 _ENCODED: Final = {
     name: name.encode()
     for name in (
-        *("accept", "authorization", "content-encoding", "content-length", "content-type"),
+        "accept",
+        "authorization",
+        "content-encoding",
+        "content-length",
+        "content-type",
         "x-service-method",
     )
 }

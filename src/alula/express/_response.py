@@ -61,8 +61,16 @@ _REPEATABLE: Final = frozenset({b"set-cookie", b"vary"})
 
 # Headers of a body; they are dropped with it when an error takes its place.
 _OF_BODY: Final = (
-    *("accept-ranges", "content-disposition", "content-encoding", "content-language"),
-    *("content-length", "content-range", "content-type", "etag", "expires", "last-modified"),
+    "accept-ranges",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-range",
+    "content-type",
+    "etag",
+    "expires",
+    "last-modified",
 )
 
 
@@ -182,9 +190,17 @@ class Response:
         if signed:
             value = cookie_signer(self.req.app.settings).sign(name, value)
         line = format_cookie(
-            *(name, value), max_age=max_age, expires=expires, path=path, domain=domain,
-            secure=secure, http_only=http_only, same_site=same_site, partitioned=partitioned,
-        )  # fmt: skip
+            name,
+            value,
+            max_age=max_age,
+            expires=expires,
+            path=path,
+            domain=domain,
+            secure=secure,
+            http_only=http_only,
+            same_site=same_site,
+            partitioned=partitioned,
+        )
         return self.append("set-cookie", line)
 
     def clear_cookie(
@@ -211,9 +227,15 @@ class Response:
             ValueError: As `cookie`.
         """
         return self.cookie(
-            *(name, ""), max_age=0, path=path, domain=domain,
-            secure=secure, same_site=same_site, partitioned=partitioned,
-        )  # fmt: skip
+            name,
+            "",
+            max_age=0,
+            path=path,
+            domain=domain,
+            secure=secure,
+            same_site=same_site,
+            partitioned=partitioned,
+        )
 
     def get(self, name: str) -> str | list[str] | None:
         """Return a header that was set, None where it was not."""

@@ -27,9 +27,21 @@ __all__ = ["INLINE_TYPES", "byte_range", "content_disposition", "file_content"]
 
 INLINE_TYPES: Final = frozenset(
     {
-        *("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"),
-        *("video/mp4", "video/webm", "video/ogg", "audio/mpeg", "audio/mp4", "audio/ogg"),
-        *("audio/wav", "audio/webm", "audio/flac", "text/plain"),
+        "image/png",
+        "image/jpeg",
+        "image/gif",
+        "image/webp",
+        "image/avif",
+        "video/mp4",
+        "video/webm",
+        "video/ogg",
+        "audio/mpeg",
+        "audio/mp4",
+        "audio/ogg",
+        "audio/wav",
+        "audio/webm",
+        "audio/flac",
+        "text/plain",
     }
 )
 """Content types that browsers show in place; they cannot run scripts."""

@@ -58,7 +58,12 @@ _FORMATS: Final = (
     _format(rb"II\*\0|MM\0\*", "image/tiff"),
     _format(
         _FTYP + rb"(?!avi[fs]|hei|hev|mif1|msf1)|.{4}(?:moov|mdat|wide|free)",
-        *("video/mp4", "audio/mp4", "audio/x-m4a", "video/x-m4v", "video/quicktime", "video/3gpp"),
+        "video/mp4",
+        "audio/mp4",
+        "audio/x-m4a",
+        "video/x-m4v",
+        "video/quicktime",
+        "video/3gpp",
     ),
     _format(rb"\x1aE\xdf\xa3", "video/webm", "audio/webm", "video/x-matroska", "audio/x-matroska"),
     _format(rb"RIFF.{4}WAVE", "audio/wav", "audio/x-wav", "audio/wave"),
@@ -69,7 +74,9 @@ _FORMATS: Final = (
     _format(
         rb"\x7fELF|MZ.{0,62}\0|\xcf\xfa\xed\xfe|\xca\xfe\xba\xbe",
         "application/vnd.microsoft.portable-executable",
-        *("application/x-msdownload", "application/x-executable", "application/x-elf"),
+        "application/x-msdownload",
+        "application/x-executable",
+        "application/x-elf",
         others="application/java-vm application/x-mach-binary application/x-sharedlib"
         " application/x-dosexec application/x-msdos-program",
     ),
@@ -86,7 +93,9 @@ _FORMATS: Final = (
     # Documents of office programs, and many others, are archives of these formats.
     _format(
         rb"PK(?:\x03\x04|\x05\x06|\x07\x08)",
-        *("application/zip", "application/x-zip-compressed", "application/java-archive"),
+        "application/zip",
+        "application/x-zip-compressed",
+        "application/java-archive",
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
         "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
         "application/vnd.openxmlformats-officedocument.presentationml.presentation",

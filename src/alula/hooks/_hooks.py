@@ -306,7 +306,13 @@ _ADVICE: Final = {
 # such as the result of a lambda that calls a function, are ignored. Not `Final`: type checkers
 # would narrow values to types whose arguments they do not know.
 _MISTAKEN: tuple[type, ...] = (
-    *(Mapping, list, tuple, BaseException, HookContext, Params, types.FunctionType),
+    Mapping,
+    list,
+    tuple,
+    BaseException,
+    HookContext,
+    Params,
+    types.FunctionType,
 )
 
 

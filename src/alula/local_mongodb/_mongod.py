@@ -40,11 +40,16 @@ _LIBRARY: Final = re.compile(r"error while loading shared libraries: ([^\s:]+)")
 # journals alone would take 200 MB for each.
 _OPTIONS = (
     "--nounixsocket",
-    *("--wiredTigerCacheSizeGB", "0.5"),
-    *("--oplogSize", "128"),
-    *("--wiredTigerEngineConfigString", "log=(prealloc=false,file_max=32MB)"),
-    *("--setParameter", "diagnosticDataCollectionEnabled=false"),
-    *("--setParameter", f"transactionLifetimeLimitSeconds={TRANSACTION_SECONDS}"),
+    "--wiredTigerCacheSizeGB",
+    "0.5",
+    "--oplogSize",
+    "128",
+    "--wiredTigerEngineConfigString",
+    "log=(prealloc=false,file_max=32MB)",
+    "--setParameter",
+    "diagnosticDataCollectionEnabled=false",
+    "--setParameter",
+    f"transactionLifetimeLimitSeconds={TRANSACTION_SECONDS}",
 )
 
 
@@ -109,8 +114,15 @@ class Mongod(LocalProcess):
     def _command(self, program: Path, port: int) -> Sequence[str]:
         member = [] if self.replica_set is None else ["--replSet", self.replica_set]
         return [
-            *(str(program), "--dbpath", str(self.folder), "--bind_ip", HOST, "--port", str(port)),
-            *(*member, *self._options),
+            str(program),
+            "--dbpath",
+            str(self.folder),
+            "--bind_ip",
+            HOST,
+            "--port",
+            str(port),
+            *member,
+            *self._options,
         ]
 
     def _exit_error(self, status: int, output: str) -> LocalServerError:

@@ -195,8 +195,18 @@ class Postgres(LocalProcess):
         if _version(program) >= BUILTIN_LOCALE:
             locale += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         command = [
-            *(*self._prefix, str(program.with_name("initdb")), "-D", str(new)),
-            *("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions"),
+            *self._prefix,
+            str(program.with_name("initdb")),
+            "-D",
+            str(new),
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-sync",
+            "--no-instructions",
             *locale,
         ]
         try:
@@ -224,7 +234,12 @@ class Postgres(LocalProcess):
     def _command(self, program: Path, port: int) -> Sequence[str]:
         settings = [f"listen_addresses={HOST}", "unix_socket_directories=", *self._options]
         return [
-            *(*self._prefix, str(program), "-D", str(self.data), "-p", str(port)),
+            *self._prefix,
+            str(program),
+            "-D",
+            str(self.data),
+            "-p",
+            str(port),
             *(word for setting in settings for word in ("-c", setting)),
         ]
 

@@ -147,10 +147,7 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     is_adapter = isinstance(keeper, AdapterService)
     adapter = cast("AdapterService", keeper) if is_adapter else None  # else its types are unknown
     if record is not None and protected:
-        properties = record.get("properties", {}).items()
-        kept = {name: field for name, field in properties if name not in protected}
-        required = [name for name in record.get("required", ()) if name not in protected]
-        record = {**record, "properties": kept, "required": required}
+        record = _without_properties(record, protected)
     signs_in, entity = False, None
     # Where the class is not imported, no service is one, and its packages may not be installed.
     if "alula.authentication" in sys.modules:
@@ -168,9 +165,24 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
             # No hook says so: the service itself refuses a sign-out without credentials.
             secured.add("remove")
     return ServiceFacts(
-        *(handle, adapter, query, data, frozenset(secured), record, signs_in, entity),
+        handle,
+        adapter,
+        query,
+        data,
+        frozenset(secured),
+        record,
+        signs_in,
+        entity,
         form=form,
     )
+
+
+def _without_properties(record: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return the schema of a record without the properties that hooks remove from results."""
+    properties = record.get("properties", {}).items()
+    kept = {name: field for name, field in properties if name not in names}
+    required = [name for name in record.get("required", ()) if name not in names]
+    return {**record, "properties": kept, "required": required}
 
 
 def _form_of(fields: Collection[str] | None, whole: Mapping[str, Any]) -> dict[str, Any]:

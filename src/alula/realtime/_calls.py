@@ -88,8 +88,15 @@ class CallsUnderWay:
     """
 
     __slots__ = (
-        *("_address", "_bytes", "_count", "_options", "_scheduler", "_shares"),
-        *("_tokens", "_tokens_at", "held"),
+        "_address",
+        "_bytes",
+        "_count",
+        "_options",
+        "_scheduler",
+        "_shares",
+        "_tokens",
+        "_tokens_at",
+        "held",
     )
 
     def __init__(

@@ -37,8 +37,19 @@ _MAX_QUEUED: Final = 16
 _SESSION: Final = re.compile(rb"(?:^|&)sid=(w[^&]*)")
 _WORKER: Final = re.compile(r"(w[0-9]{1,9}(?:-[0-9]{1,3})?)\.", re.ASCII)
 _SCOPE_KEYS: Final = (
-    *("type", "asgi", "http_version", "method", "scheme", "path", "raw_path", "root_path"),
-    *("query_string", "headers", "client", "server", "subprotocols"),
+    "type",
+    "asgi",
+    "http_version",
+    "method",
+    "scheme",
+    "path",
+    "raw_path",
+    "root_path",
+    "query_string",
+    "headers",
+    "client",
+    "server",
+    "subprotocols",
 )
 _DENIAL: Final = "websocket.http.response"
 _PAYLOADS: Final = ("body", "bytes", "text")

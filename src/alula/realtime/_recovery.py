@@ -90,7 +90,13 @@ class MissedEvents:
     """
 
     __slots__ = (
-        *("_bytes", "_dropped", "_events", "_frames", "_options", "_owner", "_scheduler"),
+        "_bytes",
+        "_dropped",
+        "_events",
+        "_frames",
+        "_options",
+        "_owner",
+        "_scheduler",
         "wake_up",
     )
     wake_up: Timer | None

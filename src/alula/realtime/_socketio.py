@@ -281,7 +281,11 @@ def socketio(
         )
     engine = EngineOptions(
         given,
-        *(ping_interval, ping_timeout, upgrade_timeout, max_message, backlog),
+        ping_interval,
+        ping_timeout,
+        upgrade_timeout,
+        max_message,
+        backlog,
         max_sessions=max_connections,
         max_sessions_of_address=max_connections_of_address,
     )

@@ -44,8 +44,16 @@ class WebSocket:
     """
 
     __slots__ = (
-        *("_closed", "_context", "_direct", "_hub", "_receive", "_send", "_sending", "_started"),
-        *("_waiting", "session"),
+        "_closed",
+        "_context",
+        "_direct",
+        "_hub",
+        "_receive",
+        "_send",
+        "_sending",
+        "_started",
+        "_waiting",
+        "session",
     )
     name = WEBSOCKET
     session: Session

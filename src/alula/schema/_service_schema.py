@@ -165,7 +165,11 @@ def with_schema(
     if callable(with_check := getattr(service, "with_record_check", None)):
         service = with_check(records.whole(()).validate)
     incoming = _IncomingHooks(
-        *(records, extensions or {}, query, data, visibility.not_queryable),
+        records,
+        extensions or {},
+        query,
+        data,
+        visibility.not_queryable,
         checks_create=with_check is None,
     )
     renaming = (name_as_stored(records.input_names),) if records.input_names else ()

@@ -149,9 +149,14 @@ async def test_a_database_that_is_gone_is_a_503_for_all_methods_when_the_limit_i
         query = {"query": {"n": 1}}
         began = time.monotonic()
         errors = await asyncio.gather(
-            *(service.find(), service.get("one"), service.update("one", {})),
-            *(service.create({}), service.patch("one", {"n": 1}), service.remove("one")),
-            *(service.create([{}, {}]), service.patch(None, {"n": 1}, query)),
+            service.find(),
+            service.get("one"),
+            service.update("one", {}),
+            service.create({}),
+            service.patch("one", {"n": 1}),
+            service.remove("one"),
+            service.create([{}, {}]),
+            service.patch(None, {"n": 1}, query),
             service.remove(None, query),
             return_exceptions=True,
         )

@@ -213,7 +213,8 @@ async def test_what_the_applications_code_sets_stays_with_it(database):
             )
         )
         assert {tuple(each[0])[:3] for each in rows} <= {
-            *(("", "4MB", "postgres"), (None, "4MB", "postgres"))
+            ("", "4MB", "postgres"),
+            (None, "4MB", "postgres"),
         }
 
 
@@ -507,8 +508,11 @@ async def test_a_server_that_is_killed_and_comes_back(server, caplog):
     stop = True
     await asyncio.gather(*writers)
     unavailable = (
-        *(OSError, asyncpg.InterfaceError, asyncpg.InternalClientError),
-        *(asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError),
+        OSError,
+        asyncpg.InterfaceError,
+        asyncpg.InternalClientError,
+        asyncpg.PostgresConnectionError,
+        asyncpg.OperatorInterventionError,
     )
     assert errors
     assert all(isinstance(error, unavailable) for error in errors), errors

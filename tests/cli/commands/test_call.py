@@ -81,7 +81,11 @@ class TestAnApplication:
         for done, total in ((3, 7), (7, 7), (8, None)):
             call_module.show_progress(done, total)
         assert capsys.readouterr().err.split("\r")[1:] == [
-            *("  3 of 7 records", "  7 of 7 records", "", "  8 records", "")
+            "  3 of 7 records",
+            "  7 of 7 records",
+            "",
+            "  8 records",
+            "",
         ]
 
     def test_progress_on_a_terminal(self, run, monkeypatch):

@@ -53,9 +53,17 @@ class TestTheReferenceDescription:
 
     def test_it_has_a_type_and_a_function_for_each_service(self, code):
         assert module_of(code).__all__ == [
-            *("People", "PeoplePlace", "TeamsTeamTasks"),
-            *("authentication", "calc", "jobs", "people", "plain", "secret"),
-            *("teams_team_tasks", "users"),
+            "People",
+            "PeoplePlace",
+            "TeamsTeamTasks",
+            "authentication",
+            "calc",
+            "jobs",
+            "people",
+            "plain",
+            "secret",
+            "teams_team_tasks",
+            "users",
         ]
 
     def test_they_return_services(self, code):

@@ -145,9 +145,21 @@ def test_hooks_of_an_application_behind_this_one_run_within():
     (service,) = list_services(outer.services)
     hooks = service.methods[0].hooks
     assert [hook.name.rpartition(".")[2] for hook in hooks] == [
-        *("app around", "app before", "service around", "service before"),
-        *("inner app around", "inner app before", "inner service around", "inner service before"),
-        *("inner service after", "inner app after", "inner service error", "inner app error"),
-        *("service after", "app after", "service error", "app error"),
+        "app around",
+        "app before",
+        "service around",
+        "service before",
+        "inner app around",
+        "inner app before",
+        "inner service around",
+        "inner service before",
+        "inner service after",
+        "inner app after",
+        "inner service error",
+        "inner app error",
+        "service after",
+        "app after",
+        "service error",
+        "app error",
     ]
     assert hooks[0] == HookListing("around", "app", hooks[0].name)

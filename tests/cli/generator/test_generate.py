@@ -204,8 +204,14 @@ class TestAuthentication:
         same = {path for path in mine if at_once[path] == added[path]}
         assert added.keys() == at_once.keys()
         assert mine - same <= {
-            *(".env", ".env.example", "README.md", "configuration.py", "services/__init__.py"),
-            *("pyproject.toml", "test_app.py", "paths.py"),
+            ".env",
+            ".env.example",
+            "README.md",
+            "configuration.py",
+            "services/__init__.py",
+            "pyproject.toml",
+            "test_app.py",
+            "paths.py",
         }
         # The order differs.
         assert sorted(at_once["paths.py"]) == sorted(added["paths.py"])

@@ -12,9 +12,20 @@ from alula._cli.serving.reloader import changed_files, scan
 @pytest.fixture
 def project(tmp_path):
     for name in (
-        *("app.py", "settings.toml", ".env", "deep/er/hooks.py", "config.yaml", "more.yml"),
-        *("notes.txt", "data.json", "deep/__pycache__/a.py", ".git/hook.py", "node_modules/x.py"),
-        *("venv/pyvenv.cfg", "venv/lib/a.py", "lib/site-packages/a.py"),
+        "app.py",
+        "settings.toml",
+        ".env",
+        "deep/er/hooks.py",
+        "config.yaml",
+        "more.yml",
+        "notes.txt",
+        "data.json",
+        "deep/__pycache__/a.py",
+        ".git/hook.py",
+        "node_modules/x.py",
+        "venv/pyvenv.cfg",
+        "venv/lib/a.py",
+        "lib/site-packages/a.py",
     ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +39,12 @@ def names(seen, folder):
 
 def test_the_files_of_a_project(project):
     assert names(scan([project]), project) == [
-        *(".env", "app.py", "config.yaml", "deep/er/hooks.py", "more.yml", "settings.toml")
+        ".env",
+        "app.py",
+        "config.yaml",
+        "deep/er/hooks.py",
+        "more.yml",
+        "settings.toml",
     ]
 
 

@@ -191,9 +191,22 @@ def test_every_keyword_that_asserts_has_its_check():
     made = {name for names, _ in MAKERS for name in names} | {"$ref", "type"}
     beside = {"then", "else", "minContains", "maxContains"}
     remarks = {
-        *("$id", "$schema", "$anchor", "$defs", "definitions", "$comment"),
-        *("title", "description", "default", "deprecated", "readOnly", "writeOnly"),
-        *("examples", "contentEncoding", "contentMediaType", "contentSchema"),
+        "$id",
+        "$schema",
+        "$anchor",
+        "$defs",
+        "definitions",
+        "$comment",
+        "title",
+        "description",
+        "default",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "examples",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
     }
     assert made | beside | remarks == KEYWORDS
 

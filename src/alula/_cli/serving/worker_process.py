@@ -170,7 +170,11 @@ class WorkerProcess:
             before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_PARENT)
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-P", "-c", _WORKER_CODE, settings.to_text()),
+                    sys.executable,
+                    "-P",
+                    "-c",
+                    _WORKER_CODE,
+                    settings.to_text(),
                     pass_fds=descriptors,
                     env={**os.environ, **(environment or {})},
                 )

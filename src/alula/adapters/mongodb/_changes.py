@@ -251,7 +251,12 @@ class _Changes:
         for data, public in records:
             self._sequence += 1
             publication = Publication(
-                *(handle.path, event, data, public_part(public), "", record_id),
+                handle.path,
+                event,
+                data,
+                public_part(public),
+                "",
+                record_id,
                 query={},
                 provider=None,
                 user=None,

@@ -91,9 +91,19 @@ def limited(seconds: float | None) -> AbstractContextManager[Any]:
 # -- options of the driver -------------------------------------------------------------------------
 
 Operation: TypeAlias = Literal[
-    "find", "aggregate", "count", "get", "insert", "change", "replace", "delete",
-    "select_many", "create_many", "patch_many", "remove_many",
-]  # fmt: skip
+    "find",
+    "aggregate",
+    "count",
+    "get",
+    "insert",
+    "change",
+    "replace",
+    "delete",
+    "select_many",
+    "create_many",
+    "patch_many",
+    "remove_many",
+]
 """An operation of the driver. Those on many records get their session apart from their options."""
 
 _SERVER_NAMES: Final = {
@@ -124,9 +134,7 @@ _OPTIONS: Final[Mapping[Operation, Mapping[str, str]]] = {
     "get": _named("session comment hint let collation projection max_time_ms"),
     "insert": _named("session comment bypass_document_validation"),
     "create_many": _named("comment bypass_document_validation"),
-    "change": _named(
-        f"{_CHANGE} array_filters", ["max_time_ms", "bypass_document_validation"]
-    ),
+    "change": _named(f"{_CHANGE} array_filters", ["max_time_ms", "bypass_document_validation"]),
     "replace": _named(_CHANGE, ["max_time_ms", "bypass_document_validation"]),
     "select_many": _named(
         "comment hint let collation max_time_ms batch_size allow_disk_use min max"
@@ -134,7 +142,7 @@ _OPTIONS: Final[Mapping[Operation, Mapping[str, str]]] = {
     "patch_many": _named("comment let array_filters bypass_document_validation"),
     "remove_many": _named("comment let"),
     "delete": _named("session comment hint let collation projection", ["max_time_ms"]),
-}  # fmt: skip
+}
 _COLLATED: Final = frozenset({"find", "aggregate", "count", "change", "delete", "select_many"})
 """The operations that ``params.collation`` is for: those of find, patch and remove."""
 _OF_QUERY: Final = frozenset({"limit", "skip", "sort"})

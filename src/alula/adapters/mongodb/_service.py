@@ -106,8 +106,15 @@ class MongoDBService(AdapterService[MongoDBOptions]):
     options_type: ClassVar[type[Options]] = MongoDBOptions
     paginate_options: ClassVar[frozenset[str]] = AdapterService.paginate_options | {"count"}
     call_options: ClassVar[frozenset[str]] = AdapterService.call_options | {
-        *("id", "disable_objectify", "use_estimated_document_count", "update_operators", "model"),
-        *("dotted_names", "share", "max_conditions", "max_time_ms"),
+        "id",
+        "disable_objectify",
+        "use_estimated_document_count",
+        "update_operators",
+        "model",
+        "dotted_names",
+        "share",
+        "max_conditions",
+        "max_time_ms",
     }
     selects: ClassVar[bool] = True
     ignores_caller: ClassVar[bool] = True  # `get` does; a subclass has to state it again
@@ -133,15 +140,23 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         events: Iterable[str] = (),
     ) -> None:
         super().__init__(
-            id=id, paginate=paginate, multi=multi, operators=operators, filters=filters,
-            update_operators=update_operators, dotted_names=dotted_names,
-            relations=relations, events=events,
-        )  # fmt: skip
+            id=id,
+            paginate=paginate,
+            multi=multi,
+            operators=operators,
+            filters=filters,
+            update_operators=update_operators,
+            dotted_names=dotted_names,
+            relations=relations,
+            events=events,
+        )
         given = {
-            "disable_objectify": disable_objectify, "max_time_ms": max_time_ms, "share": share,
+            "disable_objectify": disable_objectify,
+            "max_time_ms": max_time_ms,
+            "share": share,
             "use_estimated_document_count": use_estimated_document_count,
             "max_conditions": max_conditions,
-        }  # fmt: skip
+        }
         self.options = self.options.changed(given, self.paginate_options)
         self._translator = QueryTranslator(self.options)
         self._source = ModelSource(model)
@@ -437,9 +452,14 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         return await self._batches.count(model, stages, options, driver_options("count", params))
 
     async def _change(
-        self, model: Collection, id: Id, changes: Record, query: Query, params: Params,
+        self,
+        model: Collection,
+        id: Id,
+        changes: Record,
+        query: Query,
+        params: Params,
         options: MongoDBOptions,
-    ) -> Record | None:  # fmt: skip
+    ) -> Record | None:
         translator = self._translator_for(options)
         by_id = translator.filter_with(id, query, params)
         more = translator.options_by_id("change", params, query)

@@ -103,8 +103,13 @@ class SQLService(AdapterService[SQLOptions]):
     options_type: ClassVar[type[Options]] = SQLOptions
     paginate_options: ClassVar[frozenset[str]] = AdapterService.paginate_options | {"count"}
     call_options: ClassVar[frozenset[str]] = AdapterService.call_options | {
-        *("id", "model", "update_operators", "dotted_names", "share"),
-        *("max_conditions", "max_time_ms"),
+        "id",
+        "model",
+        "update_operators",
+        "dotted_names",
+        "share",
+        "max_conditions",
+        "max_time_ms",
     }
     selects: ClassVar[bool] = True
     ignores_caller: ClassVar[bool] = True  # `get` does; a subclass has to state it again
@@ -146,14 +151,24 @@ class SQLService(AdapterService[SQLOptions]):
         if search is not None:
             filters = {"$search": True, **(filters or {})}
         super().__init__(
-            id="id" if id is None else id, paginate=paginate, multi=multi, operators=operators,
-            filters=filters, update_operators=update_operators, dotted_names=dotted_names,
-            relations=relations, events=events,
-        )  # fmt: skip
+            id="id" if id is None else id,
+            paginate=paginate,
+            multi=multi,
+            operators=operators,
+            filters=filters,
+            update_operators=update_operators,
+            dotted_names=dotted_names,
+            relations=relations,
+            events=events,
+        )
         given = {
-            "share": share, "nulls": nulls, "paths": paths, "search": search,
-            "max_time_ms": max_time_ms, "max_conditions": max_conditions,
-        }  # fmt: skip
+            "share": share,
+            "nulls": nulls,
+            "paths": paths,
+            "search": search,
+            "max_time_ms": max_time_ms,
+            "max_conditions": max_conditions,
+        }
         self.options = self.options.changed(given, self.paginate_options)
         self.database = database
         self.database.register(self)

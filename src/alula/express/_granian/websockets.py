@@ -37,8 +37,16 @@ class WebSocket:
     """
 
     __slots__ = (
-        *("_close_code", "_closing", "_denial", "_has_ended", "_max_message", "_proto"),
-        *("_receiving", "is_cut", "peer", "task"),
+        "_close_code",
+        "_closing",
+        "_denial",
+        "_has_ended",
+        "_max_message",
+        "_proto",
+        "_receiving",
+        "is_cut",
+        "peer",
+        "task",
     )
 
     task: asyncio.Task[None]

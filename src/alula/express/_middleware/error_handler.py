@@ -44,20 +44,39 @@ _Page: TypeAlias = Path | Callable[..., object] | None
 
 _log: Final = logging.getLogger("alula.express")
 
-ERROR_HEADERS: Final = frozenset({
-    "accept-encoding", "allow", "content-range", "retry-after", "www-authenticate",
-})  # fmt: skip
+ERROR_HEADERS: Final = frozenset(
+    {
+        "accept-encoding",
+        "allow",
+        "content-range",
+        "retry-after",
+        "www-authenticate",
+    }
+)
 """The headers that an error may set, in lower case; `error_handler` can allow more.
 
 An error may come from anywhere, also from the response of another server, so only allowed headers
 are sent.
 """
 
-_NEVER: Final = frozenset({
-    "connection", "content-encoding", "content-length", "content-type", "date", "keep-alive",
-    "proxy-authenticate", "proxy-authorization", "proxy-connection", "server", "te", "trailer",
-    "transfer-encoding", "upgrade",
-})  # fmt: skip
+_NEVER: Final = frozenset(
+    {
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "date",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "server",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
 """The headers of one connection or one body, which an error knows nothing of."""
 
 _STATUSES: Final = range(300, 600)

@@ -85,8 +85,14 @@ _ATTRIBUTES_OF_PROTOCOLS: Final = {
 """As `_ATTRIBUTES`, of each protocol."""
 
 _ATTRIBUTES_OF_WEBSOCKETS: Final = (
-    *("handshake_initiated", "handshake_complete", "close_sent", "disconnected", "queue"),
-    *("read_paused", "writable", "conn"),
+    "handshake_initiated",
+    "handshake_complete",
+    "close_sent",
+    "disconnected",
+    "queue",
+    "read_paused",
+    "writable",
+    "conn",
 )
 
 _HANDSHAKE: Final = (

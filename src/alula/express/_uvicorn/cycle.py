@@ -57,16 +57,22 @@ class Cycle:
     """
 
     __slots__ = (
-        *(
-            "_chunked",
-            "_connection",
-            "_head",
-            "_left",
-            "_was_received",
-            "body",
-        ),
-        *("disconnected", "event", "has_news", "keep_alive", "logger", "more_body"),
-        *("response_complete", "response_started", "scope", "task"),
+        "_chunked",
+        "_connection",
+        "_head",
+        "_left",
+        "_was_received",
+        "body",
+        "disconnected",
+        "event",
+        "has_news",
+        "keep_alive",
+        "logger",
+        "more_body",
+        "response_complete",
+        "response_started",
+        "scope",
+        "task",
     )
 
     _connection: Any

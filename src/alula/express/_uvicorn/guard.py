@@ -53,8 +53,15 @@ class Guard(asyncio.Protocol):
 
     # Objects share the names of 30 attributes at most, and uvicorn has 28: +1.5 KiB without slots.
     __slots__ = (
-        *("_budget", "_closes_at", "_context", "_dropped", "_next_check", "_reads", "_received"),
-        *("_writes", "written"),
+        "_budget",
+        "_closes_at",
+        "_context",
+        "_dropped",
+        "_next_check",
+        "_reads",
+        "_received",
+        "_writes",
+        "written",
     )
 
     limits: ConnectionLimits

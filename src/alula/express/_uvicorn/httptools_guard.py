@@ -44,15 +44,26 @@ class HttpToolsGuard(Guard):
 
     replaces: ClassVar = frozenset(
         {
-            *("on_message_begin", "on_url", "on_header", "on_headers_complete", "on_body"),
+            "on_message_begin",
+            "on_url",
+            "on_header",
+            "on_headers_complete",
+            "on_body",
             "on_message_complete",
-            *("on_response_complete", "_start_asgi_task", "_unset_keepalive_if_required"),
+            "on_response_complete",
+            "_start_asgi_task",
+            "_unset_keepalive_if_required",
         }
     )
 
     __slots__ = (
-        *("_accepts_upgrade", "_bytes_outside_body", "_first", "_has_task_factory", "_head_bytes"),
-        *("_idle_since", "_in_head"),
+        "_accepts_upgrade",
+        "_bytes_outside_body",
+        "_first",
+        "_has_task_factory",
+        "_head_bytes",
+        "_idle_since",
+        "_in_head",
     )
 
     # Of uvicorn's protocol.

@@ -29,7 +29,10 @@ GRACE_SECONDS: Final = 30  # how long requests may still take once the server cl
 UNWIND_SECONDS: Final = 5  # how long those that were cancelled then may take to clean up
 
 OWN_OPTIONS: Final = (
-    *("accept_during_setup", "allow_unguarded_http", "late_request_seconds", "server"),
+    "accept_during_setup",
+    "allow_unguarded_http",
+    "late_request_seconds",
+    "server",
 )
 """Options of ours, besides the limits."""
 

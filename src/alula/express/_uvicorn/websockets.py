@@ -156,9 +156,19 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     # All are uvicorn's. Objects share the names of 30 attributes at most; uvicorn has 37, for
     # which each connection would take 1.2 KiB more.
     __slots__ = (
-        *("close_timeout", "curr_msg_data_type", "frames", "last_ping_rtt", "pending_ping_payload"),
-        *("ping_interval", "ping_sent_at", "ping_timeout", "ping_timer", "pong_timer", "queue"),
-        *("read_paused", "writable"),
+        "close_timeout",
+        "curr_msg_data_type",
+        "frames",
+        "last_ping_rtt",
+        "pending_ping_payload",
+        "ping_interval",
+        "ping_sent_at",
+        "ping_timeout",
+        "ping_timer",
+        "pong_timer",
+        "queue",
+        "read_paused",
+        "writable",
     )
 
     _abort: asyncio.TimerHandle | None = None

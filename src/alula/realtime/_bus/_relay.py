@@ -171,7 +171,10 @@ class Relay:
             _log.error(
                 "the event %r of %r is not published to other processes: its %d bytes are over"
                 " the limit of %d",
-                *(publication.event, publication.path, len(event), self._bus.max_event_bytes),
+                publication.event,
+                publication.path,
+                len(event),
+                self._bus.max_event_bytes,
             )
             self.dropped += 1
             return

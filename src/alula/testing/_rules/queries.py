@@ -353,9 +353,13 @@ class SelectRules(Rules):
         before = await people.all()
         id = before[0][people.id]
         for method, arguments in (
-            ("find", ()), ("get", (id,)), ("create", (DATA,)),
-            ("update", (id, DATA)), ("patch", (id, DATA)), ("remove", (id,)),
-        ):  # fmt: skip
+            ("find", ()),
+            ("get", (id,)),
+            ("create", (DATA,)),
+            ("update", (id, DATA)),
+            ("patch", (id, DATA)),
+            ("remove", (id,)),
+        ):
             with pytest.raises(BadRequest, match=r"\$select"):
                 await people.bare(method, *arguments, {"query": {"$select": wrong}})
         assert await people.all() == before

@@ -16,8 +16,19 @@ __all__ = ["ID_METHODS", "PageRules", "ReadingRules"]
 ID_METHODS = ["get", "update", "patch", "remove"]
 # What may arrive as an id from a URL or a JSON body, and must not reach a database as a query.
 NOT_IDS: list[Any] = [
-    {"$ne": None}, {"$gt": ""}, {}, [], ["a"], ("a",), "", "\0", "$where", "a.b", "ü", "x" * 999,
-]  # fmt: skip
+    {"$ne": None},
+    {"$gt": ""},
+    {},
+    [],
+    ["a"],
+    ("a",),
+    "",
+    "\0",
+    "$where",
+    "a.b",
+    "ü",
+    "x" * 999,
+]
 BY_NAME = {"$sort": {"name": 1}}
 SIZES = {"default": 1, "max": 2}
 

@@ -37,8 +37,13 @@ __all__ = [
 ]
 
 SQL_OPERATORS: Final = {
-    "$eq": "=", "$ne": "<>", "$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">=",
-}  # fmt: skip
+    "$eq": "=",
+    "$ne": "<>",
+    "$lt": "<",
+    "$lte": "<=",
+    "$gt": ">",
+    "$gte": ">=",
+}
 _UUID: Final = re.compile("[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{32}")
 """UUIDs as text. Python also takes blanks, signs and the digits of all scripts in them."""
 

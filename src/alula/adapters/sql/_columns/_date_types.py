@@ -199,9 +199,12 @@ def parsed_duration(text: str) -> timedelta | None:
         return None
     sign, weeks, days, hours, minutes, seconds = match.groups()
     duration = timedelta(
-        weeks=int(weeks or 0), days=int(days or 0), hours=int(hours or 0),
-        minutes=int(minutes or 0), microseconds=int(Decimal(seconds or 0).scaleb(6)),
-    )  # fmt: skip
+        weeks=int(weeks or 0),
+        days=int(days or 0),
+        hours=int(hours or 0),
+        minutes=int(minutes or 0),
+        microseconds=int(Decimal(seconds or 0).scaleb(6)),
+    )
     return -duration if sign == "-" else duration
 
 

@@ -41,8 +41,14 @@ ENGINE_DIALECTS: Final[dict[Dialect, EngineDialect]] = {
 
 _INTEGER_BITS: Final = ((types.SmallInteger, 16), (types.BigInteger, 64), (types.Integer, 32))
 _ORDERED: Final = (
-    *(postgresql.INET, postgresql.CIDR, postgresql.MACADDR, postgresql.MACADDR8),
-    *(postgresql.ranges.AbstractRange, postgresql.BIT, postgresql.TSVECTOR, postgresql.OID),
+    postgresql.INET,
+    postgresql.CIDR,
+    postgresql.MACADDR,
+    postgresql.MACADDR8,
+    postgresql.ranges.AbstractRange,
+    postgresql.BIT,
+    postgresql.TSVECTOR,
+    postgresql.OID,
 )
 """Types of PostgreSQL whose values can be compared, besides those with a column type."""
 

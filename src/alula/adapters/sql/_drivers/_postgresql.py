@@ -34,8 +34,11 @@ SECONDS_WITHOUT_REPLICA: Final = 5.0
 """How long the primary takes the reads of a replica that cannot be reached."""
 
 _UNREACHABLE: Final = (
-    *(OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError),
-    *(asyncpg.AdminShutdownError, asyncpg.CrashShutdownError),
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
 )
 
 _CACHED_STATEMENTS: Final = 500

@@ -137,8 +137,15 @@ class Job:
     """
 
     __slots__ = (
-        *("answers", "deadline", "error", "future"),
-        *("has_timed_out", "inbox", "parameters", "result", "text"),
+        "answers",
+        "deadline",
+        "error",
+        "future",
+        "has_timed_out",
+        "inbox",
+        "parameters",
+        "result",
+        "text",
     )
 
     def __init__(

@@ -105,9 +105,10 @@ class ArrayOperand(Operand):
         value = f"alula_element.{'value' if dialect == 'sqlite' else 'alula_value'}"
         self._element = Operand(field, value, element, True, dialect)
         self._elements = (
-            f"json_each({sql}) as alula_element" if dialect == "sqlite"
+            f"json_each({sql}) as alula_element"
+            if dialect == "sqlite"
             else f"unnest({sql}) as alula_element(alula_value)"
-        )  # fmt: skip
+        )
         for name in ("$like", "$ilike", "$regex"):
             self._others[name] = partial(self.any_element, name)
         self._others |= {

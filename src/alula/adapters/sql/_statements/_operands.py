@@ -110,8 +110,10 @@ class Operand:
             self._compared["="] = f"({indexed} = {place} and {self._is_not_null})"
         # Null is equal to itself, and neither less nor greater than anything.
         self._compared_to_null = dict.fromkeys(("$eq", "$lte", "$gte"), self._is_null) | {
-            "$ne": self._is_not_null, "$lt": "false", "$gt": "false",
-        }  # fmt: skip
+            "$ne": self._is_not_null,
+            "$lt": "false",
+            "$gt": "false",
+        }
         self._others: dict[str, Test] = {
             "$in": self.is_in,
             "$nin": self.is_not_in,
