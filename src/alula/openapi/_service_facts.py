@@ -149,21 +149,21 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     if record is not None and protected:
         record = _without_properties(record, protected)
     signs_in, entity = False, None
-    # Where the class is not imported, no service is one, and its packages may not be installed.
-    if "alula.authentication" in sys.modules:
-        from alula.authentication import AuthenticationService  # noqa: PLC0415  # of another extra
-
-        if isinstance(service, AuthenticationService):
-            signs_in = True
-            if service.entities is not None:
-                # In a mounted application, the users are beside the service.
-                prefix = handle.path.removesuffix(innermost.path)
-                entity = service.entities.name, prefix + service.entities.path.strip("/")
-            credentials, record = _sign_in_schemas(service)
-            # A hook of the application may check sign-ins by a schema of its own.
-            data.setdefault("create", credentials)
-            # No hook says so: the service itself refuses a sign-out without credentials.
-            secured.add("remove")
+    authentication = _authentication_service(service)
+    if authentication is not None:
+        signs_in = True
+        if authentication.entities is not None:
+            # In a mounted application, the users are beside the service.
+            prefix = handle.path.removesuffix(innermost.path)
+            entity = (
+                authentication.entities.name,
+                prefix + authentication.entities.path.strip("/"),
+            )
+        credentials, record = _sign_in_schemas(authentication)
+        # A hook of the application may check sign-ins by a schema of its own.
+        data.setdefault("create", credentials)
+        # No hook says so: the service itself refuses a sign-out without credentials.
+        secured.add("remove")
     return ServiceFacts(
         handle,
         adapter,
@@ -175,6 +175,16 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
         entity,
         form=form,
     )
+
+
+def _authentication_service(service: object) -> AuthenticationService | None:
+    """Return the service if it handles sign-ins. Never imports the extra just to find out."""
+    # Where the class is not imported, no service is one, and its packages may not be installed.
+    if "alula.authentication" not in sys.modules:
+        return None
+    from alula.authentication import AuthenticationService  # noqa: PLC0415  # of another extra
+
+    return service if isinstance(service, AuthenticationService) else None
 
 
 def _without_properties(record: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -226,8 +236,8 @@ def _schema_of(validator: object) -> Mapping[str, Any]:
 
 def _sign_in_schemas(service: AuthenticationService) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the JSON Schemas of a sign-in: of the credentials that it takes, and of its result."""
-    from alula.authentication import JWTStrategy, LocalStrategy  # noqa: PLC0415  # as above
-    from alula.authentication._refresh_tokens import RefreshStrategy  # noqa: PLC0415  # as above
+    from alula.authentication import JWTStrategy, LocalStrategy  # noqa: PLC0415  # of another extra
+    from alula.authentication._refresh_tokens import RefreshStrategy  # noqa: PLC0415  # of another extra
 
     with_password: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
