@@ -127,9 +127,9 @@ def own_server(module: str, *options: str) -> tuple[str, ...]:
     return str(PEERS), "-m", f"benchmarks.servers.{module}", "{port}", *options
 
 
-def run(module: str, *server: str) -> tuple[str, ...]:
+def run(module: str) -> tuple[str, ...]:
     """Return the command that serves an application of Alula's by its own `run`."""
-    return sys.executable, "-m", "benchmarks.servers.run", module, "{port}", *server
+    return sys.executable, "-m", "benchmarks.servers.run", module, "{port}"
 
 
 # Otherwise Robyn runs in a mode for debugging.
@@ -154,7 +154,6 @@ CHECKED = Row(
     "GET /validated?read=true&...",
     "/validated?read=true&$sort[createdAt]=-1&$limit=10&age[$gt]=18",
 )
-GRANIAN_PEERS = ("Falcon", "BlackSheep")
 SAME_GET = Row("GET /memory/5, same work", "/memory/5")
 SAME_SELECT = Row(
     "GET /memory/5?$select[]=text&$select[]=read, same work",
@@ -201,7 +200,6 @@ REST = Contest(
         ),
         Contender("Alula on uvicorn", uvicorn("alula_app"), (GET, *SAME_ROWS), arguments=FROM_ZERO),
         Contender("Alula on granian", granian("alula_app"), (GET,)),
-        Contender("Alula by app.run on granian", run("alula_app", "granian"), (GET,)),
         Contender("bare ASGI", uvicorn("bare_app"), (GET, *LOADS)),
         Contender("bare ASGI on Alula's server", guarded_uvicorn("bare_app"), (GET, *LOADS)),
         Contender("bare ASGI on granian", granian("bare_app"), (GET,)),
@@ -284,9 +282,8 @@ REST = Contest(
         Target(GET, 1.15, "BlackSheep"),
         Target(GET, 1.05, "Falcon"),
         *(
-            Target(GET, 1.0, f"{name} on granian", alula)
-            for alula in ("Alula on granian", "Alula by app.run on granian")
-            for name in GRANIAN_PEERS
+            Target(GET, 1.0, f"{name} on granian", "Alula on granian")
+            for name in ("Falcon", "BlackSheep")
         ),
         Target(FIND, 1.0, "Koa"),
         Target(FIND, 1.5, "Express"),
@@ -316,12 +313,7 @@ REST = Contest(
     bounds=frozenset(
         {"bare ASGI", "bare ASGI on Alula's server", "bare ASGI on granian", "Koa signed in"}
         | {"bare RSGI on granian", "Alula on uvicorn", "Alula on granian", "Alula signed in"}
-        | {
-            "Alula by app.run on granian",
-            "Alula, 1,000 services",
-            "bare create",
-            "bare create on Alula's server",
-        }
+        | {"Alula, 1,000 services", "bare create", "bare create on Alula's server"}
     ),
     by_processor=True,
 )

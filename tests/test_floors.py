@@ -43,7 +43,6 @@ THIRD_PARTY = {
     "configuration": {"pydantic"},
     "express": {
         "anyio",
-        "granian",
         "h11",
         "httptools",
         "orjson",
@@ -132,9 +131,8 @@ def test_the_server_extra_brings_what_the_web_layer_imports():
     extras = tomllib.loads((SRC.parent / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    # websockets is imported where it is installed: without it there are no websockets. granian is
-    # imported where it is asked for.
-    lines = [*extras["server"], *extras["realtime"], *extras["granian"]]
+    # websockets is imported where it is installed: without it there are no websockets.
+    lines = [*extras["server"], *extras["realtime"]]
     assert THIRD_PARTY["express"] <= {re.match(r"[\w-]+", line)[0] for line in lines}
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import httpx2
 
-from alula.express._uvicorn import UvicornServer
-
 SECONDS_TO_START = 30
 SECONDS_TO_ANSWER = 30
 
@@ -62,15 +60,7 @@ async def client_of(server: Any, **options: Any) -> AsyncIterator[httpx2.AsyncCl
         yield client
 
 
-async def connection_count(server: Any) -> int:
-    """Return how many connections a server has."""
-    backend = server._backend
-    if isinstance(backend, UvicornServer):
-        return len(backend.server_state.connections)
-    return len(await backend._connections.all())
-
-
 async def until_connections(server: Any, count: int) -> None:
     """Wait until a server has so many connections."""
-    while await connection_count(server) != count:  # noqa: ASYNC110  # nothing tells of it
+    while len(server._uvicorn_server.server_state.connections) != count:  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(0.01)

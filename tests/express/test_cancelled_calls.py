@@ -139,7 +139,7 @@ async def test_a_call_that_ends_with_its_client_is_not_cancelled_behind_its_end(
     async with served(cancel_on_disconnect=True) as (slow, server):
         _, writer = await send(server, GET)
         await slow.begun.wait()
-        (connection,) = server._backend.server_state.connections
+        (connection,) = server._uvicorn_server.server_state.connections
         slow.go_on.set()
         connection.cycle.disconnected = True
         connection.cycle.message_event.set()
@@ -151,7 +151,7 @@ async def test_a_call_that_ends_with_its_client_is_not_cancelled_behind_its_end(
 
 async def test_the_end_of_the_server_is_not_taken_for_it():
     async with served(cancel_on_disconnect=True) as (slow, server):
-        server._backend.config.timeout_graceful_shutdown = 0.1
+        server._uvicorn_server.config.timeout_graceful_shutdown = 0.1
         reader, writer = await send(server, GET)
         await slow.begun.wait()
         await server.close()

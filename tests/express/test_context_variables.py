@@ -20,10 +20,7 @@ POST = (
 )
 
 
-@pytest.fixture(
-    params=[{"http": "httptools"}, {"http": "h11"}, {"server": "granian"}],
-    ids=["httptools", "h11", "granian"],
-)
+@pytest.fixture(params=["httptools", "h11"])
 async def connection(request):
     def found(req, res):
         before = left_behind.get()
@@ -34,7 +31,7 @@ async def connection(request):
     app.use(json_parser(limit="1mb"))
     app.use(found)
     token = left_behind.set("at the start")
-    async with await app.listen(0, **request.param) as server:
+    async with await app.listen(0, http=request.param) as server:
         left_behind.reset(token)
         reader, writer = await asyncio.open_connection(server.host, server.port)
         yield reader, writer
@@ -61,9 +58,8 @@ async def test_requests_sent_at_once_begin_without_what_those_before_left(connec
     assert [await answered(reader) for _ in range(4)] == [b"<at the start>"] * 4
 
 
-@pytest.mark.parametrize("options", [{"http": "httptools"}, {"server": "granian"}], ids=str)
 @pytest.mark.parametrize("has_factory", [False, True], ids=["the loop's own", "a factory"])
-async def test_a_task_factory_of_the_loop_makes_the_tasks_of_requests(has_factory, options):
+async def test_a_task_factory_of_the_loop_makes_the_tasks_of_requests(has_factory):
     class Named(asyncio.Task):
         pass
 
@@ -75,7 +71,7 @@ async def test_a_task_factory_of_the_loop_makes_the_tasks_of_requests(has_factor
     before = loop.get_task_factory()
     loop.set_task_factory(make if has_factory else None)
     try:
-        async with await app.listen(0, **options) as server:
+        async with await app.listen(0) as server:
             reader, writer = await asyncio.open_connection(server.host, server.port)
             writer.write(GET % 0)
             assert await answered(reader) == (b"<Named>" if has_factory else b"<Task>")

@@ -17,7 +17,6 @@ from tests.express.serving import until_connections
 from alula.express import error_handler, express
 from alula.express import json as json_parser
 from alula.express._connection_limits import MAX_HEAD_BYTES
-from alula.express._granian import guard as granian_guard
 from alula.express._uvicorn import guard
 
 SIZE = 2_000_000
@@ -35,20 +34,8 @@ def application():
     return app.use(error_handler(logger=False))
 
 
-BACKENDS = {
-    "httptools": {"http": "httptools"},
-    "h11": {"http": "h11"},
-    "granian": {"server": "granian"},
-}
-
-
 @pytest.fixture(params=["httptools", "h11"])
 def http(request):
-    return request.param
-
-
-@pytest.fixture(params=BACKENDS.values(), ids=BACKENDS)
-def backend(request):
     return request.param
 
 
@@ -58,7 +45,6 @@ def silence(monkeypatch):
 
     def set_seconds(seconds):
         monkeypatch.setattr(guard, "SECONDS_OF_SILENCE", seconds)
-        monkeypatch.setattr(granian_guard, "SECONDS_OF_SILENCE", seconds)
 
     set_seconds(30)
     return set_seconds
@@ -88,8 +74,8 @@ async def answer_of(reader):
     return int(head.split()[1]), json.loads(body)["name"]
 
 
-async def test_who_sends_all_before_reading_gets_the_413(backend):
-    async with await application().listen(0, **backend) as server, connected(server) as streams:
+async def test_who_sends_all_before_reading_gets_the_413(http):
+    async with await application().listen(0, http=http) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(HEAD)
         await send_on(writer)
@@ -98,8 +84,8 @@ async def test_who_sends_all_before_reading_gets_the_413(backend):
         await until_connections(server, 0)
 
 
-async def test_who_reads_first_may_send_the_rest(backend):
-    async with await application().listen(0, **backend) as server, connected(server) as streams:
+async def test_who_reads_first_may_send_the_rest(http):
+    async with await application().listen(0, http=http) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(HEAD)
         async with asyncio.timeout(30):
@@ -137,25 +123,23 @@ async def test_over_tls(http, tls):
             assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
 
 
-async def test_who_waits_for_the_end_over_tls_gets_it_soon(backend, tls, silence):
+async def test_who_waits_for_the_end_over_tls_gets_it_soon(http, tls, silence):
     """TLS has no half-close, so the server sees no difference to a client that sends slowly."""
     silence(0.5)
     async with (
-        await application().listen(0, **backend, **tls[0]) as server,
+        await application().listen(0, http=http, **tls[0]) as server,
         connected(server, ssl=tls[1]) as (reader, writer),
     ):
         writer.write(HEAD + PIECE)
         begun = time.monotonic()
-        with contextlib.suppress(ConnectionError):  # granian resets the connection
-            assert await answer_of(reader) == (413, "PayloadTooLarge")
+        assert await answer_of(reader) == (413, "PayloadTooLarge")
         assert time.monotonic() - begun < 6
 
 
 @pytest.mark.parametrize("seconds", [0.4, 300])
-async def test_nobody_is_waited_for_without_end(backend, seconds, monkeypatch):
+async def test_nobody_is_waited_for_without_end(http, seconds, monkeypatch):
     monkeypatch.setattr(guard, "SECONDS_FOR_THE_REST", 0.2)
-    monkeypatch.setattr(granian_guard, "SECONDS_FOR_THE_REST", 0.2)
-    options = {**backend, "read_timeout": seconds, "write_timeout": seconds}
+    options = {"http": http, "read_timeout": seconds, "write_timeout": seconds}
     async with await application().listen(0, **options) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(HEAD)
@@ -166,8 +150,8 @@ async def test_nobody_is_waited_for_without_end(backend, seconds, monkeypatch):
             await send_on(writer)
 
 
-async def test_who_expects_a_100_and_gets_a_413_is_not_waited_for(backend):
-    async with await application().listen(0, **backend) as server, connected(server) as streams:
+async def test_who_expects_a_100_and_gets_a_413_is_not_waited_for(http):
+    async with await application().listen(0, http=http) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(HEAD.replace(b"host: a\r\n", b"host: a\r\nexpect: 100-continue\r\n"))
         async with asyncio.timeout(5):
@@ -215,18 +199,6 @@ async def test_a_client_that_is_gone_before_the_end_is_sent(http, monkeypatch):
         with contextlib.suppress(ConnectionError):
             await reader.read()
         await until_connections(server, 0)
-
-
-async def test_the_end_of_granian_does_not_wait_for_it(caplog):
-    options = {"server": "granian", "timeout_graceful_shutdown": 30}
-    server = await application().listen(0, **options)
-    async with connected(server) as (reader, writer):
-        writer.write(HEAD)
-        async with asyncio.timeout(30):
-            await reader.readuntil(b"}")
-        async with asyncio.timeout(6):
-            await server.close()
-    assert caplog.text == ""
 
 
 BOTH_LENGTHS = (
@@ -284,10 +256,10 @@ async def test_an_error_behind_the_response_does_not_end_it(caplog):
     assert "behind the response" in caplog.text
 
 
-async def test_who_has_got_a_100_may_send_the_rest(backend):
+async def test_who_has_got_a_100_may_send_the_rest(http):
     chunked = HEAD.replace(b"content-length: %d" % SIZE, b"transfer-encoding: chunked")
     expecting = chunked.replace(b"host: a\r\n", b"host: a\r\nexpect: 100-continue\r\n")
-    async with await application().listen(0, **backend) as server, connected(server) as streams:
+    async with await application().listen(0, http=http) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(expecting)
         async with asyncio.timeout(30):

@@ -46,7 +46,7 @@ async def connected(request):
             assert head.startswith(b"HTTP/1.1 200")
             assert await reader.readexactly(1) == b"x"
             await settle()
-            (connection,) = server._backend.server_state.connections
+            (connection,) = server._uvicorn_server.server_state.connections
             return connection
 
         yield ask

@@ -61,7 +61,7 @@ async def served(**options):
 
 
 def connection_of(server):
-    (connection,) = server._backend.server_state.connections
+    (connection,) = server._uvicorn_server.server_state.connections
     return connection
 
 
@@ -81,7 +81,7 @@ def bodies(answer):
 async def test_no_more_than_some_wait_and_the_connection_ends_behind_them():
     async with served(http="httptools") as (app, server, reader, writer):
         writer.write(SLOW + QUICK * 1000)
-        await eventually(lambda: server._backend.server_state.connections)
+        await eventually(lambda: server._uvicorn_server.server_state.connections)
         connection = connection_of(server)
         await eventually(lambda: len(connection.pipeline) == _MAX_WAITING)
         app.go.set()
@@ -93,7 +93,7 @@ async def test_no_more_than_some_wait_and_the_connection_ends_behind_them():
 async def test_nothing_is_read_until_all_that_wait_have_run(http):
     async with served(http=http) as (app, server, reader, writer):
         writer.write(SLOW + QUICK)
-        await eventually(lambda: server._backend.server_state.connections)
+        await eventually(lambda: server._uvicorn_server.server_state.connections)
         connection = connection_of(server)
         await eventually(lambda: connection.flow.read_paused)
         app.go.set()
@@ -107,10 +107,10 @@ async def test_nothing_is_read_until_all_that_wait_have_run(http):
 async def test_who_leaves_ends_the_request_that_runs(http):
     async with served(http=http) as (app, server, _, writer):
         writer.write(SLOW.replace(b"slow", b"until-gone") + QUICK * 2)
-        await eventually(lambda: server._backend.server_state.connections)
+        await eventually(lambda: server._uvicorn_server.server_state.connections)
         writer.close()
         await eventually(lambda: app.ends == ["gone"])
-        await eventually(lambda: not server._backend.server_state.connections)
+        await eventually(lambda: not server._uvicorn_server.server_state.connections)
 
 
 async def body_first(req, res):
@@ -124,9 +124,9 @@ async def test_who_leaves_while_others_wait_ends_none_that_does_not_look():
     async with served(http="httptools") as (app, server, _, writer):
         app.get("/body-first", body_first)
         writer.write(SLOW.replace(b"slow", b"body-first") + QUICK * 2)
-        await eventually(lambda: server._backend.server_state.connections)
+        await eventually(lambda: server._uvicorn_server.server_state.connections)
         writer.close()
-        await eventually(lambda: not server._backend.server_state.connections)
+        await eventually(lambda: not server._uvicorn_server.server_state.connections)
         assert app.ends == []
         app.go.set()
         await eventually(lambda: app.ends == ["body first"])
@@ -181,7 +181,7 @@ async def test_an_upgrade_does_not_overtake_the_response_before_it():
     async with served(http="httptools") as (app, server, reader, writer):
         app.add_endpoint("/socket", app)
         writer.write(SLOW + HANDSHAKE)
-        await eventually(lambda: server._backend.server_state.connections)
+        await eventually(lambda: server._uvicorn_server.server_state.connections)
         app.go.set()
         assert bodies(await reader.read()) == [(200, b'"slow"')]
 

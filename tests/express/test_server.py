@@ -25,25 +25,11 @@ from tests.waiting import eventually
 from alula import App
 from alula._sockets import url_of
 from alula.express import error_handler, express, json, rest
-from alula.express._granian.server import GranianServer
 from alula.express._lifespan import StartupGate
 from alula.express._server import start_server
 from alula.express._uvicorn.server import uvicorn_server
 
 OPTIONS = {}  # of all servers of a test
-
-
-@pytest.fixture(
-    params=["uvicorn", pytest.param("granian", marks=pytest.mark.release)], autouse=True
-)
-def backend(request, monkeypatch):
-    """The server below; granian always serves the tests marked `both`, all others for a release."""
-    monkeypatch.setitem(OPTIONS, "server", request.param)
-    return request.param
-
-
-both = pytest.mark.parametrize("backend", ["uvicorn", "granian"], indirect=True)
-only_uvicorn = pytest.mark.parametrize("backend", ["uvicorn"], indirect=True)
 
 
 class Slow:
@@ -219,7 +205,6 @@ async def test_an_option_that_does_not_exist_is_an_error(app):
         await app.listen(0, unknown=True)
 
 
-@only_uvicorn
 async def test_an_option_of_a_similar_name_is_suggested(app):
     with pytest.raises(TypeError, match="no option 'prot'; did you mean 'port'"):
         await app.listen(0, prot=3030)
@@ -227,7 +212,6 @@ async def test_an_option_of_a_similar_name_is_suggested(app):
         await app.serve(sock, accept_in_setup=True)
 
 
-@only_uvicorn
 def test_run_has_the_same_options():
     with pytest.raises(TypeError, match="no option 'prot'; did you mean 'port'"):
         express().run(prot=3030)
@@ -246,13 +230,11 @@ async def test_headers_of_proxies_are_taken_only_where_that_is_asked_for(app):
         assert (await client.get("/where", headers=headers)).json() == ["203.0.113.9", "https"]
 
 
-@both
 async def test_a_server_that_cannot_start_leaves_nothing_open(app, monkeypatch):
     async def startup(self, sockets=None):
         raise OSError("no more of it")
 
     monkeypatch.setattr(uvicorn.Server, "startup", startup)
-    monkeypatch.setattr(GranianServer, "startup", startup)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(OSError, match="no more of it"):
@@ -276,7 +258,6 @@ def waiting(monkeypatch):
     return items
 
 
-@both
 async def test_early_requests_wait_for_the_set_up(waiting):
     service = Starting()
     app = application(service)
@@ -308,7 +289,6 @@ async def test_set_up_gets_the_server(app):
         assert seen == [server]
 
 
-@both
 async def test_a_failing_set_up_closes_the_server_and_early_requests_get_a_503(waiting):
     service = Starting(RuntimeError("no database"))
     app = application(service)
@@ -390,7 +370,6 @@ def few_descriptors():
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@only_uvicorn
 async def test_running_out_of_file_descriptors_is_logged(app, monkeypatch, told):
     monkeypatch.setattr("alula.express._uvicorn.server._TICK_SECONDS", 0.02)
     async with await app.listen(0):
@@ -400,7 +379,6 @@ async def test_running_out_of_file_descriptors_is_logged(app, monkeypatch, told)
     assert told()[0].startswith("no file descriptors are left (0 connections): new ones are")
 
 
-@only_uvicorn
 def test_it_is_logged_once(app, told):
     """Without a running loop: other servers in this process would log it as well."""
     server = uvicorn_server(app, {})
@@ -418,16 +396,14 @@ def test_it_is_logged_once(app, told):
     assert told()[1:] == ["there are file descriptors again; connections are accepted"]
 
 
-@only_uvicorn
 async def test_the_end_of_the_time_leaves_what_is_no_request_alone(app, slow):
     """A WebSocket is a connection, too, and knows nothing of responses."""
     server = await app.listen(0, timeout_graceful_shutdown=0.1)
-    server._backend.server_state.connections.add(socket_like := Foreign())
+    server._uvicorn_server.server_state.connections.add(socket_like := Foreign())
     await asyncio.wait_for(server.close(), 30)
     assert socket_like.log == ["shutdown", "abort"]
 
 
-@both
 async def test_a_response_that_has_begun_is_cut_off_at_the_end(app):
     async def parts():
         yield b"begun"
@@ -462,7 +438,6 @@ class Foreign:
 # -- the end ---------------------------------------------------------------------------------------
 
 
-@both
 async def test_close_lets_requests_end_refuses_new_ones_and_tears_down_last(app, slow):
     server = await app.listen(0)
     async with client_of(server) as client, running(client.get("/slow/slow")) as under_way:
@@ -479,7 +454,6 @@ async def test_close_lets_requests_end_refuses_new_ones_and_tears_down_last(app,
     assert slow.log == ["setup", "answered", "teardown"]
 
 
-@both
 async def test_a_body_that_is_still_coming_may_end(app):
     arrived = asyncio.Event()
 
@@ -522,7 +496,6 @@ async def test_waiting_for_the_end_waits(app, slow):
     assert slow.log == ["setup", "teardown"]
 
 
-@both
 async def test_connections_that_are_kept_alive_do_not_hold_up_the_end(app):
     server = await app.listen(0, timeout_keep_alive=60)
     idle = await open_connection(server)
@@ -538,10 +511,7 @@ async def test_connections_that_are_kept_alive_do_not_hold_up_the_end(app):
         writer.close()
 
 
-@both
-async def test_requests_that_take_too_long_are_cancelled_before_the_teardown(
-    app, slow, caplog, backend
-):
+async def test_requests_that_take_too_long_are_cancelled_before_the_teardown(app, slow, caplog):
     server = await app.listen(0, timeout_graceful_shutdown=0.1)
     async with client_of(server) as client, running(client.get("/slow/slow")) as under_way:
         await slow.entered.wait()
@@ -551,15 +521,10 @@ async def test_requests_that_take_too_long_are_cancelled_before_the_teardown(
     assert answer.status_code == 503
     assert answer.json()["message"] == "The server is stopping, and the request took too long"
     assert answer.headers["connection"] == "close"
-    told = {
-        "uvicorn": "timeout graceful shutdown exceeded",
-        "granian": "have not ended 0.1 seconds after the server began to stop; they are cancelled",
-    }
-    assert told[backend] in caplog.text
+    assert "timeout graceful shutdown exceeded" in caplog.text
     assert [record for record in caplog.records if record.exc_info] == []
 
 
-@both
 async def test_a_client_that_reads_nothing_is_cut_off(slow):
     async def flood(req, res):
         async def parts():
@@ -610,7 +575,6 @@ async def test_a_plain_web_application_closes_its_servers_too():
     assert is_refused(server)
 
 
-@both
 async def test_an_application_can_listen_again(app, slow):
     for _ in range(2):
         async with await app.listen(0):
@@ -690,7 +654,6 @@ async def test_a_second_server_that_fails_does_not_harm_the_first(app, slow):
     assert slow.log == ["setup", "teardown"]
 
 
-@only_uvicorn
 async def test_a_server_that_ends_by_itself_tears_down(app, slow):
     server = await app.listen(0, limit_max_requests=1)
     async with client_of(server) as client:
@@ -702,7 +665,6 @@ async def test_a_server_that_ends_by_itself_tears_down(app, slow):
 # -- clients ---------------------------------------------------------------------------------------
 
 
-@both
 async def test_a_call_goes_on_although_its_client_went_away(app, slow, caplog):
     created = asyncio.Event()
     app.service("slow").on("created", lambda *_: created.set())
@@ -738,7 +700,6 @@ async def test_a_hundred_requests_at_once(app, slow):
     assert slow.log.count("answered") == 50
 
 
-@both
 async def test_requests_on_one_connection_are_answered_in_their_order(app):
     async with await app.listen(0) as server:
         reader, writer = await open_connection(server)
@@ -809,7 +770,6 @@ def trust(authority):
     return context
 
 
-@both
 async def test_listen_serves_https(app, certificate, trust):
     app.get("/scheme", lambda req, res: res.send(req.protocol))
     async with await app.listen(0, ssl_certfile=certificate) as server:
@@ -828,13 +788,11 @@ async def test_https_beside_http(app, slow, certificate, trust):
     assert slow.log == ["setup", "teardown"]
 
 
-@both
 async def test_a_certificate_that_is_not_there_is_an_error(app):
     with pytest.raises(FileNotFoundError):
         await app.listen(0, ssl_certfile="/nowhere.pem")
 
 
-@only_uvicorn
 async def test_https_set_up_separately(app, slow, certificate, trust):
     config = uvicorn.Config(app, ssl_certfile=certificate, lifespan="off", log_config=None)
     own = uvicorn.Server(config)
@@ -852,7 +810,6 @@ async def test_https_set_up_separately(app, slow, certificate, trust):
     assert slow.log == ["setup", "teardown"]
 
 
-@only_uvicorn
 async def test_uvicorn_itself_sets_up_and_tears_down_by_the_lifespan(app, slow):
     own = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_config=None))
     sock = socket.create_server(("127.0.0.1", 0))
@@ -867,7 +824,6 @@ async def test_uvicorn_itself_sets_up_and_tears_down_by_the_lifespan(app, slow):
     assert slow.log == ["setup", "teardown"]
 
 
-@only_uvicorn
 async def test_uvicorn_does_not_start_where_the_set_up_fails_and_logs_why(slow, caplog):
     async def fail(app, path):
         raise RuntimeError("no database")

@@ -15,7 +15,6 @@ from tests.waiting import settle
 from alula import App
 from alula._sockets import listen_on_path, listen_on_port
 from alula.express import express, health, rest
-from alula.express._granian.server import GranianServer
 
 REQUEST = b"GET /slow/%s HTTP/1.1\r\nHost: here\r\n\r\n"
 SECONDS = 20
@@ -53,18 +52,9 @@ def slow():
     return Slow()
 
 
-@pytest.fixture(params=["uvicorn", "granian"])
-def backend(request):
-    return request.param
-
-
-only_uvicorn = pytest.mark.parametrize("backend", ["uvicorn"], indirect=True)
-
-
 @pytest.fixture
-def app(slow, backend):
+def app(slow):
     app = express(App())
-    app.server_options["server"] = backend
     app.configure(health())
     app.configure(rest())
     app.use("slow", slow)
@@ -161,7 +151,6 @@ async def test_a_server_that_does_not_start_tears_the_application_down(
         raise OSError("no more of it")
 
     monkeypatch.setattr(uvicorn.Server, "startup", startup)
-    monkeypatch.setattr(GranianServer, "startup", startup)
     with pytest.raises(OSError, match="no more of it"):
         await app.serve(sock)
     assert slow.log == ["setup", "teardown"]
@@ -174,7 +163,6 @@ async def test_the_teardown_of_the_application_closes_the_server(app, slow, sock
     assert slow.log == ["setup", "teardown"]
 
 
-@only_uvicorn
 async def test_a_path(app, tmp_path):
     path = str(tmp_path / "s")
     async with await app.serve(listen_on_path(path)) as server:

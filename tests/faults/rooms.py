@@ -72,7 +72,7 @@ class Server:
 
 @asynccontextmanager
 async def rooms_server(
-    workers: int, engine: str = "", recover: float = 30, ping: float = 1, server: str = "uvicorn"
+    workers: int, engine: str = "", recover: float = 30, ping: float = 1
 ) -> AsyncIterator[Server]:
     """Run the application at so many workers.
 
@@ -81,12 +81,11 @@ async def rooms_server(
         engine: The URL of what carries events, empty for the hub.
         recover: How many seconds a client may be away.
         ping: Seconds between two heartbeats.
-        server: The HTTP server, "uvicorn" or "granian".
     """
     with tempfile.TemporaryDirectory(prefix="rooms") as folder:
         environment = {"ROOMS_FOLDER": folder, "ROOMS_ENGINE": engine}
         environment |= {"ROOMS_RECOVER": str(recover), "ROOMS_PING": str(ping), "TMPDIR": folder}
-        options = ("--workers", str(workers), "--port", "0", "--no-access-log", "--server", server)
+        options = ("--workers", str(workers), "--port", "0", "--no-access-log")
         with running(HERE, "serve", "rooms_application:app", *options, **environment) as command:
             served = Server(command, Path(folder), workers)
             await served.until_reports(lambda _: True, "the workers did not start")

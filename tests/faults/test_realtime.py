@@ -71,11 +71,11 @@ async def fail_again_and_again(engine, server, network, crowd, turns, thorough):
         tell(crowd, server, begun, f"turn {turn + 1} of {turns}")
 
 
-async def hold_what_is_promised(engine, url, thorough, backend="uvicorn"):
+async def hold_what_is_promised(engine, url, thorough):
     size, rate = size_of(thorough)
     recover, ping = (30, 4) if thorough else (2, 0.5)
     async with (
-        rooms_server(3, url, recover, ping, backend) as server,
+        rooms_server(3, url, recover, ping) as server,
         Network(server.port) as network,
     ):
         before = server.reports()
@@ -108,11 +108,10 @@ async def nothing_is_left(server, before, recover):
     await server.until_reports(is_empty, f"more is left than {before}", recover + 20)
 
 
-@pytest.mark.parametrize("backend", ["uvicorn", "granian"])
-async def test_nothing_is_lost_when_workers_and_networks_fail(thorough, backend):
+async def test_nothing_is_lost_when_workers_and_networks_fail(thorough):
     if not thorough:
         pytest.skip("the test with Redis does the same: see `make faults`")
-    await hold_what_is_promised(None, "", thorough, backend)
+    await hold_what_is_promised(None, "", thorough)
 
 
 async def test_nothing_is_lost_when_redis_fails(tmp_path, thorough):

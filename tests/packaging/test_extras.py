@@ -204,14 +204,13 @@ for extra, code in {programs!r}.items():
 print(json.dumps(told))
 """
 
-# These are together, or part of others: a bus, files and granian need the extra of the server,
-# migrations need commands.
+# These are together, or part of others: a bus and files need the extra of the server, migrations
+# need commands.
 ELSEWHERE = {
     "all",
     "embedded",
     "embedded-postgresql",
     "files",
-    "granian",
     "migrations",
     "redis",
     "s3",

@@ -61,9 +61,9 @@ async def clients_of(count, *urls):
 
 
 @contextmanager
-def machine(tmp_path, workers, server="uvicorn", **environment):
+def machine(tmp_path, workers, **environment):
     """Run `alula serve`; sockets of the workers are in ``tmp_path``."""
-    options = ("--workers", str(workers), "--port", "0", "--no-access-log", "--server", server)
+    options = ("--workers", str(workers), "--port", "0", "--no-access-log")
     with running(
         HERE, "serve", "chat_application:app", *options, TMPDIR=str(tmp_path), **environment
     ) as command:
@@ -93,13 +93,9 @@ def connected(told, count):
     return told["connected"] == told["upgraded"] == count
 
 
-@pytest.mark.parametrize("server", ["uvicorn", pytest.param("granian", marks=pytest.mark.release)])
-async def test_all_clients_get_through_and_get_all_events(server):
+async def test_all_clients_get_through_and_get_all_events():
     require_node_modules("socket.io-client")
-    with (
-        tempfile.TemporaryDirectory(prefix="t") as folder,
-        machine(folder, 3, server) as command,
-    ):
+    with tempfile.TemporaryDirectory(prefix="t") as folder, machine(folder, 3) as command:
         async with clients_of(30, command.base) as clients:
             told = await clients.tell()
             assert connected(told, 30), told

@@ -48,7 +48,7 @@ A close while it sends would reset the connection, and destroy the response (RFC
 """
 
 SECONDS_OF_SILENCE: Final = 1
-"""After which it is over, where the client is not told that nothing follows (TLS, granian).
+"""After which it is over on TLS, where the client is not told that nothing follows.
 
 A client may wait for the end of the connection, and send nothing meanwhile.
 """

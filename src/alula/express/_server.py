@@ -1,7 +1,4 @@
-"""`Server`: what `listen` returns; and how scripts run one until a signal comes.
-
-The server below is that of `alula.express._uvicorn`, or of `alula.express._granian` if asked for.
-"""
+"""`Server`: what `listen` returns; and how scripts run one until a signal comes."""
 
 from __future__ import annotations
 
@@ -11,33 +8,17 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from starlette.types import ASGIApp
 
 from alula._events import loop_is_running
 from alula._sockets import ListenError, listen_on_port, url_of
 
+if TYPE_CHECKING:
+    from alula.express._uvicorn import UvicornServer
+
 __all__ = ["Server", "freeze_heap", "prepare_server", "run_until_signal", "start_server"]
-
-
-class Backend(Protocol):
-    """What a `Server` needs of the one that accepts connections.
-
-    Attributes:
-        is_ssl: Whether it speaks TLS.
-    """
-
-    is_ssl: bool
-
-    async def startup(self, sockets: list[socket.socket]) -> None:
-        """Accept connections on a socket."""
-
-    def stop(self) -> None:
-        """Begin to stop."""
-
-    async def run_until_stopped(self, sock: socket.socket) -> None:
-        """Serve until `stop`, end what is under way, and close the socket."""
 
 
 class Server:
@@ -49,13 +30,13 @@ class Server:
         url: What to open.
     """
 
-    def __init__(self, backend: Backend, sock: socket.socket) -> None:
+    def __init__(self, uvicorn_server: UvicornServer, sock: socket.socket) -> None:
         name: tuple[Any, ...] | str = sock.getsockname()
         self.host: str
         self.port: int
         self.host, self.port = name[:2] if isinstance(name, tuple) else (name, 0)
-        self.url = url_of("https" if backend.is_ssl else "http", name)
-        self._backend = backend
+        self.url = url_of("https" if uvicorn_server.is_ssl else "http", name)
+        self._uvicorn_server = uvicorn_server
         self._sock = sock
         self._at_end: list[Callable[[], Awaitable[object]]] = []
         self._at_stop: list[Callable[[], object]] = []
@@ -81,11 +62,11 @@ class Server:
         Raises:
             Exception: What keeps the server from starting.
         """
-        await self._backend.startup([self._sock])
+        await self._uvicorn_server.startup([self._sock])
 
         async def run() -> None:
             try:
-                await self._backend.run_until_stopped(self._sock)
+                await self._uvicorn_server.run_until_stopped(self._sock)
             finally:
                 for function in self._at_end:
                     await function()
@@ -107,7 +88,7 @@ class Server:
         Returns:
             What `wait_closed` returns, so that ``await server.close()`` does both.
         """
-        self._backend.stop()
+        self._uvicorn_server.stop()
         for function in self._at_stop:
             function()
         return self.wait_closed()
@@ -141,17 +122,16 @@ async def start_server(app: ASGIApp, port: int, host: str, **options: Any) -> Se
         app: The application.
         port: TCP port, 0 for any that is free.
         host: Address to listen on.
-        options: ``server`` is "uvicorn" or "granian"; the others are those of `uvicorn_server` or
-            `granian_server`.
+        options: Those of `uvicorn_server`.
 
     Raises:
         OSError: The server cannot listen on the port; the message says which.
         ValueError: ``port`` is not a port, or a limit not a positive number.
         TypeError: An option does not exist, or ``http`` is a class that cannot be guarded.
     """
-    backend = _backend_for(app, options)
+    uvicorn_server = _make_uvicorn_server(app, options)
     sock = listen_on_port(host, port)
-    server = Server(backend, sock)
+    server = Server(uvicorn_server, sock)
     try:
         return await server.start()
     except BaseException:
@@ -174,23 +154,16 @@ def prepare_server(
     Raises:
         TypeError: An option does not exist.
     """
-    return Server(_backend_for(app, options, late_request_seconds), sock)
+    return Server(_make_uvicorn_server(app, options, late_request_seconds), sock)
 
 
-def _backend_for(app: ASGIApp, options: dict[str, Any], late_request_seconds: float = 0) -> Backend:
-    name = options.pop("server", "uvicorn")
-    if name == "uvicorn":
-        # Tests, commands and other servers need none of it, and it takes 15 % of an import.
-        from alula.express._uvicorn import uvicorn_server  # noqa: PLC0415  # when a server starts
+def _make_uvicorn_server(
+    app: ASGIApp, options: dict[str, Any], late_request_seconds: float = 0
+) -> UvicornServer:
+    # Tests, commands and other servers do not need uvicorn, and it takes 15 % of an import.
+    from alula.express._uvicorn import uvicorn_server  # noqa: PLC0415  # when a server starts
 
-        return uvicorn_server(app, options, late_request_seconds)
-    if name == "granian":
-        from alula.express._granian import (  # noqa: PLC0415  # it needs another extra
-            granian_server,
-        )
-
-        return granian_server(app, options, late_request_seconds)
-    raise ValueError(f"there is no server {name!r}; choose 'uvicorn' or 'granian'")
+    return uvicorn_server(app, options, late_request_seconds)
 
 
 def freeze_heap() -> None:
@@ -240,7 +213,7 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
 
     if loop_is_running():
         raise RuntimeError("run() is for scripts; in a running loop write `await app.listen(port)`")
-    from alula.express._uvicorn import fastest_loop  # noqa: PLC0415  # as in `_backend_for`
+    from alula.express._uvicorn import fastest_loop  # noqa: PLC0415  # as in `_make_uvicorn_server`
 
     try:
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:

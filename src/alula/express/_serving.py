@@ -84,8 +84,7 @@ class ServedApplication(ABC):
         Args:
             port: TCP port, 0 for any that is free.
             host: Address to listen on; ``"0.0.0.0"`` for every network of this machine.
-            options: Further options of ``uvicorn.Config``, such as ``ssl_certfile``. With
-                ``server="granian"``, another server listens, which has fewer of them.
+            options: Further options of ``uvicorn.Config``, such as ``ssl_certfile``.
 
         Raises:
             OSError: The server cannot listen on the port.

@@ -12,8 +12,7 @@ import pytest
 import trustme
 from tests.cli.serving.commands import SOURCE, running
 
-from alula._cli.serving import listen
-from alula._cli.serving.listen import check_certificate, check_server
+from alula._cli.serving.listen import check_certificate
 from alula._cli.serving.supervisor import serve_with_workers
 from alula._cli.serving.worker_process import WorkerProcess, WorkerSettings
 from alula._cli.terminal import UsageError
@@ -49,13 +48,11 @@ def write(authority, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("server", ["uvicorn", pytest.param("granian", marks=pytest.mark.release)])
-def test_it_serves_https(authority, files, tmp_path, server):
+def test_it_serves_https(authority, files, tmp_path):
     (tmp_path / "app.py").write_text(CODE)
     trust = ssl.create_default_context()
     authority.configure_trust(trust)
     options = ("--port", "0", "--ssl-certfile", "cert.pem", "--ssl-keyfile", "key.pem")
-    options += ("--server", server)
     with running(tmp_path, "serve", *options) as command:
         port = command.port()
         assert f"listening on https://127.0.0.1:{port}" in command.text
@@ -128,34 +125,3 @@ def test_a_bad_certificate_is_not_served(files):
     settings = WorkerSettings("app:app", ssl_keyfile=files[1])
     with pytest.raises(UsageError):
         serve_with_workers(settings, host="127.0.0.1", port=0, path=None)
-
-
-@pytest.mark.parametrize(("name", "path"), [("uvicorn", "/tmp/x"), ("granian", None)])
-def test_servers_that_can_be_had(name, path):
-    check_server(name, path)
-
-
-def test_granian_is_refused_on_a_unix_socket():
-    with pytest.raises(UsageError, match=r"cannot be guarded .* on a Unix socket; .* --port"):
-        check_server("granian", "/tmp/x")
-
-
-def test_granian_is_refused_on_other_systems(monkeypatch):
-    monkeypatch.setattr(listen.sys, "platform", "darwin")
-    with pytest.raises(UsageError, match="only on Linux; leave out --server granian"):
-        check_server("granian", None)
-
-
-def test_without_granian_the_command_that_installs_it_is_named(monkeypatch):
-    monkeypatch.setattr(listen, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"not installed; .* pip install 'alula\[granian\]'"):
-        check_server("granian", None)
-
-
-@pytest.mark.slow
-def test_a_server_that_cannot_be_had_is_an_error_of_one_line(tmp_path):
-    (tmp_path / "app.py").write_text(CODE)
-    with running(tmp_path, "serve", "--server", "granian", "--uds", "x") as command:
-        assert command.end() == 2
-        assert "cannot be guarded against slow clients on a Unix socket" in command.text
-        assert "Traceback" not in command.text

@@ -46,14 +46,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.fixture(params=["uvicorn", pytest.param("granian", marks=pytest.mark.release)])
-def server(request):
-    return request.param
-
-
 @contextlib.contextmanager
-def serving(folder, *options, server="uvicorn"):
-    options = ("--port", "0", "--no-access-log", "--server", server, *options)
+def serving(folder, *options):
+    options = ("--port", "0", "--no-access-log", *options)
     with running(folder, "serve", *options) as command:
         yield command
 
@@ -72,11 +67,11 @@ def test_several_workers_warn_once_of_records_in_memory(folder):
         ]
 
 
-def test_collections_of_garbage_leave_out_what_is_loaded(folder, server):
+def test_collections_of_garbage_leave_out_what_is_loaded(folder):
     with (folder / "app.py").open("a") as file:
         file.write("import gc\n")
         file.write("app.get('/frozen', lambda req, res: res.json(gc.get_freeze_count()))\n")
-    with serving(folder, server=server) as command:
+    with serving(folder) as command:
         port, until = command.port(), time.monotonic() + SECONDS
         while int(ask(port, "/frozen")[1]) < 10_000:  # once it has looked for migrations
             assert time.monotonic() < until
@@ -122,9 +117,8 @@ def wait_until_refused(port):
     pytest.fail("it still takes connections")
 
 
-@pytest.mark.parametrize("server", ["uvicorn", "granian"])
-async def test_a_stop_under_load_loses_no_request(folder, server):
-    with serving(folder, "--workers", "2", server=server) as command:
+async def test_a_stop_under_load_loses_no_request(folder):
+    with serving(folder, "--workers", "2") as command:
         async with loaded(command, kept=8, new=12) as load:
             await load.reach(1500)
             assert await asyncio.to_thread(command.end, signal.SIGTERM) == 0
@@ -134,8 +128,8 @@ async def test_a_stop_under_load_loses_no_request(folder, server):
         assert [record for record in command.records() if record["level"] != "INFO"] == []
 
 
-async def test_a_restart_under_load_loses_no_request_and_brings_the_new_code(folder, server):
-    with serving(folder, "--workers", "2", server=server) as command:
+async def test_a_restart_under_load_loses_no_request_and_brings_the_new_code(folder):
+    with serving(folder, "--workers", "2") as command:
         async with loaded(command, kept=8, new=12) as load:
             old = pids_of(load)
             (folder / "app.py").write_text(CODE.replace("VERSION = 1", "VERSION = 20"))
@@ -151,8 +145,8 @@ async def test_a_restart_under_load_loses_no_request_and_brings_the_new_code(fol
         assert command.end(signal.SIGTERM) == 0
 
 
-async def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(folder, server):
-    with serving(folder, "--workers", "2", server=server) as command:
+async def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(folder):
+    with serving(folder, "--workers", "2") as command:
         async with loaded(command, kept=4, new=4) as load:
             before = pids_of(load)
             os.kill(min(before), signal.SIGKILL)
@@ -168,8 +162,8 @@ async def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(folder, 
         assert command.end(signal.SIGTERM) == 0
 
 
-def test_a_stop_waits_for_requests_but_not_for_ever(folder, server):
-    with serving(folder, "--graceful-timeout", "3", server=server) as command:
+def test_a_stop_waits_for_requests_but_not_for_ever(folder):
+    with serving(folder, "--graceful-timeout", "3") as command:
         port, answers = command.port(), {}
 
         def get(seconds):
@@ -192,8 +186,8 @@ def test_a_stop_waits_for_requests_but_not_for_ever(folder, server):
             assert sock.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
 
 
-def test_a_second_ctrl_c_kills(folder, server):
-    with serving(folder, server=server) as command:
+def test_a_second_ctrl_c_kills(folder):
+    with serving(folder) as command:
         port = command.port()
         with socket.create_connection(("127.0.0.1", port), SECONDS) as sock:
             sock.sendall(b"GET /notes/600 HTTP/1.1\r\nHost: here\r\n\r\n")
@@ -203,8 +197,8 @@ def test_a_second_ctrl_c_kills(folder, server):
             assert command.end(signal.SIGINT) == 130, command.text
 
 
-def test_workers_end_with_the_one_that_looks_after_them(folder, server):
-    with serving(folder, server=server) as command:
+def test_workers_end_with_the_one_that_looks_after_them(folder):
+    with serving(folder) as command:
         port = command.port()
         assert ask(port, "/notes/0")[0] == 200
         command.process.kill()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -27,10 +27,6 @@ Workers = Annotated[
     typer.Option(
         "--workers", "-w", envvar="WEB_CONCURRENCY", min=1, help="The number of worker processes."
     ),
-]
-ServerName = Annotated[
-    Literal["uvicorn", "granian"],
-    typer.Option("--server", help="The HTTP server; granian needs the extra of that name."),
 ]
 UnixSocket = Annotated[
     str | None,
@@ -124,7 +120,6 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 3030,
     workers: Workers = 1,
-    server: ServerName = "uvicorn",
     uds: UnixSocket = None,
     graceful_timeout: GracefulTimeout = 30,
     drain: Drain = 0,
@@ -149,7 +144,6 @@ def serve(
     settings = worker_process.WorkerSettings(
         application,
         workers=workers,
-        server=server,
         drain=drain,
         graceful_timeout=graceful_timeout,
         keep_alive=keep_alive,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-import sys
 from importlib.util import find_spec
 from typing import Final
 
 from alula._cli.terminal import UsageError
 from alula._sockets import listen_on_path, listen_on_port
 
-__all__ = ["check_certificate", "check_server", "open_socket"]
+__all__ = ["check_certificate", "open_socket"]
 
 IS_UNIX: Final = os.name == "posix"
 """Whether a process can inherit sockets by their descriptors."""
@@ -41,32 +40,6 @@ def open_socket(host: str, port: int, path: str | None = None) -> socket.socket:
         return listen_on_port(host, port) if path is None else listen_on_path(path)
     except OSError as error:
         raise UsageError(error.args[-1]) from None
-
-
-def check_server(name: str, path: str | None) -> None:
-    """Check that a server can be had here, for an error of one line instead of one per worker.
-
-    Args:
-        name: "uvicorn" or "granian".
-        path: The path of the Unix socket to listen on, None for a port.
-
-    Raises:
-        UsageError: It cannot; the message says what to do.
-    """
-    if name != "granian":
-        return
-    if find_spec("granian") is None:
-        raise UsageError("granian is not installed; install it with: pip install 'alula[granian]'")
-    if sys.platform != "linux":
-        raise UsageError(
-            "granian cannot be guarded against slow clients on this system, only on Linux;"
-            " leave out --server granian"
-        )
-    if path is not None:
-        raise UsageError(
-            "granian cannot be guarded against slow clients on a Unix socket; let it listen on"
-            " --host 127.0.0.1 with a --port, or leave out --server granian"
-        )
 
 
 def check_certificate(certificate: str | None, key: str | None) -> None:

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, Final
 
-from alula._cli.serving.listen import check_certificate, check_server, open_socket
+from alula._cli.serving.listen import check_certificate, open_socket
 from alula._cli.serving.worker_process import WorkerProcess, WorkerSettings, describe_exit
 from alula._cli.terminal import EXIT_FAILURE, EXIT_USAGE
 from alula._hub import Hub, WorkerDirectory
@@ -44,10 +44,9 @@ def serve_with_workers(settings: WorkerSettings, *, host: str, port: int, path: 
         The exit code.
 
     Raises:
-        UsageError: The port, the path, the server or the certificate cannot be used.
+        UsageError: The port, the path or the certificate cannot be used.
     """
     check_certificate(settings.ssl_certfile, settings.ssl_keyfile)
-    check_server(settings.server, path)
     configure_logging()
     sock = open_socket(host, port, path)
     url = url_of("https" if settings.ssl_certfile else "http", sock.getsockname())

@@ -80,7 +80,7 @@ def serve_as_worker(settings: WorkerSettings) -> int:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_PARENT)
     levels = {} if settings.access_log else {"alula.access": logging.WARNING}
-    configure_logging(levels={"uvicorn": logging.WARNING, "_granian": logging.WARNING, **levels})
+    configure_logging(levels={"uvicorn": logging.WARNING, **levels})
     sock, control = socket_from_descriptor(settings.socket), socket.socket(fileno=settings.control)
     with control, contextlib.ExitStack() as stack:
         stack.callback(sock.close)
@@ -297,7 +297,6 @@ class _Worker:
         # Again, although the parent has checked it: SIGHUP may bring a new certificate.
         check_certificate(settings.ssl_certfile, settings.ssl_keyfile)
         options: dict[str, Any] = {
-            "server": settings.server,
             "accept_during_setup": settings.accept_during_setup,
             "late_request_seconds": settings.late_request_seconds,
             "timeout_graceful_shutdown": settings.graceful_timeout,

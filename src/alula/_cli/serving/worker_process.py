@@ -75,7 +75,6 @@ class WorkerSettings:
         development: Whether to show errors in responses, and to serve the error of a failed start.
         announce: Whether to print the URL and the services once the application has started.
         workers: How many workers serve the application.
-        server: The HTTP server, "uvicorn" or "granian".
         watch_loop: Log code that blocks the event loop for more seconds than this; 0 disables it.
         modules: The descriptor of a file in which a worker writes the names of Alula's modules
             that it has loaded, once it is ready; -1 for none.
@@ -103,7 +102,6 @@ class WorkerSettings:
     development: bool = False
     announce: bool = False
     workers: int = 1
-    server: str = "uvicorn"
     watch_loop: float = 0
     modules: int = -1
     is_spare: bool = False

@@ -28,12 +28,7 @@ __all__ = ["UvicornServer", "fastest_loop", "uvicorn_server"]
 GRACE_SECONDS: Final = 30  # how long requests may still take once the server closes
 UNWIND_SECONDS: Final = 5  # how long those that were cancelled then may take to clean up
 
-OWN_OPTIONS: Final = (
-    "accept_during_setup",
-    "allow_unguarded_http",
-    "late_request_seconds",
-    "server",
-)
+OWN_OPTIONS: Final = ("accept_during_setup", "allow_unguarded_http", "late_request_seconds")
 """Options of ours, besides the limits."""
 
 _POLL_SECONDS = 0.02
